@@ -164,7 +164,15 @@ def attending() -> Any:
     return keras.Model(x, layers.Dense(6, name="out")(layers.GlobalAveragePooling1D()(h)))
 
 
-@pytest.mark.parametrize("model", [Model, OwnStep, attending])
+def pooled() -> Any:
+    """What a normalisation returns is averaged, and used for nothing else."""
+    x = layers.Input((6,))
+    h = layers.Reshape((16, 64))(layers.Dense(16 * 64, activation="silu")(x))
+    h = layers.LayerNormalization()(layers.Add()([h, layers.Dense(64, activation="silu")(h)]))
+    return keras.Model(x, layers.Dense(6, name="out")(layers.GlobalAveragePooling1D()(h)))
+
+
+@pytest.mark.parametrize("model", [Model, OwnStep, attending, pooled])
 @pytest.mark.parametrize("optimizer", [
     lambda: keras.optimizers.Adam(0.05), lambda: keras.optimizers.SGD(0.05, momentum=0.9, clipnorm=1.0),
 ], ids=["Adam", "SGD, clipped"])
