@@ -72,6 +72,24 @@ class Flow:
             return value(mark.invars[0])
         return self._again(eqn, value, _DEEPEST)
 
+    def is_summed(self, atom: Any) -> bool:
+        """Return whether what is made of a value, element by element, is summed, or goes where that is not known.
+
+        Args:
+            atom: A variable.
+        """
+        left, met = [atom], set[int]()
+        while left:
+            variable = left.pop()
+            for eqn in self._users.get(variable, ()):
+                if eqn is None or id(eqn) in met:
+                    continue
+                met.add(id(eqn))
+                if not _hands_on(eqn) and eqn.primitive.name not in _ONE_BY_ONE:
+                    return True
+                left += eqn.outvars
+        return False
+
     def _origin(self, atom: Any) -> Any:
         """Return the variable whose value another has, marked or copied."""
         while (eqn := self.made_by(atom)) is not None and _hands_on(eqn):

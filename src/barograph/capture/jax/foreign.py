@@ -61,7 +61,8 @@ def takes(array: Any) -> bool:
 
 
 def tell(
-    array: Any, histogram: Histogram, *, order: tuple[int, ...] = (), units: bool = False, bound: float = math.nan
+    array: Any, histogram: Histogram, *, order: tuple[int, ...] = (), fixed: bool = False, units: bool = False,
+    bound: float = math.nan,
 ) -> Told:  # fmt: skip
     """Return the statistics of all elements.
 
@@ -70,14 +71,16 @@ def tell(
         histogram: What histogram is taken.
         order: The axes as they lie in memory, the outermost first, and are then read; (): in the order of their
             numbers. Where they do not lie so, the program copies them. Not where units are asked for.
+        fixed: The compiler is held to that order wherever it uses the array.
         units: The last axis tells units apart, each with statistics of its own; not that of a vector.
         bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
     """
     units = units and array.ndim > 1 and array.shape[-1] > 0
     shapes = {**_shapes(histogram), **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
-    if order and not units:
-        array = array.transpose(order)
-    return _call([_flat(array, units=units)], [shapes], None, mode=histogram, units=units, bound=bound)[0]
+    layouts = [Layout(order)] if order and fixed and not units else None
+    if layouts is None:
+        array = _flat(array.transpose(order) if order and not units else array, units=units)
+    return _call([array], [shapes], layouts, mode=histogram, units=units, bound=bound)[0]
 
 
 def tell_change(

@@ -74,10 +74,13 @@ class Lies:
     Attributes:
         array: That has them.
         order: Its axes, the outermost first; (): as they are numbered.
+        fixed: The compiler is held to that order, by which it can do without a copy of its own for what it goes into;
+            where it is summed as well, the sum would be another one.
     """
 
     array: Any
     order: tuple[int, ...] = ()
+    fixed: bool = False
 
 
 @dataclass(slots=True)
@@ -156,7 +159,8 @@ class Basket:
         if self._is_told(array, mark, taking):
             # No barrier: the compiler then fuses what makes it as it would without us.
             lies = Lies(array) if lies is None or units else lies
-            told = foreign.tell(lies.array, taking.histogram, order=lies.order, units=units, bound=bound)
+            told = foreign.tell(lies.array, taking.histogram, order=lies.order, fixed=lies.fixed, units=units,
+                                bound=bound)
             self._put(told, _told_of(array, mark, taking, told))
             return
         # So that it is an array of its own, which nobody gives away with the next call.
@@ -343,7 +347,8 @@ def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | Non
     """
     if eqn.primitive.name == "conv_general_dilated":
         samples, channels, *places = eqn.params["dimension_numbers"].out_spec
-        return Lies(value(eqn.outvars[0]), (samples, *places, channels))
+        made = eqn.outvars[0]
+        return Lies(value(made), (samples, *places, channels), fixed=not flow.is_summed(made))
     source = flow.made_by(eqn.invars[0]) if eqn.invars else None
     if source is None:
         return None
