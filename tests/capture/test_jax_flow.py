@@ -75,12 +75,12 @@ GIVEN: dict[Callable[..., Any], tuple[Any, ...]] = {
 }
 
 
-def harvested(function: Callable[..., Any], *args: Any, taking: Taking, calls: bool = True) -> tuple[Any, list[Any]]:
+def harvested(function: Callable[..., Any], *args: Any, taking: Taking) -> tuple[Any, list[Any]]:
     """Return what a function returns that is made anew, and what was gathered."""
     closed = jax.make_jaxpr(function)(*args)
 
     def run(*args: Any) -> tuple[Any, list[Any]]:
-        basket = Basket(lambda mark: taking, True, calls)
+        basket = Basket(lambda mark: taking, True, True)
         found = harvest(closed.jaxpr, closed.consts, args, basket)
         return found[0], basket.values
 
@@ -100,7 +100,7 @@ def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], u
 
 @pytest.mark.parametrize("function", [mean_of_a_normalisation, mean_of_a_sum])
 def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any]) -> None:
-    _, (*_, read) = harvested(function, X, W, taking=Taking(raw=True), calls=False)
+    _, (*_, read) = harvested(function, X, W, taking=Taking(raw=True))
     whole = _normalised(X @ W) if function is mean_of_a_normalisation else jax.nn.silu(X @ W) + X
     np.testing.assert_allclose(read, whole, rtol=2e-5, atol=2e-5)
 
@@ -108,7 +108,7 @@ def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any]) -
 def test_only_what_a_sum_alone_uses_is_made_once_more() -> None:
     def count(function: Callable[..., Any]) -> int:
         closed = jax.make_jaxpr(function)(X)
-        basket = Basket(lambda mark: Taking(raw=True), True)
+        basket = Basket(lambda mark: Taking(raw=True), True, True)
         made = jax.make_jaxpr(lambda *args: (harvest(closed.jaxpr, closed.consts, args, basket), basket.values))(X)
         return sum(eqn.primitive.name == "tanh" for eqn in made.jaxpr.eqns)
 
@@ -130,5 +130,17 @@ def test_a_deep_chain_before_a_sum_is_not_made_once_more_to_its_beginning() -> N
             x = x * 1.01
         return mark(x, WHAT).sum(1)
 
-    found, _ = harvested(deep, X[:2, :2, :2], taking=Taking(raw=True), calls=False)
+    found, _ = harvested(deep, X[:2, :2, :2], taking=Taking(raw=True))
     np.testing.assert_array_equal(found, jax.jit(deep)(X[:2, :2, :2]))
+
+
+def test_what_is_used_twice_on_the_way_to_a_sum_is_made_once_more_once() -> None:
+    def shared(x: Any) -> Any:
+        for _ in range(40):
+            x = x * x
+        return mark(x, WHAT).sum(1)
+
+    closed = jax.make_jaxpr(shared)(X)
+    basket = Basket(lambda mark: Taking(raw=True), True, True)
+    made = jax.make_jaxpr(lambda *args: (harvest(closed.jaxpr, closed.consts, args, basket), basket.values))(X)
+    assert len(made.jaxpr.eqns) < 100

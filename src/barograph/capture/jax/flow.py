@@ -70,7 +70,7 @@ class Flow:
         users = self._uses(origin)
         if len(users) != 1 or users[0] is None or not users[0].primitive.name.startswith(_SUMS):
             return value(mark.invars[0])
-        return self._again(eqn, value, _DEEPEST)
+        return self._again(eqn, value, {}, _DEEPEST)
 
     def is_summed(self, atom: Any) -> bool:
         """Return whether what is made of a value, element by element, is summed, or goes where that is not known.
@@ -103,22 +103,27 @@ class Flow:
             found += self._uses(eqn.outvars[0]) if eqn is not None and _hands_on(eqn) else [eqn]
         return found
 
-    def _again(self, eqn: Any, value: Callable[[Any], Any], depth: int) -> Any:
-        """Return what an operation makes of its operands, made once more."""
-        with eqn.ctx.manager:
-            return eqn.primitive.bind(*(self._operand(operand, value, depth - 1) for operand in eqn.invars),
-                                      **eqn.primitive.get_bind_params(eqn.params))
+    def _again(self, eqn: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
+        """Return what an operation makes of its operands, made once more; `known`: what has been, by variable."""
+        made = eqn.outvars[0]
+        if made not in known:
+            operands = [self._operand(operand, value, known, depth - 1) for operand in eqn.invars]
+            with eqn.ctx.manager:
+                known[made] = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+        return known[made]
 
-    def _operand(self, atom: Any, value: Callable[[Any], Any], depth: int) -> Any:
+    def _operand(self, atom: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
         origin = self._origin(atom)
         if isinstance(origin, core.Literal):
             return origin.val
         eqn = self.made_by(origin)
         if eqn is not None and eqn.primitive.name in _ONE_BY_ONE and depth and origin not in self._marked:
-            return self._again(eqn, value, depth)
-        # Behind a barrier, or the compiler would see that it is all the same, and make it once. Flat: see `foreign`.
-        tensor = value(atom)
-        return lax.optimization_barrier(tensor.reshape(-1)).reshape(tensor.shape)
+            return self._again(eqn, value, known, depth)
+        if origin not in known:
+            # Behind a barrier, or the compiler would see that it is the same, and make it once. Flat: see `foreign`.
+            tensor = value(origin)
+            known[origin] = lax.optimization_barrier(tensor.reshape(-1)).reshape(tensor.shape)
+        return known[origin]
 
 
 def _hands_on(eqn: Any) -> bool:

@@ -325,7 +325,9 @@ def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Bask
         given = [value(atom) for atom in eqn.invars]
         if eqn.primitive is MARK:
             before = given[1] if len(given) > 1 else None
-            basket.take(flow.read_at(eqn, value), eqn.params["mark"], before, _as_it_lies(eqn, flow, value))
+            # Over several devices flat operands could have to be sent about; there statistics are never in the step.
+            array = flow.read_at(eqn, value) if basket.calls else given[0]
+            basket.take(array, eqn.params["mark"], before, _as_it_lies(eqn, flow, value))
             found: Sequence[Any] = given[:1]
         else:
             found = _evaluate(eqn, given, basket)
