@@ -41,6 +41,27 @@ def mean_of_a_sum(x: Any, w: Any) -> Any:
     return mark(mark(h + x, WHAT), Mark(Kind.INPUT, "next")).mean(1)
 
 
+def mean_of_what_is_masked(x: Any, w: Any) -> Any:
+    mask = (x[..., :1] > 0).astype(x.dtype)
+    return (mark(_normalised(x @ w), WHAT) * mask).sum(1) / mask.sum(1)
+
+
+def mean_of_what_is_turned_round(x: Any, w: Any) -> Any:
+    return jnp.swapaxes(mark(_normalised(x @ w), WHAT), 1, 2).mean(2)
+
+
+def sum_of_squares(x: Any, w: Any) -> Any:
+    return jnp.square(mark(x @ w * 1.7 + x, WHAT)).sum(1)
+
+
+def mean_of_what_is_called(x: Any, w: Any) -> Any:
+    return mark(jax.jit(lambda h, by: jax.nn.silu(h) * by)(x @ w, 2.0), WHAT).mean(1)
+
+
+def marked_in_a_call(x: Any, w: Any) -> Any:
+    return jax.jit(lambda h, by: mark(h * by, WHAT).mean(1))(x @ w, 2.0)
+
+
 def block(x: Any, w: Any) -> Any:
     """A layer whose matrices have two axes, and its tensors three: the compiler lays them out for what uses them."""
     h = _normalised(x)
@@ -60,18 +81,30 @@ def clipped_heads(x: Any, w: Any) -> Any:
     return _clipped(jax.grad(lambda w: jnp.square(jnp.einsum("abcd,cde->abe", x, w)).mean())(w))
 
 
-def clipped_convolution(images: Any, kernel: Any) -> Any:
+def _of_kernel(images: Any, kernel: Any) -> Any:
     def loss(kernel: Any) -> Any:
         found = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME",
                                              dimension_numbers=("NHWC", "HWIO", "NHWC"))
         return jnp.square(jax.nn.relu(found)).mean()
 
-    return _clipped(jax.grad(loss)(kernel))
+    return jax.grad(loss)(kernel)
+
+
+def clipped_convolution(images: Any, kernel: Any) -> Any:
+    return _clipped(_of_kernel(images, kernel))
+
+
+def clipped_outside_of_a_call(images: Any, kernel: Any) -> Any:
+    gradient = jax.jit(lambda images, kernel: mark(_of_kernel(images, kernel), GRADIENT))(images, kernel)
+    return gradient / jnp.maximum(jnp.sqrt(jnp.square(gradient).sum()), 1e-6)
 
 
 GIVEN: dict[Callable[..., Any], tuple[Any, ...]] = {
     mean_of_a_normalisation: (X, W), mean_of_a_sum: (X, W), block: (X, W), learnt_block: (X, W),
+    mean_of_what_is_masked: (X, W), mean_of_what_is_turned_round: (X, W), sum_of_squares: (X, W),
+    mean_of_what_is_called: (X, W), marked_in_a_call: (X, W),
     clipped_heads: (SMALL, HEADS), clipped_convolution: (IMAGES, KERNEL),
+    clipped_outside_of_a_call: (IMAGES, KERNEL),
 }
 
 
@@ -99,16 +132,26 @@ def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], u
 
 
 @pytest.mark.parametrize("function", [mean_of_a_normalisation, mean_of_a_sum])
-def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any]) -> None:
-    _, (*_, read) = harvested(function, X, W, taking=Taking(raw=True))
+def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "tell", lambda array, *_, **__: {"moments": array})
+    monkeypatch.setattr(foreign, "joined", lambda told: {})
+    _, (*_, read) = harvested(function, X, W, taking=Taking())
     whole = _normalised(X @ W) if function is mean_of_a_normalisation else jax.nn.silu(X @ W) + X
-    np.testing.assert_allclose(read, whole, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(read["moments"], whole, rtol=2e-5, atol=2e-5)
+
+
+def test_what_lies_on_an_explicit_mesh_is_read_where_it_is() -> None:
+    mesh = jax.make_mesh((1,), ("d",))
+    with jax.sharding.set_mesh(mesh):
+        given = jax.device_put(X[0], jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "d")))
+        found, _ = harvested(lambda x: mark(jnp.tanh(x) * 2, WHAT).mean(0), given, taking=Taking())
+    np.testing.assert_allclose(found, (np.tanh(X[0]) * 2).mean(0), rtol=1e-5, atol=1e-6)
 
 
 def test_only_what_a_sum_alone_uses_is_made_once_more() -> None:
-    def count(function: Callable[..., Any]) -> int:
+    def count(function: Callable[..., Any], taking: Taking | None = Taking()) -> int:  # noqa: B008 - it is frozen
         closed = jax.make_jaxpr(function)(X)
-        basket = Basket(lambda mark: Taking(raw=True), True, True)
+        basket = Basket(lambda mark: taking, True, True)
         made = jax.make_jaxpr(lambda *args: (harvest(closed.jaxpr, closed.consts, args, basket), basket.values))(X)
         return sum(eqn.primitive.name == "tanh" for eqn in made.jaxpr.eqns)
 
@@ -116,6 +159,8 @@ def test_only_what_a_sum_alone_uses_is_made_once_more() -> None:
     assert count(lambda x: mark(jnp.tanh(x), WHAT).max(1)) == 2
     assert count(lambda x: mark(jnp.tanh(x), WHAT) + 1.0) == 1
     assert count(lambda x: mark(jnp.tanh(x), WHAT)) == 1
+    assert count(lambda x: mark(jnp.tanh(x), WHAT).sum(1), None) == 1
+    assert count(lambda x: mark(jnp.tanh(x), WHAT).sum(1), Taking(raw=True)) == 1
 
     def twice(x: Any) -> Any:
         h = mark(jnp.tanh(x), WHAT)
@@ -130,7 +175,7 @@ def test_a_deep_chain_before_a_sum_is_not_made_once_more_to_its_beginning() -> N
             x = x * 1.01
         return mark(x, WHAT).sum(1)
 
-    found, _ = harvested(deep, X[:2, :2, :2], taking=Taking(raw=True))
+    found, _ = harvested(deep, X[:2, :2, :2], taking=Taking())
     np.testing.assert_array_equal(found, jax.jit(deep)(X[:2, :2, :2]))
 
 
@@ -141,6 +186,6 @@ def test_what_is_used_twice_on_the_way_to_a_sum_is_made_once_more_once() -> None
         return mark(x, WHAT).sum(1)
 
     closed = jax.make_jaxpr(shared)(X)
-    basket = Basket(lambda mark: Taking(raw=True), True, True)
+    basket = Basket(lambda mark: Taking(), True, True)
     made = jax.make_jaxpr(lambda *args: (harvest(closed.jaxpr, closed.consts, args, basket), basket.values))(X)
     assert len(made.jaxpr.eqns) < 100

@@ -1,8 +1,8 @@
-"""What makes each value of a traced function and what uses it: by that, what a mark reads there.
+"""What makes each value of a traced function and what uses it: by that, what a reader is given of a marked tensor.
 
 A compiler sums what it has just computed in one loop, without writing it to memory. Where that is read as well, it has
 to be there, and is summed by another loop, which adds up in another order: training goes on from other last bits. So
-of a tensor that nothing uses but a sum, another is made for us to read, of what lies in memory anyway.
+of a tensor that goes into nothing but a sum, another is made for us to read, of what lies in memory anyway.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 from jax import lax
 from jax.extend import core
 
+from barograph.capture.jax.calls import called
 from barograph.capture.jax.marks import MARK
 
-_SUMS = ("reduce_", "argm")
-"""How operations begin that make one number of many."""
+_SUMS = frozenset({"argmax", "argmin", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
+                   "reduce_sum", "reduce_xor"})
+"""Operations that make one number of many."""
 
 _AS_IT_IS = frozenset({"copy", "copy_p"})
 
 _ONE_BY_ONE = _AS_IT_IS | frozenset({
-    "abs", "add", "broadcast_in_dim", "convert_element_type", "div", "eq", "erf", "erfc", "exp", "expm1", "ge", "gt",
-    "integer_pow", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "neg", "pow", "reshape", "rsqrt",
-    "select_n", "sign", "sqrt", "square", "sub", "tanh"})
+    "abs", "add", "and", "broadcast_in_dim", "clamp", "convert_element_type", "cos", "div", "eq", "erf", "erfc", "exp",
+    "expm1", "ge", "gt", "integer_pow", "is_finite", "le", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne",
+    "neg", "not", "or", "pow", "reduce_precision", "reshape", "rsqrt", "select_n", "sign", "sin", "sqrt", "square",
+    "squeeze", "stop_gradient", "sub", "tanh", "transpose"})
 """Operations whose every result is made of one element of each operand, which are computed within the loop of a sum."""
 
 _DEEPEST = 24
@@ -35,9 +39,11 @@ class Flow:
 
     Args:
         jaxpr: The function.
+        outermost: It is no part of another, which goes on with what it returns.
     """
 
-    def __init__(self, jaxpr: Any) -> None:
+    def __init__(self, jaxpr: Any, *, outermost: bool = True) -> None:
+        self._outermost = outermost
         self._made = {var: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
         self._users: dict[Any, list[Any]] = {}
         for eqn in jaxpr.eqns:
@@ -57,7 +63,7 @@ class Flow:
         return None if isinstance(atom, core.Literal) else self._made.get(atom)
 
     def read_at(self, mark: Any, value: Callable[[Any], Any]) -> Any:
-        """Return what is read at a mark: its tensor, or one like it, where nothing uses that but a sum.
+        """Return what is read at a mark: its tensor, or one like it, where that goes into nothing but a sum.
 
         Args:
             mark: The operation that marks.
@@ -65,30 +71,49 @@ class Flow:
         """
         origin = self._origin(mark.invars[0])
         eqn = self.made_by(origin)
-        if eqn is None or eqn.primitive.name not in _ONE_BY_ONE:
+        if eqn is None or not _is_one_by_one(eqn) or not self._goes_into_a_sum(origin):
             return value(mark.invars[0])
-        users = self._uses(origin)
-        if len(users) != 1 or users[0] is None or not users[0].primitive.name.startswith(_SUMS):
-            return value(mark.invars[0])
-        return self._again(eqn, value, {}, _DEEPEST)
+        return self._again(origin, eqn, value, {}, _DEEPEST)
 
-    def is_summed(self, atom: Any) -> bool:
-        """Return whether what is made of a value, element by element, is summed, or goes where that is not known.
-
-        Args:
-            atom: A variable.
-        """
-        left, met = [atom], set[int]()
+    def is_summed(self, variable: Any) -> bool:
+        """Return whether what is made of a value, element by element, is summed, or goes where that is not known."""
+        left, met = [variable], set[int]()
         while left:
-            variable = left.pop()
-            for eqn in self._users.get(variable, ()):
-                if eqn is None or id(eqn) in met:
-                    continue
-                met.add(id(eqn))
-                if not _hands_on(eqn) and eqn.primitive.name not in _ONE_BY_ONE:
-                    return True
-                left += eqn.outvars
+            for eqn in self._users.get(left.pop(), ()):
+                if eqn is None:
+                    if not self._outermost:
+                        return True
+                elif id(eqn) not in met:
+                    met.add(id(eqn))
+                    if not _hands_on(eqn) and eqn.primitive.name not in _ONE_BY_ONE:
+                        return True
+                    left += eqn.outvars
         return False
+
+    def _goes_into_a_sum(self, variable: Any) -> bool:
+        """Return whether one operation after the other uses a value and nothing else does, until it is summed."""
+        while len(users := self._uses(variable)) == 1 and users[0] is not None:
+            if users[0].primitive.name in _SUMS:
+                return True
+            made = self._made_of(variable, users[0])
+            if not _is_one_by_one(users[0]) or len(made) != 1:
+                return False
+            variable = made[0]
+        return False
+
+    def _made_of(self, variable: Any, eqn: Any) -> list[Any]:
+        """Return which results of an operation are made of a value: of a function that is called not all need be."""
+        function = called(eqn)
+        if function is None:
+            return list(eqn.outvars)
+        inner = function[0]
+        reached = {within for within, given in zip(inner.invars, eqn.invars, strict=True)
+                   if self._origin(given) is variable}
+        for operation in inner.eqns:
+            if any(not isinstance(atom, core.Literal) and atom in reached for atom in operation.invars):
+                reached.update(operation.outvars)
+        return [made for made, within in zip(eqn.outvars, inner.outvars, strict=True)
+                if not isinstance(within, core.Literal) and within in reached]
 
     def _origin(self, atom: Any) -> Any:
         """Return the variable whose value another has, marked or copied."""
@@ -98,33 +123,55 @@ class Flow:
 
     def _uses(self, variable: Any) -> list[Any]:
         """Return the operations that use a value, marked or copied or as it is; None: it is a result."""
-        found = []
-        for eqn in self._users.get(variable, ()):
-            found += self._uses(eqn.outvars[0]) if eqn is not None and _hands_on(eqn) else [eqn]
+        found, left = [], [variable]
+        while left:
+            for eqn in self._users.get(left.pop(), ()):
+                if eqn is not None and _hands_on(eqn):
+                    left.append(eqn.outvars[0])
+                else:
+                    found.append(eqn)
         return found
 
-    def _again(self, eqn: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
+    def _again(self, variable: Any, eqn: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
         """Return what an operation makes of its operands, made once more; `known`: what has been, by variable."""
-        made = eqn.outvars[0]
-        if made not in known:
+        if variable not in known:
             operands = [self._operand(operand, value, known, depth - 1) for operand in eqn.invars]
             with eqn.ctx.manager:
-                known[made] = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
-        return known[made]
+                made = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
+            known.update(zip(eqn.outvars, made if eqn.primitive.multiple_results else [made], strict=True))
+        return known[variable]
 
     def _operand(self, atom: Any, value: Callable[[Any], Any], known: dict[Any, Any], depth: int) -> Any:
         origin = self._origin(atom)
         if isinstance(origin, core.Literal):
             return origin.val
         eqn = self.made_by(origin)
-        if eqn is not None and eqn.primitive.name in _ONE_BY_ONE and depth and origin not in self._marked:
-            return self._again(eqn, value, known, depth)
+        # What is read as it is lies in memory anyway.
+        if eqn is not None and depth and _is_one_by_one(eqn) and (
+                origin not in self._marked or self._goes_into_a_sum(origin)):
+            return self._again(origin, eqn, value, known, depth)
         if origin not in known:
-            # Behind a barrier, or the compiler would see that it is the same, and make it once. Flat: see `foreign`.
-            tensor = value(origin)
-            known[origin] = lax.optimization_barrier(tensor.reshape(-1)).reshape(tensor.shape)
+            known[origin] = _as_another(value(origin))
         return known[origin]
+
+
+def _as_another(tensor: Any) -> Any:
+    """Return what the compiler takes for another tensor: it would see that all is the same, and make it once."""
+    if not isinstance(tensor, jax.core.Tracer) or not tensor.shape:
+        return tensor
+    if getattr(jax.typeof(tensor).sharding.mesh, "explicit_axes", ()):
+        return lax.optimization_barrier(tensor)
+    # Flat: see `foreign`.
+    return lax.optimization_barrier(tensor.reshape(-1)).reshape(tensor.shape)
 
 
 def _hands_on(eqn: Any) -> bool:
     return eqn.primitive is MARK or eqn.primitive.name in _AS_IT_IS
+
+
+def _is_one_by_one(eqn: Any) -> bool:
+    """Return whether an operation is made element by element, or calls a function of nothing but such."""
+    function = called(eqn)
+    if function is None:
+        return eqn.primitive.name in _ONE_BY_ONE
+    return not eqn.params.get("differentiated") and all(map(_is_one_by_one, function[0].eqns))

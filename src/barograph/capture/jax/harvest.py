@@ -1,12 +1,15 @@
 """Makes of a traced JAX step another that returns what is marked in it as well, within loops and branches too.
 
-The operations are those of the step, one by one and in their order: what is added reads, and nothing is changed.
+The operations are those of the step, one by one and in their order: what is added reads, and nothing is changed. Some
+tensors are made a second time, for the reader alone (`flow.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -98,6 +101,7 @@ class Basket:
         products: Layers' outputs by the identity of the operations that make them, which nothing marks.
         changes: Paths of parameters whose update is what their weights change by: not what the optimizer returned.
         loops: Loops and branches are looked into, and what runs on each device.
+        depth: Functions within each other that are being evaluated, without the outermost.
         bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
             greatest norm that is fit. None: nothing is judged.
     """
@@ -113,8 +117,10 @@ class Basket:
     products: Mapping[int, Product] = field(default_factory=dict)
     changes: frozenset[str] = frozenset()
     loops: bool = True
+    depth: int = 0
 
-    def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None) -> None:
+    def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None,
+             read: Callable[[], Any] | None = None) -> None:
         """Gather one marked tensor, and how it differs from what stood in its place before, where that is known.
 
         Args:
@@ -122,6 +128,7 @@ class Basket:
             mark: What it is.
             before: What stood in its place; None: that is not known.
             lies: How its elements lie in memory; None: as its axes are numbered, so far as is known.
+            read: Returns what the native loop is given in its place; None: it is given the tensor.
         """
         changes = mark.path in self.changes
         if mark.kind is Kind.UPDATE and changes:
@@ -131,7 +138,7 @@ class Basket:
         taking, change = self.wants(mark), replace(mark, kind=Kind.UPDATE)
         of_change = self.wants(change) if changes and before is not None else None
         if of_change is None:
-            self._gather(array, mark, taking, lies)
+            self._gather(array, mark, taking, lies, read=read)
         elif not self._is_told(array, change, of_change):
             self._gather(array, mark, taking)
             self._gather(_difference(array, before), change, of_change, dtype=array.dtype)
@@ -150,7 +157,8 @@ class Basket:
         return self.calls and not taking.raw and not mark.role and foreign.takes(array)
 
     def _gather(
-        self, array: Any, mark: Mark, taking: Taking | None, lies: Lies | None = None, dtype: Any = None
+        self, array: Any, mark: Mark, taking: Taking | None, lies: Lies | None = None, dtype: Any = None,
+        read: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         if taking is None:
             return
@@ -158,7 +166,8 @@ class Basket:
         bound = math.nan if known is None else known
         if self._is_told(array, mark, taking):
             # No barrier: the compiler then fuses what makes it as it would without us.
-            lies = Lies(array) if lies is None or units else lies
+            if lies is None or units:
+                lies = Lies(array if read is None else read())
             told = foreign.tell(lies.array, taking.histogram, order=lies.order, fixed=lies.fixed, units=units,
                                 bound=bound)
             self._put(told, _told_of(array, mark, taking, told))
@@ -190,9 +199,18 @@ class Basket:
         values = [None if number in together else value for number, value in enumerate(self.values)]
         return values, foreign.joined([self.values[number] for number in together])
 
+    @contextmanager
+    def deeper(self) -> Iterator[None]:
+        """Gather what is in a function that is called, within a `with` block."""
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return replace(self, wholes=False, found=[], values=[])
+        return replace(self, wholes=False, found=[], values=[], depth=self.depth + 1)
 
     def anew(self) -> Basket:
         """Return it with nothing in it: the inside of a loop is traced more than once."""
@@ -320,14 +338,13 @@ def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Bask
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, core.Literal) else known[atom]
 
-    flow = Flow(jaxpr)
+    flow = Flow(jaxpr, outermost=not basket.depth)
     for eqn in jaxpr.eqns:
         given = [value(atom) for atom in eqn.invars]
         if eqn.primitive is MARK:
             before = given[1] if len(given) > 1 else None
-            # Over several devices flat operands could have to be sent about; there statistics are never in the step.
-            array = flow.read_at(eqn, value) if basket.calls else given[0]
-            basket.take(array, eqn.params["mark"], before, _as_it_lies(eqn, flow, value))
+            basket.take(given[0], eqn.params["mark"], before, _as_it_lies(eqn, flow, value),
+                        functools.partial(flow.read_at, eqn, value))
             found: Sequence[Any] = given[:1]
         else:
             found = _evaluate(eqn, given, basket)
@@ -368,7 +385,8 @@ def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
     if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)
         if function is not None:
-            return harvest(*function, given, basket)
+            with basket.deeper():
+                return harvest(*function, given, basket)
         if looks_into is not None and basket.loops:
             return looks_into(eqn, given, basket)
         basket.passed_over.add(eqn.primitive.name)

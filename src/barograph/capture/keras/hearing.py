@@ -45,7 +45,7 @@ class Hearing:
             return apply(optimizer, *args, **kwargs)
         given = {**dict(zip(("grads", "trainable_variables"), args, strict=False)), **kwargs}
         gradients, variables = list(given["grads"]), given.get("trainable_variables")
-        variables = list(optimizer._trainable_variables if variables is None else variables)
+        variables = list(_variables_of(optimizer) if variables is None else variables)
         if not optimizer.built:
             optimizer.build(variables)
         fits = None
@@ -71,11 +71,9 @@ class Hearing:
         names = ("optimizer_variables", "grads", "trainable_variables")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         mapping = [*zip(optimizer.variables, given["optimizer_variables"], strict=False)]
-        # Until 3.11 an optimizer that scales the loss does not know of the variables itself.
-        variables = getattr(optimizer, "inner_optimizer", optimizer)._trainable_variables
         fits = None
         with self.told_of("reading gradients"), keras.StatelessScope(state_mapping=mapping):
-            fits = collector.applied(optimizer, given["grads"], variables)
+            fits = collector.applied(optimizer, given["grads"], _variables_of(optimizer))
         with collector.using_gradients():
             if fits is None:
                 return apply(optimizer, *args, **kwargs)
@@ -150,3 +148,9 @@ def _as_lists(state: Any) -> tuple[list[Any], list[Any]]:
     """Return both lists of variables in one shape: the two ends of a branch must be alike."""
     trainable, of_optimizer = state
     return list(trainable), list(of_optimizer)
+
+
+def _variables_of(optimizer: Any) -> Any:
+    """Return what an optimizer trains: until 3.11 one that scales the loss does not know of that itself."""
+    scales = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+    return (optimizer.inner_optimizer if scales else optimizer)._trainable_variables

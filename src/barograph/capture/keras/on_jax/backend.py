@@ -131,7 +131,8 @@ class _Within:
         self._compute = model.compute_loss_and_updates
         self._shape: Any = None
         self._count = len(model.non_trainable_variables)
-        # Until 3.11 the step itself has Keras look where each variable lies, of as many as the model has.
+        # Until 3.11 the step itself has Keras look where each variable lies, one by one with the model's own: what is
+        # carried behind them is taken out before.
         self._enforce: Callable[..., Any] | None = getattr(model, "_enforce_jax_state_sharding", None)
 
     @contextmanager
@@ -150,7 +151,7 @@ class _Within:
     def taken_out(self, state: Sequence[Any]) -> tuple[Any, ...]:
         """Take what was carried out of the state of a step."""
         trainable, carried, *rest = state
-        return trainable, self._own(carried), *rest
+        return trainable, self._cut_off(carried), *rest
 
     def _computed(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model's own function; return what it returns, and more variables than it has."""
@@ -162,9 +163,9 @@ class _Within:
 
     def _enforced(self, enforce: Callable[..., Any], trainable_variables: Any = None,
                   non_trainable_variables: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return enforce(trainable_variables, self._own(non_trainable_variables), *args, **kwargs)
+        return enforce(trainable_variables, self._cut_off(non_trainable_variables), *args, **kwargs)
 
-    def _own(self, carried: Any) -> Any:
+    def _cut_off(self, carried: Any) -> Any:
         """Return the model's own of variables, and tell the collector of what is carried behind them."""
         if carried is None or self._shape is None:
             return carried
