@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -101,7 +100,6 @@ class Basket:
         products: Layers' outputs by the identity of the operations that make them, which nothing marks.
         changes: Paths of parameters whose update is what their weights change by: not what the optimizer returned.
         loops: Loops and branches are looked into, and what runs on each device.
-        depth: Functions within each other that are being evaluated, without the outermost.
         bound: Gradients are judged, and a turn of a loop that is not fit leaves what the loop carries as it was: the
             greatest norm that is fit. None: nothing is judged.
     """
@@ -117,7 +115,6 @@ class Basket:
     products: Mapping[int, Product] = field(default_factory=dict)
     changes: frozenset[str] = frozenset()
     loops: bool = True
-    depth: int = 0
 
     def take(self, array: Any, mark: Mark, before: Any = None, lies: Lies | None = None,
              read: Callable[[], Any] | None = None) -> None:
@@ -199,18 +196,9 @@ class Basket:
         values = [None if number in together else value for number, value in enumerate(self.values)]
         return values, foreign.joined([self.values[number] for number in together])
 
-    @contextmanager
-    def deeper(self) -> Iterator[None]:
-        """Gather what is in a function that is called, within a `with` block."""
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
-
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
-        return replace(self, wholes=False, found=[], values=[], depth=self.depth + 1)
+        return replace(self, wholes=False, found=[], values=[])
 
     def anew(self) -> Basket:
         """Return it with nothing in it: the inside of a loop is traced more than once."""
@@ -331,14 +319,22 @@ def _marks_steps(jaxpr: Any) -> bool:
                or any(map(_marks_steps, core.jaxprs_in_params(eqn.params))) for eqn in jaxpr.eqns)
 
 
-def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Basket) -> list[Any]:
-    """Evaluate a traced function while another is traced, gathering what is marked; return what it returns."""
+def harvest(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], basket: Basket, *, outermost: bool = True
+            ) -> list[Any]:
+    """Evaluate a traced function while another is traced, gathering what is marked; return what it returns.
+
+    Args:
+        jaxpr, consts: The function, and what it closes over.
+        args: It is called with.
+        basket: What is gathered goes there.
+        outermost: It is no part of another.
+    """
     known: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args), strict=True))
 
     def value(atom: Any) -> Any:
         return atom.val if isinstance(atom, core.Literal) else known[atom]
 
-    flow = Flow(jaxpr, outermost=not basket.depth)
+    flow = Flow(jaxpr, outermost=outermost)
     for eqn in jaxpr.eqns:
         given = [value(atom) for atom in eqn.invars]
         if eqn.primitive is MARK:
@@ -385,8 +381,7 @@ def _evaluate(eqn: Any, given: list[Any], basket: Basket) -> Sequence[Any]:
     if not eqn.params.get("differentiated") and any(map(marks_in, core.jaxprs_in_params(eqn.params))):
         function, looks_into = called(eqn), _INTO.get(eqn.primitive.name)
         if function is not None:
-            with basket.deeper():
-                return harvest(*function, given, basket)
+            return harvest(*function, given, basket, outermost=False)
         if looks_into is not None and basket.loops:
             return looks_into(eqn, given, basket)
         basket.passed_over.add(eqn.primitive.name)
@@ -406,7 +401,7 @@ def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
     def body(carry: list[Any], each: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
         turn = gathered.anew()
-        found = harvest(inner.jaxpr, inner.consts, [*given[:consts], *carry, *each], turn)
+        found = harvest(inner.jaxpr, inner.consts, [*given[:consts], *carry, *each], turn, outermost=False)
         gathered.found, gathered.scans = turn.found, turn.scans
         carried_on, unfit = found[: params["num_carry"]], turn.unfit()
         if unfit is not None:
@@ -426,7 +421,7 @@ def _into_branches(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
     def run(number: int, *args: Any) -> tuple[list[Any], list[Any]]:
         gathered, branch = baskets[number].anew(), branches[number]
-        found = harvest(branch.jaxpr, branch.consts, args, gathered)
+        found = harvest(branch.jaxpr, branch.consts, args, gathered, outermost=False)
         baskets[number] = gathered
         return found, gathered.values
 
@@ -454,7 +449,7 @@ def _into_shards(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
 
     def body(*args: Any) -> tuple[list[Any], list[Any]]:
         turn = gathered.anew()
-        found = harvest(params["jaxpr"], (), args, turn)
+        found = harvest(params["jaxpr"], (), args, turn, outermost=False)
         gathered.found, gathered.scans = turn.found, turn.scans
         return found, jax.tree.map(lambda value: value[None], turn.values)
 
