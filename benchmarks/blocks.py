@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Block = Callable[[float], int]
-"""Makes steps for at least so many seconds, and returns how many."""
+Block = Callable[[int], object]
+"""Makes so many steps, and returns when the last is done."""
+
+_TRIAL_STEPS = 3
+"""How many bare steps say how many a block is to have."""
 
 
 def block_of(step: Callable[[], object]) -> Block:
     """Return what makes one step after the other."""
 
-    def block(secs: float) -> int:
-        begin, steps = time.perf_counter(), 0
-        while not steps or time.perf_counter() - begin < secs:
+    def block(steps: int) -> None:
+        for _ in range(steps):
             step()
-            steps += 1
-        return steps
 
     return block
 
@@ -28,27 +28,32 @@ def by_turns(
 ) -> list[dict[str, Any]]:
     """Return what blocks of steps took, in turns; before the clock starts both kinds have run.
 
+    All blocks have as many steps, for a framework hands out steps faster than they are made, and a block that ended by
+    the clock would hold several times as many of the kind that nobody waits for.
+
     Args:
         bare: Makes steps that nobody watches.
         recorded: Makes steps that are watched.
         secs: Of all blocks together.
-        block_secs: Of one block.
+        block_secs: Of one bare block, about.
         warm_up_secs, warm_up_steps: Recorded steps before the clock starts take at least so long, and are as many.
     """
-    bare(0.0)
-    warm = recorded(warm_up_secs)
-    while warm < warm_up_steps:
-        warm += recorded(0.0)
+    bare(1)
+    steps = max(1, round(_TRIAL_STEPS * block_secs / _timed(bare, _TRIAL_STEPS)["wall"]))
+    begin, warm = time.perf_counter(), 0
+    while warm < warm_up_steps or time.perf_counter() - begin < warm_up_secs:
+        recorded(steps)
+        warm += steps
     turns = []
     begin = time.perf_counter()
-    while time.perf_counter() - begin < secs:
-        turns.append({"bare": _timed(bare, block_secs), "recorded": _timed(recorded, block_secs)})
+    while not turns or time.perf_counter() - begin < secs:
+        turns.append({"bare": _timed(bare, steps), "recorded": _timed(recorded, steps)})
     return turns
 
 
-def _timed(block: Block, secs: float) -> dict[str, float]:
-    """Return how many steps a block made, and what they took: of the clock, of this thread and of the process."""
+def _timed(block: Block, steps: int) -> dict[str, float]:
+    """Return what so many steps took: of the clock, of this thread and of the process."""
     process, thread, begin = time.process_time(), time.thread_time(), time.perf_counter()
-    steps = block(secs)
+    block(steps)
     return {"steps": steps, "wall": time.perf_counter() - begin, "thread": time.thread_time() - thread,
             "process": time.process_time() - process}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -25,59 +23,39 @@ def measure(request: Request) -> Result:
     if not isinstance(tap, KerasTap) or recording is None:
         raise ValueError("nothing is recorded, so there is nothing to measure")
 
-    def recorded(secs: float) -> int:
+    def recorded(steps: int) -> None:
         if request["how"] == "tensorflow":
-            until = _Until(secs)
-            model.fit(_endless(x, y), verbose=0, callbacks=[until])
-            return until.steps
-        steps = _Batches(x, y, secs)
-        model.fit(iter(steps), verbose=0)
-        return steps.given
+            model.fit(_endless(x, y), verbose=0, callbacks=[_Until(steps)])
+        else:
+            model.fit(((x, y) for _ in range(steps)), verbose=0)
 
-    def bare(secs: float) -> int:
+    def bare(steps: int) -> None:
         # As it would be without us: the function that Keras has made, and nobody at the wrappers.
         wrappers, function = tap._wrappers, model.train_function
         if function is None:
-            recorded(0.0)  # has both made
+            recorded(1)  # has both made
             function = model.train_function
         wrappers._listener, model.train_function = None, function.of_keras
         try:
             with recording.aside("torch"):
-                return recorded(secs)
+                recorded(steps)
         finally:
             wrappers._listener, model.train_function = tap, function
 
     return measured(request, run, bare, recorded)
 
 
-class _Batches:
-    """Gives the same batch for at least so many seconds, and counts."""
-
-    def __init__(self, x: Any, y: Any, secs: float) -> None:
-        self._batch = x, y
-        self._secs = secs
-        self.given = 0
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        begin = time.perf_counter()
-        while not self.given or time.perf_counter() - begin < self._secs:
-            self.given += 1
-            yield self._batch
-
-
 class _Until(keras.callbacks.Callback):  # type: ignore[misc]
-    """Ends a training after at least so many seconds, and counts its steps."""
+    """Ends a training after so many steps."""
 
-    def __init__(self, secs: float) -> None:
+    def __init__(self, steps: int) -> None:
         super().__init__()
-        self._secs = secs
-        self._begin = time.perf_counter()
-        self.steps = 0
+        self._left = steps
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """Note that a step was made."""
-        self.steps += 1
-        if time.perf_counter() - self._begin >= self._secs:
+        self._left -= 1
+        if not self._left:
             self.model.stop_training = True
 
 

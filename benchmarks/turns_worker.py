@@ -32,9 +32,9 @@ def measure(request: Result) -> Request:
             raise ValueError("nothing is recorded, so there is nothing to measure")
         recorded = block_of(step)
 
-        def bare(secs: float) -> int:
+        def bare(steps: int) -> None:
             with recording.aside("torch"):
-                return recorded(secs)
+                recorded(steps)
 
         turns = by_turns(bare, recorded, secs=request["secs"], block_secs=request["block_secs"],
                          warm_up_secs=request["warm_up_secs"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from benchmarks import frameworks
 from benchmarks.blocks import block_of, by_turns
 
@@ -10,17 +12,28 @@ def test_turns_begin_once_both_kinds_have_run_often_enough() -> None:
     made: list[str] = []
     turns = by_turns(block_of(lambda: made.append("bare")), block_of(lambda: made.append("recorded")),
                      secs=0.01, block_secs=0.0, warm_up_secs=0.0, warm_up_steps=5)
-    assert made[:6] == ["bare"] + ["recorded"] * 5
-    assert made[6:] == ["bare", "recorded"] * len(turns)
+    before = made.index("recorded")
+    assert made[before:before + 5] == ["recorded"] * 5
+    assert made[before + 5:] == ["bare", "recorded"] * len(turns)
     assert turns
     for turn in turns:
         assert list(turn) == ["bare", "recorded"]
         assert all(block["steps"] == 1 and block["wall"] > 0 for block in turn.values())
 
 
-def test_a_block_makes_steps_for_its_time_and_counts_them() -> None:
-    made: list[int] = []
-    assert block_of(lambda: made.append(1))(0.005) == len(made) > 1
+def test_all_blocks_have_as_many_steps_however_fast_they_are() -> None:
+    made: list[str] = []
+
+    def slow(steps: int) -> None:
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < 0.002 * steps:
+            pass
+        made.extend(["bare"] * steps)
+
+    turns = by_turns(slow, block_of(lambda: made.append("recorded")), secs=0.03, block_secs=0.01, warm_up_secs=0.0)
+    assert {block["steps"] for turn in turns for block in turn.values()} == {turns[0]["bare"]["steps"]}
+    assert 2 <= turns[0]["bare"]["steps"] <= 5
+    assert made.count("recorded") == (len(turns) + 1) * turns[0]["bare"]["steps"]
 
 
 def test_frameworks_are_told_by_variant_with_what_is_missing(capsys) -> None:

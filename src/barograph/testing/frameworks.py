@@ -321,10 +321,17 @@ def _planted_error(*, with_tensors: bool) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         reads = ((native, "summarize_many"), (native, "summarize_into"), (native, "difference_many"),
-                 (native, "difference_into"), (ArrayReader, "row"))  # the last where a device has made the statistics
+                 (native, "difference_into"), *_of_devices())
         for holder, name in reads if with_tensors else ((Plan, "taking"),):
             stack.enter_context(_replaced(holder, name, fail))
         yield
+
+
+def _of_devices() -> Iterator[tuple[Any, str]]:
+    """Yield what reads where a device has made the statistics, which no loop of ours sees."""
+    yield ArrayReader, "row"
+    if of_torch := sys.modules.get("barograph.capture.torch.read"):
+        yield of_torch.Reader, "read_many"
 
 
 @contextlib.contextmanager
