@@ -121,6 +121,13 @@ def harvested(function: Callable[..., Any], *args: Any, taking: Taking) -> tuple
     return made
 
 
+@pytest.fixture
+def _on_host() -> None:
+    if not foreign.is_on_host():
+        pytest.skip("where a compiler puts its tensors is known of that for a CPU alone")
+
+
+@pytest.mark.usefixtures("_on_host")
 @pytest.mark.parametrize("units", [False, True], ids=["whole", "units"])
 @pytest.mark.parametrize("function", GIVEN, ids=lambda function: function.__name__)
 def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], units: bool) -> None:
@@ -169,6 +176,7 @@ def test_only_what_a_sum_alone_uses_is_made_once_more() -> None:
     assert count(twice) == 1
 
 
+@pytest.mark.usefixtures("_on_host")
 def test_a_deep_chain_before_a_sum_is_not_made_once_more_to_its_beginning() -> None:
     def deep(x: Any) -> Any:
         for _ in range(3000):

@@ -177,6 +177,8 @@ def pooled() -> Any:
     lambda: keras.optimizers.Adam(0.05), lambda: keras.optimizers.SGD(0.05, momentum=0.9, clipnorm=1.0),
 ], ids=["Adam", "SGD, clipped"])
 def test_weights_come_to_the_same_bits_with_and_without_us(model: Any, optimizer: Callable[[], Any]) -> None:
+    if model is pooled and not foreign.is_on_host():
+        pytest.skip("where a compiler puts its tensors is known of that for a CPU alone")
     bare = fitted(compiled(model, optimizer()))
     watched = compiled(model, optimizer())
     recorded(f"memory://bits-{model.__name__}-{watched.optimizer.name}", watched)
@@ -191,8 +193,9 @@ def test_a_step_that_asks_for_gradients_itself_tells_its_layers() -> None:
 
 
 def test_of_a_loop_what_it_returns_is_told_and_what_it_calls_is_said_to_be_missing() -> None:
-    def model() -> Any:
-        return keras.Sequential([layers.Input((5, 6)), layers.LSTM(3, name="lstm"), layers.Dense(6, name="out")])
+    def model() -> Any:  # with an activation that no library of a GPU's computes without a loop
+        return keras.Sequential([
+            layers.Input((5, 6)), layers.LSTM(3, activation="relu", name="lstm"), layers.Dense(6, name="out")])
 
     run = recorded("memory://loop", compiled(model), x=np.random.default_rng(1).normal(size=(16, 5, 6)))
     assert run.summary("output:lstm", 0).count == 4 * 3
@@ -268,6 +271,7 @@ def test_what_jax_has_traced_before_is_taken_as_it_is() -> None:
     assert bits(watched) == bare
 
 
+@pytest.mark.skipif(jax.__version_info__ >= (0, 11), reason="JAX looks before the step is traced to its end")
 def test_nothing_is_held_when_the_step_was_traced() -> None:
     def model() -> Any:
         return keras.Sequential([layers.Input((6,)), layers.Dense(6, name="out")])

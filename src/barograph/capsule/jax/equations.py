@@ -16,6 +16,7 @@ from jax.extend import core
 
 from barograph.capsule.jax.flags import NAN, POSITIVE, flags_of, literal_flags, values_around
 from barograph.capture.frames import is_of_script
+from barograph.capture.jax.calls import scanned
 
 _MOST_TURNS = 10_000
 """Of a loop, that are gone through one by one."""
@@ -123,7 +124,7 @@ def _into_call(eqn: Any, inputs: Sequence[Any], bad: Sequence[int]) -> Culprit |
 def _into_scan(eqn: Any, inputs: Sequence[Any], bad: Sequence[int]) -> Culprit | None:
     """Go through the turns of a loop up to the first whose results are not finite."""
     params, inner = eqn.params, eqn.params["jaxpr"]
-    consts, carry = params["num_consts"], params["num_carry"]
+    consts, carry = scanned(eqn)
     body = jax.jit(core.jaxpr_as_fun(inner))
     carried = list(inputs[consts:consts + carry])
     turns = range(params["length"])[::-1] if params["reverse"] else range(params["length"])

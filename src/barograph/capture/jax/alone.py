@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jax.extend import core
 
-from barograph.capture.jax.calls import called
+from barograph.capture.jax.calls import called, scanned
 from barograph.capture.jax.marks import MARK
 from barograph.model.key import Kind
 
@@ -76,7 +76,7 @@ def _results(eqn: Any, parts: list[_Part | None]) -> list[_Part | None]:
         found = _walk(body, [None] * len(body.invars))
         turns = [replace(part, turn=True) if part is not None and _is_whole(part, atom.aval) else None
                  for part, atom in zip(found, body.outvars, strict=True)]
-        carried = eqn.params["num_carry"]
+        _, carried = scanned(eqn)
         return [None] * carried + turns[carried:]
     return [_one(eqn, parts)] + [None] * (len(eqn.outvars) - 1)
 

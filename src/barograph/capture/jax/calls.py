@@ -1,4 +1,4 @@
-"""The functions that a traced JAX step calls as parts of it, with what it hands them and nothing else."""
+"""What the operations of a traced JAX step say of the functions within them: what they call, and hand to turns."""
 
 from __future__ import annotations
 
@@ -16,3 +16,12 @@ def called(eqn: Any) -> tuple[Any, Sequence[Any]] | None:
     if eqn.primitive.name not in CALLS or inner is None:
         return None
     return getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
+
+
+def scanned(eqn: Any) -> tuple[int, int]:
+    """Return how many operands of a `scan` every turn is given, and how many each turn hands to the next."""
+    if "num_carry" in eqn.params:
+        return eqn.params["num_consts"], eqn.params["num_carry"]
+    # From JAX 0.11 on operands stand apart as what they are.
+    constants, carried, _ = eqn.params["ft_in"].unpack()
+    return len(constants), len(carried)

@@ -19,7 +19,7 @@ from jax.extend import core
 from jax.sharding import PartitionSpec
 
 from barograph.capture.jax import foreign
-from barograph.capture.jax.calls import called
+from barograph.capture.jax.calls import called, scanned
 from barograph.capture.jax.flow import Flow
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.capture.jax.reduce import identity_like, reduce
@@ -397,19 +397,19 @@ def _into_scan(eqn: Any, given: list[Any], basket: Basket) -> list[Any]:
     params, inner, gathered = eqn.params, eqn.params["jaxpr"], basket.within()
     gathered.scans += 1
     name = f"scan{gathered.scans}"
-    consts, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+    consts, carried = scanned(eqn)
 
     def body(carry: list[Any], each: list[Any]) -> tuple[list[Any], tuple[list[Any], list[Any]]]:
         turn = gathered.anew()
         found = harvest(inner.jaxpr, inner.consts, [*given[:consts], *carry, *each], turn, outermost=False)
         gathered.found, gathered.scans = turn.found, turn.scans
-        carried_on, unfit = found[: params["num_carry"]], turn.unfit()
+        carried_on, unfit = found[:carried], turn.unfit()
         if unfit is not None:
             carried_on = [withheld(unfit, before, after) for before, after in zip(carry, carried_on, strict=True)]
-        return carried_on, (found[params["num_carry"] :], turn.values)
+        return carried_on, (found[carried:], turn.values)
 
-    carry, (each, values) = lax.scan(body, given[consts:carried], given[carried:], length=params["length"],
-                                     reverse=params["reverse"], unroll=params["unroll"])
+    carry, (each, values) = lax.scan(body, given[consts : consts + carried], given[consts + carried :],
+                                     length=params["length"], reverse=params["reverse"], unroll=params["unroll"])
     basket.add(gathered, values, name)
     return [*carry, *each]
 
