@@ -21,6 +21,7 @@ from benchmarks import (
     judging,
     kernel_report,
     logs,
+    networks,
     notice,
     opening,
     origin,
@@ -222,6 +223,12 @@ def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def measure_networks(choice: argparse.Namespace) -> dict[str, Any]:
+    """Whether networks of Keras that are put together by chance come to the same bits."""
+    return _reported(choice, "Networks put together by chance, with and without Barograph", networks,
+                     networks.measure_networks, networks.print_networks)
+
+
 def _reported(
     choice: argparse.Namespace, title: str, part: Any, measure: Callable[[Any], dict[str, Any]],
     show: Callable[[dict[str, Any]], None],
@@ -258,6 +265,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "ask": measure_ask,
     "checkpoint": measure_checkpoint,
     "weights": measure_weights,
+    "networks": measure_networks,
 }
 
 

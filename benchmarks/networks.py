@@ -1,0 +1,66 @@
+"""Whether networks of Keras that are put together by chance train to the same bits with and without Barograph."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.processes import run_worker
+from benchmarks.tables import Table, note, progress
+
+BACKENDS = ("tensorflow", "torch", "jax")
+
+_PER_PROCESS = 10
+"""Networks of one process: what compilers keep of each adds up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is compared: networks on each of these backends, the seed of the first, and those that follow it."""
+
+    networks: int = 80
+    first: int = 0
+    backends: Sequence[str] = BACKENDS
+
+
+QUICK = Effort(networks=10)
+
+
+def measure_networks(effort: Effort) -> dict[str, Any]:
+    """Return, for each backend, what differs of each network; a backend that is not installed is `missing`."""
+    missing = [name for name in effort.backends if None in map(importlib.util.find_spec, ("keras", name))]
+    found: dict[str, list[dict[str, Any]]] = {}
+    last = effort.first + effort.networks
+    for backend in effort.backends:
+        if backend in missing:
+            continue
+        for first in range(effort.first, last, _PER_PROCESS):
+            progress(f"networks, {backend}, from {first}")
+            seeds = list(range(first, min(last, first + _PER_PROCESS)))
+            variables = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+            answer = run_worker("networks_worker", {"seeds": seeds}, timeout_secs=1800.0, variables=variables)
+            found.setdefault(backend, []).extend(answer["networks"])
+    return {"networks": found, "missing": missing}
+
+
+def print_networks(report: Mapping[str, Any]) -> None:
+    """Print how many networks of each backend differ, and which."""
+    table = Table("Keras on", "networks", "that differ from themselves", "that differ when recorded")
+    for backend, networks in report["networks"].items():
+        odd = sum(not network["repeats"] for network in networks)
+        table.add(backend, str(len(networks)), str(odd), str(len(_differing(networks))))
+    table.print()
+    for backend, networks in report["networks"].items():
+        for network in _differing(networks):
+            note(f"{backend}, seed {network['seed']}, recorded {' and '.join(network['differs'])}: {network['what']}")
+    for backend in report["missing"]:
+        note(f"Keras on {backend} is not compared: it is not installed")
+    note("every variable of the model and of its optimizer after eight steps of each network, float32, everything "
+         "recorded at every step, once with moments alone and once with exact histograms and units. A network that "
+         "differs from itself without Barograph is no witness")
+
+
+def _differing(networks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [network for network in networks if network["repeats"] and network["differs"]]
