@@ -13,6 +13,7 @@ jax = pytest.importorskip("jax", reason="JAX is not installed")
 import jax.numpy as jnp  # noqa: E402
 
 from barograph.capture.jax import foreign  # noqa: E402
+from barograph.capture.jax import harvest as harvesting  # noqa: E402
 from barograph.capture.jax.harvest import Basket, harvest  # noqa: E402
 from barograph.capture.jax.marks import Mark, mark  # noqa: E402
 from barograph.capture.plan import Taking  # noqa: E402
@@ -141,7 +142,7 @@ def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], u
 @pytest.mark.parametrize("function", [mean_of_a_normalisation, mean_of_a_sum])
 def test_what_is_read_before_a_sum_is_the_tensor(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "tell", lambda array, *_, **__: {"moments": array})
-    monkeypatch.setattr(foreign, "joined", lambda told: {})
+    monkeypatch.setattr(harvesting, "joined", lambda told: {})
     _, (*_, read) = harvested(function, X, W, taking=Taking())
     whole = _normalised(X @ W) if function is mean_of_a_normalisation else jax.nn.silu(X @ W) + X
     np.testing.assert_allclose(read["moments"], whole, rtol=2e-5, atol=2e-5)

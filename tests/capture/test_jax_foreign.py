@@ -112,33 +112,6 @@ def test_a_branch_that_is_not_taken_has_seen_nothing() -> None:
     assert foreign.moments_of(np.zeros((3, 20), np.uint32)).tolist() == identity_rows(3).tolist()
 
 
-def test_what_is_told_of_many_tensors_lies_in_few_arrays() -> None:
-    small = LARGE[:7, :5]
-    asked = {2: (LARGE, Histogram.EXACT, True), 5: (ODD, Histogram.NONE, False), 7: (small, Histogram.EXACT, True)}
-    shapes: dict[int, Any] = {}
-
-    @jax.jit
-    def made(*arrays: Any) -> Any:
-        told = [foreign.tell(array, histogram, units=units)
-                for array, (_, histogram, units) in zip(arrays, asked.values(), strict=True)]
-        shapes.update({number: {name: part.shape for name, part in one.items()}
-                       for number, one in zip(asked, told, strict=True)})
-        return foreign.joined(told)
-
-    found = made(*(array for array, *_ in asked.values()))
-    places = foreign.Places(shapes)
-    moments, columns = foreign.moments_of(found["moments"]), foreign.columns_of(found["columns"])
-    assert {number: moments[row][0] for number, row in places.moments.items()} == {2: 12300, 5: 12, 7: 35}
-    bins = foreign.bins_of(found["bins"]).sum(1)
-    assert {number: bins[row] for number, row in places.bins.items()} == {2: 12300, 7: 35}
-    assert {number: columns[lines, 4].tolist() for number, lines in places.columns.items()} == {
-        2: LARGE.max(0).tolist(), 7: small.max(0).tolist()}
-
-
-def test_of_nothing_nothing_is_put_together() -> None:
-    assert foreign.joined([]) == {}
-
-
 @pytest.mark.parametrize(("words", "setting"), [
     ([18], {}), ([20, 1024], {"mode": 7}), ([20], {"mode": 1}), ([20], {"units": 1}), ([20], {"dtype": 99}),
     ([20], {"dtype": -1}), ([20], {"mode": -1}), ([20, 20], {"change": 0}),

@@ -21,7 +21,10 @@ import barograph.jax  # noqa: E402
 import jax_training as trainings  # noqa: E402
 from barograph.capture.jax import foreign  # noqa: E402
 from barograph.capture.jax import proof as jax_proof  # noqa: E402
+from barograph.capture.jax import reading as jax_reading  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
+from barograph.model.key import Kind  # noqa: E402
+from barograph.model.selection import Histogram  # noqa: E402
 from barograph.testing.frameworks import FrameworkConformance, Task  # noqa: E402
 from jax_training import X, Y  # noqa: E402
 
@@ -249,6 +252,36 @@ def test_one_program_makes_the_step_once_it_has_been_seen_to_make_the_same_bits(
         params, state, expected = plain(params, state, X, Y)
         assert loss == float(expected)
     assert same_bits(weights, params)
+
+
+def test_what_a_device_reduces_comes_in_few_arrays_and_is_what_the_loop_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    def train(wrap: Any) -> Any:
+        return trainings.train_plain(wrap, tx=optax.adam(0.1), batches={3: np.full_like(X, 1e-30), 4: X * 1e25})
+
+    chosen = barograph.Selection("all", kinds=frozenset(Kind), histogram=Histogram.EXACT, units=True)
+    *_, told = recorded(train, collections=(chosen,))
+    came: list[int] = []
+    reading = jax_reading.Reading.__init__
+
+    def counting(self: Any, version: Any, values: Any, joined: Any, *rest: Any) -> None:
+        came.append(len(jax.tree.leaves((list(values), joined))))
+        reading(self, version, values, joined, *rest)
+
+    monkeypatch.setattr(jax_reading.Reading, "__init__", counting)
+    monkeypatch.setattr(foreign, "is_on_host", lambda: False)
+    *_, reduced = recorded(train, collections=(chosen,))
+    keys = {key for kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT) for key in told.keys(kind=kind)}
+    assert len(keys) == 12
+    assert came[0] < len(keys), "four for all tensors, and what is no statistics"
+    for key in keys:
+        for step in range(6):
+            one, other = told.summary(key, step), reduced.summary(key, step)
+            assert (one.count, one.zeros, one.min, one.max) == (other.count, other.zeros, other.min, other.max), key
+            assert other.l2 == pytest.approx(one.l2, rel=1e-6), key
+            assert one.exponents == other.exponents, key
+    for step in (0, 1, 2, 3, 5):  # squares of units at step 4 are beyond what a device sums them in
+        ours, theirs = (run.units("output:relu", step=step).columns for run in (told, reduced))
+        np.testing.assert_allclose(theirs, ours, rtol=1e-5)
 
 
 def test_what_is_told_never_to_be_one_program_is_not_tried() -> None:

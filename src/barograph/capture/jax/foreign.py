@@ -7,7 +7,6 @@ need not. And the figures are those of every other door, to the last bit.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -138,34 +137,3 @@ def bins_of(words: Any) -> NDArray[np.int64]:
 def columns_of(words: Any) -> NDArray[np.float64]:
     """Return the statistics of units, shape (…, units, 7), as they were told."""
     return np.asarray(words).view(np.float64)
-
-
-class Places:
-    """Where the statistics of tensors lie in what `joined` makes of them.
-
-    Args:
-        told: Of each such tensor, by its number: the shapes of what is told.
-
-    Attributes:
-        moments: The row of each, by its number.
-        bins: Likewise, of those that have a histogram.
-        columns: Where its units lie, of those that have statistics of them.
-    """
-
-    def __init__(self, told: Mapping[int, Mapping[str, tuple[int, ...]]]) -> None:
-        self.moments = {number: row for row, number in enumerate(told)}
-        self.bins = {number: row for row, number in enumerate(n for n, shapes in told.items() if "bins" in shapes)}
-        sizes = {number: shapes["columns"][0] for number, shapes in told.items() if "columns" in shapes}
-        ends = itertools.accumulate(sizes.values())
-        self.columns = {number: slice(end - size, end) for (number, size), end in zip(sizes.items(), ends, strict=True)}
-
-
-def joined(told: Sequence[Told]) -> dict[str, Any]:
-    """Put what is told of many tensors into few arrays: few results cost less than many.
-
-    Returns:
-        Of each kind of statistics that there is, the rows of all tensors that have it, in their order.
-    """
-    names = dict.fromkeys(name for one in told for name in one)
-    return {name: (jnp.concatenate if name == "columns" else jnp.stack)([one[name] for one in told if name in one])
-            for name in names}

@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec
 from barograph.capture.jax import foreign
 from barograph.capture.jax.calls import called, scanned
 from barograph.capture.jax.flow import Flow
+from barograph.capture.jax.joining import Places, Shapes, joined
 from barograph.capture.jax.marks import MARK, Mark
 from barograph.capture.jax.reduce import identity_like, reduce
 from barograph.capture.plan import Taking
@@ -56,7 +57,7 @@ class Found:
         shape: Of the tensor.
         dtype: Of its elements.
         whole: The tensor itself, or an array of whole numbers, and not what `reduce` makes of it.
-        told: Shapes of what the native loop tells of it; None: it does not.
+        parts: Shapes of its statistics: of those that the native loop tells, or that `reduce` makes; None: it is whole.
         axes: What the leading axes are, the outermost first: the number of a scan, or `DEVICES`.
     """
 
@@ -65,8 +66,13 @@ class Found:
     shape: tuple[int, ...]
     dtype: str
     whole: bool
-    told: Mapping[str, tuple[int, ...]] | None = None
+    parts: Shapes | None = None
     axes: tuple[str, ...] = ()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is the native loop that tells of it."""
+        return self.parts is not None and "moments" in self.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +179,12 @@ class Basket:
         value = lax.optimization_barrier(array)
         whole = taking.raw or bool(mark.role) or (self.wholes and not (self.calls and foreign.takes(array)))
         dtype = array.dtype if dtype is None else dtype
-        self._put(value.astype(dtype) if whole else reduce(value, taking.histogram, units=units, bound=bound),
-                  Found(mark, taking, tuple(array.shape), jnp.dtype(dtype).name, whole))
+        found = Found(mark, taking, tuple(array.shape), jnp.dtype(dtype).name, whole)
+        if whole:
+            self._put(value.astype(dtype), found)
+        else:
+            reduced = reduce(value, taking.histogram, units=units, bound=bound)
+            self._put(reduced, replace(found, parts=_shapes(reduced)))
 
     def _put(self, value: Any, found: Found) -> None:
         self.values.append(value)
@@ -192,9 +202,9 @@ class Basket:
 
     def handed_out(self) -> tuple[list[Any], dict[str, Any]]:
         """Return what a program hands out of it: each value, or None where it stands among what is put together."""
-        together = places_of(self.found).moments
+        together = places_of(self.found).numbers
         values = [None if number in together else value for number, value in enumerate(self.values)]
-        return values, foreign.joined([self.values[number] for number in together])
+        return values, joined([self.values[number] for number in together])
 
     def within(self) -> Basket:
         """Return another for the inside of a loop or a branch, where tensors are reduced."""
@@ -223,13 +233,13 @@ class Returns(Protocol):
     def found(self) -> Sequence[Found]: ...
 
     @property
-    def places(self) -> foreign.Places: ...
+    def places(self) -> Places: ...
 
 
-def places_of(found: Sequence[Found]) -> foreign.Places:
-    """Return where statistics lie that are put together: what the native loop tells, but of what is met in loops."""
-    return foreign.Places({number: item.told for number, item in enumerate(found)
-                           if item.told is not None and not item.axes})
+def places_of(found: Sequence[Found]) -> Places:
+    """Return where statistics lie that are put together: all but those of what is met in loops, or has 64 bits."""
+    return Places({number: item.parts for number, item in enumerate(found) if item.parts is not None and not item.axes
+                   and (item.is_told or jnp.dtype(item.dtype).itemsize < 8)})
 
 
 def withheld(unfit: Any, before: Any, after: Any) -> Any:
@@ -239,7 +249,11 @@ def withheld(unfit: Any, before: Any, after: Any) -> Any:
 
 def _told_of(array: Any, mark: Mark, taking: Taking, told: foreign.Told) -> Found:
     return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False,
-                 {name: part.shape for name, part in told.items()})
+                 _shapes(told))
+
+
+def _shapes(statistics: Mapping[str, Any]) -> Shapes:
+    return {name: part.shape for name, part in statistics.items()}
 
 
 def _difference(array: Any, before: Any) -> Any:

@@ -6,7 +6,7 @@ import functools
 import math
 import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import jax
@@ -36,6 +36,9 @@ _OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, K
 
 _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
 
+_TOLD, _REDUCED = ("moments", "bins", "columns"), ("whole", "counts", "units")
+"""Names of moments, histograms and statistics of units: those of the native loop, and those of `reduce`."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
@@ -64,15 +67,17 @@ class _Due:
         members: The numbers of each: one for each time that it was met.
         takings: What is taken of each.
         rows: Where the tap merges them; none: nothing is due.
-        moments: Where their moments lie among those that were put together; None: not all are there, or not once each.
-        bins: Likewise; None: no histogram is taken, too.
+        joined: Where their moments lie among those that were put together; None: not all are there, or not once each.
+        with_bins: Where their histograms do; None: no histogram is taken, too.
+        dtypes: Of their elements, where it is the program that made their moments; None: the native loop did.
     """
 
     members: Sequence[Sequence[int]]
     takings: Sequence[Taking]
     rows: NDArray[np.int64]
-    moments: NDArray[np.int64] | None = None
-    bins: NDArray[np.int64] | None = None
+    joined: NDArray[np.int64] | None = None
+    with_bins: NDArray[np.int64] | None = None
+    dtypes: NDArray[np.str_] | None = None
 
     @property
     def histograms(self) -> bool:
@@ -197,20 +202,21 @@ class Reading:
         firsts = [self._found[each[0]] for each in members]
         rows = tap.rows(kind, list(due), dtypes=[item.dtype for item in firsts],
                         layers=[item.mark.layer for item in firsts])
-        found, places = _Due(members, takings, rows), self._version.places
-        alone = [each[0] for each in members if len(each) == 1 and each[0] in places.moments]
-        with_bins = [number for number in alone if number in places.bins]
-        of_all = all(taking.histogram is not Histogram.NONE for taking in takings) and len(with_bins) == len(rows)
-        if len(alone) < len(rows) or (found.histograms and not of_all):
+        found = _Due(members, takings, rows)
+        told = all(item.is_told for item in firsts)
+        moments, bins = (self._version.places.rows(name) for name in (_TOLD if told else _REDUCED)[:2])
+        alone = [each[0] for each in members if len(each) == 1 and each[0] in moments]
+        of_all = all(taking.histogram and each[0] in bins for taking, each in zip(takings, members, strict=True))
+        if len(alone) < len(members) or (found.histograms and not of_all):
             return found
-        return _Due(members, takings, rows, np.array([places.moments[number] for number in alone], np.int64),
-                    np.array([places.bins[number] for number in alone], np.int64) if found.histograms else None)
+        return replace(found, joined=np.array([moments[number] for number in alone], np.int64),
+                       with_bins=np.array([bins[number] for number in alone], np.int64) if found.histograms else None,
+                       dtypes=None if told else np.array([item.dtype for item in firsts]))
 
     def _fetched(self, due: _Due, step: int) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
         """Return the moments, and the histograms, of what is due."""
-        if due.moments is not None:
-            bins = None if due.bins is None else foreign.bins_of(self._joined["bins"])[due.bins]
-            return foreign.moments_of(np.asarray(self._joined["moments"])[due.moments]), bins
+        if due.joined is not None:
+            return self._fetched_at_once(due.joined, due.with_bins, due.dtypes)
         moments = identity_rows(len(due.rows))
         bins = np.zeros((len(due.rows), EXPONENT_BINS), np.int64) if due.histograms else None
         for row, (members, taking) in enumerate(zip(due.members, due.takings, strict=True)):
@@ -221,10 +227,20 @@ class Reading:
                     bins[row] += self._bins(number, step)
         return moments, bins
 
+    def _fetched_at_once(
+        self, rows: NDArray[np.int64], with_bins: NDArray[np.int64] | None, dtypes: NDArray[np.str_] | None
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Return moments and histograms that lie among what was put together."""
+        if dtypes is None:
+            bins = None if with_bins is None else foreign.bins_of(self._joined["bins"])[with_bins]
+            return foreign.moments_of(np.asarray(self._joined["moments"])[rows]), bins
+        counts = None if with_bins is None else np.asarray(self._joined["counts"])[with_bins].astype(np.int64)
+        return moments_of({name: np.asarray(self._joined[name])[rows] for name in ("whole", "sums")}, dtypes), counts
+
     def _moments(self, number: int, step: int) -> Iterator[NDArray[np.float64]]:
         """Yield the moments of a tensor, once for each time that it was met."""
         item = self._found[number]
-        if item.told is not None:
+        if item.is_told:
             rows = foreign.moments_of(self._part(number, "moments", step))
         else:
             parts = {name: self._part(number, name, step) for name in ("whole", "sums")}
@@ -232,21 +248,22 @@ class Reading:
         yield from rows.reshape(-1, len(MOMENT_FIELDS))
 
     def _bins(self, number: int, step: int) -> Any:
-        told = self._found[number].told
-        if "bins" not in (self._values[number] if told is None else told):
+        item = self._found[number]
+        name = (_TOLD if item.is_told else _REDUCED)[1]
+        if name not in (item.parts or {}):
             return 0
-        bins = self._part(number, "bins", step)
-        return (bins if told is None else foreign.bins_of(bins)).reshape(-1, EXPONENT_BINS).sum(0)
+        bins = self._part(number, name, step)
+        return (foreign.bins_of(bins) if item.is_told else bins).reshape(-1, EXPONENT_BINS).sum(0)
 
     def _has_units(self, number: int) -> bool:
-        told = self._found[number].told
-        return "units" in self._values[number] if told is None else "columns" in told
+        item = self._found[number]
+        return (_TOLD if item.is_told else _REDUCED)[2] in (item.parts or {})
 
     def _columns(self, number: int, step: int) -> NDArray[Any]:
         """Return the statistics of a tensor's units, once for each time that it was met."""
         item = self._found[number]
-        columns = (self._part(number, "units", step) if item.told is None
-                   else foreign.columns_of(self._part(number, "columns", step)))
+        columns = (foreign.columns_of(self._part(number, "columns", step)) if item.is_told
+                   else self._part(number, "units", step))
         return columns.reshape(-1, item.shape[-1], len(UNIT_FIELDS))
 
     def _units(self, tap: ArrayTap, members: Sequence[int], step: int) -> None:
@@ -334,13 +351,12 @@ class Reading:
 
     def _part(self, number: int, name: str, step: int) -> NDArray[Any]:
         """Return one array of the statistics of a tensor: those of a step, with the axes that are to be merged."""
-        item, told = self._found[number], self._values[number]
-        if told is None:
-            places: Mapping[int, Any] = getattr(self._version.places, name)
-            return cast("NDArray[Any]", np.asarray(self._joined[name])[places[number]])
-        array: NDArray[Any] = np.asarray(told[name])
+        item, statistics = self._found[number], self._values[number]
+        if statistics is None:
+            return cast("NDArray[Any]", np.asarray(self._joined[name])[self._version.places.rows(name)[number]])
+        array: NDArray[Any] = np.asarray(statistics[name])
         if item.axes:
-            array = array[self._index(item, told[name], step)]
+            array = array[self._index(item, statistics[name], step)]
         return array
 
     def _index(self, item: Found, value: Any, step: int) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 Reduced = dict[str, Any]
 """`whole`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
-two that they are divided by. `bins`, `units`: where they are asked for."""
+two that they are divided by. `counts` of exponents, `units`: where they are asked for."""
 
 _ROW = 4096
 _LARGE, _SMALL = 127 + 60, 127 - 60
@@ -55,9 +55,9 @@ def reduce(
 def _reduce(array: Any, histogram: Histogram, *, units: bool, bound: float) -> Reduced:
     values = _values(array)
     bits, width = _bits(values)
-    bins = {} if not histogram else {"bins": _bins(values, histogram)}
+    counts = {} if not histogram else {"counts": _counts(values, histogram)}
     columns = {} if not units or array.ndim < 2 else {"units": _units(values.reshape(array.shape), bound)}
-    return {"whole": _whole(array, bits, width), "sums": _sums(values, bits, width), **bins, **columns}
+    return {"whole": _whole(array, bits, width), "sums": _sums(values, bits, width), **counts, **columns}
 
 
 def identity_like(shapes: Any) -> Any:
@@ -65,12 +65,12 @@ def identity_like(shapes: Any) -> Any:
     return jax.tree.map(lambda item: jnp.zeros(item.shape, item.dtype), shapes)
 
 
-def moments_of(reduced: Reduced, dtype: str) -> NDArray[np.float64]:
+def moments_of(reduced: Reduced, dtypes: Any) -> NDArray[np.float64]:
     """Return the rows of moments that reduced numbers stand for.
 
     Args:
         reduced: As fetched, with any leading axes.
-        dtype: Of the elements.
+        dtypes: The name of that of the elements, or an array of names: one for each on the last of these axes.
 
     Returns:
         Shape (…, 10), columns as in `MOMENT_FIELDS`.
@@ -80,7 +80,7 @@ def moments_of(reduced: Reduced, dtype: str) -> NDArray[np.float64]:
     rows[..., :5] = whole[..., :5]
     some = whole[..., 0] > whole[..., 1:4].sum(-1)
     for column, key in ((5, whole[..., 5]), (6, whole[..., 6])):
-        rows[..., column] = np.where(some, _from_key(key, dtype), rows[..., column])
+        rows[..., column] = np.where(some, _from_key(key, np.asarray(dtypes)), rows[..., column])
     scale = sums[..., 3]
     rows[..., 7], rows[..., 9] = np.ldexp(sums[..., 0], scale.astype(int)), np.ldexp(sums[..., 2], scale.astype(int))
     rows[..., 8] = np.ldexp(sums[..., 1], 2 * scale.astype(int))
@@ -137,13 +137,11 @@ def _native_key(array: Any) -> Any:
     return None
 
 
-def _from_key(key: NDArray[Any], dtype: str) -> NDArray[np.float64]:
-    if dtype == "int32":
-        return key.astype(np.float64)
-    if dtype == "uint32":
-        return key.astype(np.float64) + float(1 << 31)
+def _from_key(key: NDArray[Any], dtypes: NDArray[np.str_]) -> NDArray[np.float64]:
     signed = np.where(key < 0, key ^ np.iinfo(key.dtype).max, key).astype(key.dtype)
-    return signed.view(np.float64 if key.dtype.itemsize == 8 else np.float32).astype(np.float64)
+    found = signed.view(np.float64 if key.dtype.itemsize == 8 else np.float32).astype(np.float64)
+    found = np.where(dtypes == "int32", key, found)
+    return np.where(dtypes == "uint32", key + float(1 << 31), found)
 
 
 def _sums(values: Any, bits: Any, width: int) -> Any:
@@ -153,15 +151,10 @@ def _sums(values: Any, bits: Any, width: int) -> Any:
     if width != 23:
         return jnp.stack([*_three_sums(known), np.zeros((), values.dtype)])
     greatest = jnp.max(jnp.where(magnitude < infinite, magnitude, 0), initial=0) >> width
-    exponent = jnp.clip(greatest - 127, -125, 125)
-
-    def scaled(known: Any) -> Any:
-        return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
-
-    def plain(known: Any) -> Any:
-        return jnp.stack([*_three_sums(known), np.zeros((), known.dtype)])
-
-    return lax.cond((greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0)), scaled, plain, known)
+    # Without a branch, which a device would ask the host about; times 1 all stays what it is.
+    leaves = (greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0))
+    exponent = jnp.where(leaves, jnp.clip(greatest - 127, -125, 125), 0)
+    return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
 
 
 def _power_of_two(exponent: Any) -> Any:
@@ -181,7 +174,7 @@ def _sum(values: Any) -> Any:
     return _sum(head) + jnp.sum(values[rows * _ROW :])
 
 
-def _bins(values: Any, histogram: Histogram) -> Any:
+def _counts(values: Any, histogram: Histogram) -> Any:
     if histogram is Histogram.SAMPLED and values.size >= SAMPLED_FROM:
         values = values[jnp.asarray(sampled_indices(values.size))]
     bits, width = _bits(values)
