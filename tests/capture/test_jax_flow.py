@@ -95,6 +95,11 @@ def clipped_convolution(images: Any, kernel: Any) -> Any:
     return _clipped(_of_kernel(images, kernel))
 
 
+def clipped_scales_of_groups(x: Any, scales: Any) -> Any:
+    groups = x.reshape(*x.shape[:-1], 2, -1)
+    return _clipped(jax.grad(lambda scales: jnp.square(groups * scales.reshape(2, -1)).mean())(scales))
+
+
 def clipped_outside_of_a_call(images: Any, kernel: Any) -> Any:
     gradient = jax.jit(lambda images, kernel: mark(_of_kernel(images, kernel), GRADIENT))(images, kernel)
     return gradient / jnp.maximum(jnp.sqrt(jnp.square(gradient).sum()), 1e-6)
@@ -105,7 +110,7 @@ GIVEN: dict[Callable[..., Any], tuple[Any, ...]] = {
     mean_of_what_is_masked: (X, W), mean_of_what_is_turned_round: (X, W), sum_of_squares: (X, W),
     mean_of_what_is_called: (X, W), marked_in_a_call: (X, W),
     clipped_heads: (SMALL, HEADS), clipped_convolution: (IMAGES, KERNEL),
-    clipped_outside_of_a_call: (IMAGES, KERNEL),
+    clipped_outside_of_a_call: (IMAGES, KERNEL), clipped_scales_of_groups: (X[..., :16], W[0, :16]),
 }
 
 

@@ -172,10 +172,20 @@ def pooled() -> Any:
     return keras.Model(x, layers.Dense(6, name="out")(layers.GlobalAveragePooling1D()(h)))
 
 
-@pytest.mark.parametrize("model", [Model, OwnStep, attending, pooled])
+def grouped() -> Any:
+    """The gradients of the scales of groups of channels have two axes before they have one."""
+    x = layers.Input((6,))
+    h = layers.Reshape((13, 16))(layers.Dense(13 * 16)(x))
+    h = layers.LayerNormalization()(layers.Subtract()([layers.GroupNormalization(2)(h), h]))
+    h = layers.Add()([h, layers.Dense(16, activation="relu")(h)])
+    return keras.Model(x, layers.Dense(6, name="out")(layers.GlobalAveragePooling1D()(h)))
+
+
+@pytest.mark.parametrize("model", [Model, OwnStep, attending, pooled, grouped])
 @pytest.mark.parametrize("optimizer", [
     lambda: keras.optimizers.Adam(0.05), lambda: keras.optimizers.SGD(0.05, momentum=0.9, clipnorm=1.0),
-], ids=["Adam", "SGD, clipped"])
+    lambda: keras.optimizers.SGD(0.05, global_clipnorm=0.1),
+], ids=["Adam", "SGD, clipped", "SGD, clipped together"])
 def test_weights_come_to_the_same_bits_with_and_without_us(model: Any, optimizer: Callable[[], Any]) -> None:
     if model is pooled and not foreign.is_on_host():
         pytest.skip("where a compiler puts its tensors is known of that for a CPU alone")

@@ -106,7 +106,9 @@ def _flat(array: Any, *, units: bool = False) -> Any:
     else asks for it: a product of matrices has two axes, whatever it is the gradient of, and the sum of its squares is
     made of these. Of a layout of our own the step's own can still be left out.
     """
-    return array.reshape((-1, array.shape[-1]) if units else -1)
+    shape = (-1, array.shape[-1]) if units else (-1,)
+    # It must be another shape than the step's own, or it would be the step's own.
+    return array.reshape((1, *shape) if array.ndim == len(shape) else shape)
 
 
 def _shapes(histogram: Histogram) -> dict[str, tuple[int, ...]]:
