@@ -195,6 +195,25 @@ def test_weights_come_to_the_same_bits_with_and_without_us(model: Any, optimizer
     assert bits(watched) == bare
 
 
+@pytest.mark.parametrize("optimizer", [
+    lambda: keras.optimizers.Lion(0.01), lambda: keras.optimizers.RMSprop(0.01, centered=True),
+    lambda: keras.optimizers.Adam(0.01), lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+], ids=["Lion", "RMSprop", "Adam", "SGD"])
+def test_what_an_optimizer_keeps_of_a_convolution_comes_to_the_same_bits(optimizer: Callable[[], Any]) -> None:
+    def model() -> Any:
+        x = layers.Input((6,))
+        h = layers.Conv1D(8, 3, padding="same", activation="silu")(layers.Reshape((9, 8))(layers.Dense(72)(x)))
+        return keras.Model(x, layers.Dense(6)(layers.GlobalAveragePooling1D()(h)))
+
+    def kept(model: Any) -> list[bytes]:
+        return [*bits(model), *(np.asarray(variable.value).tobytes() for variable in model.optimizer.variables)]
+
+    bare, watched = compiled(model, optimizer()), compiled(model, optimizer())
+    fitted(bare)
+    recorded(f"memory://kept-{watched.optimizer.name}", watched)
+    assert kept(watched) == kept(bare)
+
+
 def test_a_step_that_asks_for_gradients_itself_tells_its_layers() -> None:
     run = recorded("memory://own", compiled(OwnStep))
     assert keys(run, Kind.OUTPUT) == keys(run, Kind.INPUT) == {"twice", "norm", "unused", "out"}

@@ -21,6 +21,8 @@ _SUMS = frozenset({"argmax", "argmin", "reduce", "reduce_and", "reduce_max", "re
                    "reduce_sum", "reduce_xor"})
 """Operations that make one number of many."""
 
+_ADDITIONS = frozenset({"add", "add_any"})
+
 _AS_IT_IS = frozenset({"copy", "copy_p"})
 
 _ONE_BY_ONE = _AS_IT_IS | frozenset({
@@ -75,8 +77,12 @@ class Flow:
             return value(mark.invars[0])
         return self._again(origin, eqn, value, {}, _DEEPEST)
 
-    def is_summed(self, variable: Any) -> bool:
-        """Return whether what is made of a value, element by element, is summed, or goes where that is not known."""
+    def feels_order(self, variable: Any) -> bool:
+        """Return whether it matters to other bits than its own in what order the elements of a value lie in memory.
+
+        So it is where what is made of it, element by element, is summed, or is a product to which another is added: of
+        the two the compiler rounds one, and which one goes by how they lie. And where it goes is not always known.
+        """
         left, met = [variable], set[int]()
         while left:
             for eqn in self._users.get(left.pop(), ()):
@@ -85,10 +91,15 @@ class Flow:
                         return True
                 elif id(eqn) not in met:
                     met.add(id(eqn))
-                    if not _hands_on(eqn) and eqn.primitive.name not in _ONE_BY_ONE:
+                    if self._adds_products(eqn) or not (_hands_on(eqn) or eqn.primitive.name in _ONE_BY_ONE):
                         return True
                     left += eqn.outvars
         return False
+
+    def _adds_products(self, eqn: Any) -> bool:
+        makers = [self.made_by(self._origin(atom)) for atom in eqn.invars]
+        return eqn.primitive.name in _ADDITIONS and all(
+            maker is not None and maker.primitive.name == "mul" for maker in makers)
 
     def _goes_into_a_sum(self, variable: Any) -> bool:
         """Return whether one operation after the other uses a value and nothing else does, until it is summed."""

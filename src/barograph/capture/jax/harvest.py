@@ -83,7 +83,7 @@ class Lies:
         array: That has them.
         order: Its axes, the outermost first; (): as they are numbered.
         fixed: The compiler is held to that order, by which it can do without a copy of its own for what it goes into;
-            where it is summed as well, the sum would be another one.
+            not where that could come to other bits.
     """
 
     array: Any
@@ -377,7 +377,7 @@ def _as_it_lies(eqn: Any, flow: Flow, value: Callable[[Any], Any]) -> Lies | Non
     if eqn.primitive.name == "conv_general_dilated":
         samples, channels, *places = eqn.params["dimension_numbers"].out_spec
         made = eqn.outvars[0]
-        return Lies(value(made), (samples, *places, channels), fixed=not flow.is_summed(made))
+        return Lies(value(made), (samples, *places, channels), fixed=not flow.feels_order(made))
     source = flow.made_by(eqn.invars[0]) if eqn.invars else None
     if source is None:
         return None
