@@ -9,9 +9,6 @@ from typing import Any
 Block = Callable[[int], object]
 """Makes so many steps, and returns when the last is done."""
 
-_TRIAL_STEPS = 3
-"""How many bare steps say how many a block is to have."""
-
 
 def block_of(step: Callable[[], object]) -> Block:
     """Return what makes one step after the other."""
@@ -39,7 +36,7 @@ def by_turns(
         warm_up_secs, warm_up_steps: Recorded steps before the clock starts take at least so long, and are as many.
     """
     bare(1)
-    steps = max(1, round(_TRIAL_STEPS * block_secs / _timed(bare, _TRIAL_STEPS)["wall"]))
+    steps = _steps_of(bare, block_secs)
     begin, warm = time.perf_counter(), 0
     while warm < warm_up_steps or time.perf_counter() - begin < warm_up_secs:
         recorded(steps)
@@ -49,6 +46,14 @@ def by_turns(
     while not turns or time.perf_counter() - begin < secs:
         turns.append({"bare": _timed(bare, steps), "recorded": _timed(recorded, steps)})
     return turns
+
+
+def _steps_of(block: Block, secs: float) -> int:
+    """Return how many steps take so many seconds, about; what a block costs besides its steps is among them."""
+    steps = 1
+    while (wall := _timed(block, steps)["wall"]) < 0.8 * secs:
+        steps = max(steps + 1, round(steps * secs / wall))
+    return steps
 
 
 def _timed(block: Block, steps: int) -> dict[str, float]:

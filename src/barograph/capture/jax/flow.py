@@ -15,7 +15,9 @@ from jax import lax
 from jax.extend import core
 
 from barograph.capture.jax.calls import called
+from barograph.capture.jax.foreign import flat
 from barograph.capture.jax.marks import MARK
+from barograph.capture.jax.meshes import explicit_axes
 
 _SUMS = frozenset({"argmax", "argmin", "reduce", "reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_prod",
                    "reduce_sum", "reduce_xor"})
@@ -81,7 +83,8 @@ class Flow:
         """Return whether it matters to other bits than its own in what order the elements of a value lie in memory.
 
         So it is where what is made of it, element by element, is summed, or is a product to which another is added: of
-        the two the compiler rounds one, and which one goes by how they lie. And where it goes is not always known.
+        the two the compiler rounds one, and which one goes by how they lie. (Of products that are subtracted, as by SGD
+        with momentum, that was looked for and not found.) And where it goes is not always known.
         """
         left, met = [variable], set[int]()
         while left:
@@ -170,10 +173,9 @@ def _as_another(tensor: Any) -> Any:
     """Return what the compiler takes for another tensor: it would see that all is the same, and make it once."""
     if not isinstance(tensor, jax.core.Tracer) or not tensor.shape:
         return tensor
-    if getattr(jax.typeof(tensor).sharding.mesh, "explicit_axes", ()):
+    if explicit_axes(tensor):
         return lax.optimization_barrier(tensor)
-    # Flat: see `foreign`.
-    return lax.optimization_barrier(tensor.reshape(-1)).reshape(tensor.shape)
+    return lax.optimization_barrier(flat(tensor)).reshape(tensor.shape)
 
 
 def _hands_on(eqn: Any) -> bool:

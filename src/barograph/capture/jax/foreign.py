@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental.layout import Layout
 
+from barograph.capture.jax.meshes import explicit_axes
 from barograph.measures import native
 from barograph.measures.summary import identity_rows
 from barograph.model.selection import Histogram
@@ -55,8 +56,7 @@ def is_there() -> bool:
 
 def takes(array: Any) -> bool:
     """Return whether there are statistics of such a traced tensor that the native loop can make."""
-    explicit = getattr(jax.typeof(array).sharding.mesh, "explicit_axes", ())
-    return not explicit and jnp.dtype(array.dtype).name in native.DTYPE_CODES
+    return not explicit_axes(array) and jnp.dtype(array.dtype).name in native.DTYPE_CODES
 
 
 def tell(
@@ -78,7 +78,7 @@ def tell(
     shapes = {**_shapes(histogram), **({"columns": (array.shape[-1], _WORDS * len(UNIT_FIELDS))} if units else {})}
     layouts = [Layout(order)] if order and fixed and not units else None
     if layouts is None:
-        array = _flat(array.transpose(order) if order and not units else array, units=units)
+        array = flat(array.transpose(order) if order and not units else array, units=units)
     return _call([array], [shapes], layouts, mode=histogram, units=units, bound=bound)[0]
 
 
@@ -94,20 +94,19 @@ def tell_change(
         of_change: What histogram is taken of the differences.
     """
     shapes = [*([] if histogram is None else [_shapes(histogram)]), _shapes(of_change)]
-    *itself, change = _call([_flat(array), _flat(before)], shapes, None,
+    *itself, change = _call([flat(array), flat(before)], shapes, None,
                             mode=_NOT_ASKED if histogram is None else histogram, change=of_change)
     return itself[0] if itself else None, change
 
 
-def _flat(array: Any, *, units: bool = False) -> Any:
-    """Return an array with its elements side by side, or its units.
+def flat(array: Any, *, units: bool = False) -> Any:
+    """Return an array with its elements side by side, or its units, in a shape that is not its own.
 
     What makes an array may lay it out only for what uses it next, and the compiler goes on without that where nobody
     else asks for it: a product of matrices has two axes, whatever it is the gradient of, and the sum of its squares is
     made of these. Of a layout of our own the step's own can still be left out.
     """
     shape = (-1, array.shape[-1]) if units else (-1,)
-    # It must be another shape than the step's own, or it would be the step's own.
     return array.reshape((1, *shape) if array.ndim == len(shape) else shape)
 
 

@@ -7,7 +7,7 @@ import math
 import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -36,8 +36,18 @@ _OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, K
 
 _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
 
-_TOLD, _REDUCED = ("moments", "bins", "columns"), ("whole", "counts", "units")
-"""Names of moments, histograms and statistics of units: those of the native loop, and those of `reduce`."""
+
+
+class _Names(NamedTuple):
+    """What the arrays of the statistics of a tensor are called."""
+
+    moments: str
+    histogram: str
+    units: str
+
+
+_TOLD, _REDUCED = _Names("moments", "bins", "columns"), _Names("exact", "counts", "units")
+"""Those of the native loop, and those of `reduce`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +214,8 @@ class Reading:
                         layers=[item.mark.layer for item in firsts])
         found = _Due(members, takings, rows)
         told = all(item.is_told for item in firsts)
-        moments, bins = (self._version.places.rows(name) for name in (_TOLD if told else _REDUCED)[:2])
+        names = _TOLD if told else _REDUCED
+        moments, bins = self._version.places.rows(names.moments), self._version.places.rows(names.histogram)
         alone = [each[0] for each in members if len(each) == 1 and each[0] in moments]
         of_all = all(taking.histogram and each[0] in bins for taking, each in zip(takings, members, strict=True))
         if len(alone) < len(members) or (found.histograms and not of_all):
@@ -216,7 +227,7 @@ class Reading:
     def _fetched(self, due: _Due, step: int) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
         """Return the moments, and the histograms, of what is due."""
         if due.joined is not None:
-            return self._fetched_at_once(due.joined, due.with_bins, due.dtypes)
+            return self._fetched_at_once(due)
         moments = identity_rows(len(due.rows))
         bins = np.zeros((len(due.rows), EXPONENT_BINS), np.int64) if due.histograms else None
         for row, (members, taking) in enumerate(zip(due.members, due.takings, strict=True)):
@@ -227,15 +238,14 @@ class Reading:
                     bins[row] += self._bins(number, step)
         return moments, bins
 
-    def _fetched_at_once(
-        self, rows: NDArray[np.int64], with_bins: NDArray[np.int64] | None, dtypes: NDArray[np.str_] | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return moments and histograms that lie among what was put together."""
-        if dtypes is None:
-            bins = None if with_bins is None else foreign.bins_of(self._joined["bins"])[with_bins]
-            return foreign.moments_of(np.asarray(self._joined["moments"])[rows]), bins
-        counts = None if with_bins is None else np.asarray(self._joined["counts"])[with_bins].astype(np.int64)
-        return moments_of({name: np.asarray(self._joined[name])[rows] for name in ("whole", "sums")}, dtypes), counts
+    def _fetched_at_once(self, due: _Due) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
+        """Return moments and histograms of what is due that lie among what was put together."""
+        if due.dtypes is None:
+            bins = None if due.with_bins is None else foreign.bins_of(self._joined["bins"])[due.with_bins]
+            return foreign.moments_of(np.asarray(self._joined["moments"])[due.joined]), bins
+        counts = None if due.with_bins is None else np.asarray(self._joined["counts"])[due.with_bins].astype(np.int64)
+        reduced = {name: np.asarray(self._joined[name])[due.joined] for name in ("exact", "sums")}
+        return moments_of(reduced, due.dtypes), counts
 
     def _moments(self, number: int, step: int) -> Iterator[NDArray[np.float64]]:
         """Yield the moments of a tensor, once for each time that it was met."""
@@ -243,13 +253,13 @@ class Reading:
         if item.is_told:
             rows = foreign.moments_of(self._part(number, "moments", step))
         else:
-            parts = {name: self._part(number, name, step) for name in ("whole", "sums")}
+            parts = {name: self._part(number, name, step) for name in ("exact", "sums")}
             rows = moments_of(parts, item.dtype)
         yield from rows.reshape(-1, len(MOMENT_FIELDS))
 
     def _bins(self, number: int, step: int) -> Any:
         item = self._found[number]
-        name = (_TOLD if item.is_told else _REDUCED)[1]
+        name = _names(item).histogram
         if name not in (item.parts or {}):
             return 0
         bins = self._part(number, name, step)
@@ -257,7 +267,7 @@ class Reading:
 
     def _has_units(self, number: int) -> bool:
         item = self._found[number]
-        return (_TOLD if item.is_told else _REDUCED)[2] in (item.parts or {})
+        return _names(item).units in (item.parts or {})
 
     def _columns(self, number: int, step: int) -> NDArray[Any]:
         """Return the statistics of a tensor's units, once for each time that it was met."""
@@ -370,6 +380,10 @@ class Reading:
             else:
                 index.append(0 if axis == DEVICES and item.mark.kind not in _OF_EACH_DEVICE else slice(None))
         return tuple(index)
+
+
+def _names(item: Found) -> _Names:
+    return _TOLD if item.is_told else _REDUCED
 
 
 def _scans(item: Found) -> tuple[str, ...]:

@@ -17,13 +17,14 @@ from jax import lax
 from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
+from barograph.capture.jax.meshes import explicit_axes
 from barograph.measures.sampling import SAMPLED_FROM, sampled_indices
 from barograph.measures.summary import identity_rows
 from barograph.model.selection import Histogram
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 Reduced = dict[str, Any]
-"""`whole`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
+"""`exact`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
 two that they are divided by. `counts` of exponents, `units`: where they are asked for."""
 
 _ROW = 4096
@@ -42,10 +43,9 @@ def reduce(
         units: The last axis tells units apart, each with statistics of its own.
         bound: Elements of units with |x| >= bound count as beyond; NaN: none do.
     """
-    axes = getattr(jax.typeof(array).sharding.mesh, "explicit_axes", ())
+    axes = explicit_axes(array)
     if not axes:
         return _reduce(array, histogram, units=units, bound=bound)
-    # Where a tensor's place is part of its type, each operation would have to say where its result lies.
     within = jax.sharding.auto_axes(lambda array: _reduce(array, histogram, units=units, bound=bound),
                                     axes=axes, out_sharding=PartitionSpec())
     reduced: Reduced = within(array)
@@ -57,7 +57,7 @@ def _reduce(array: Any, histogram: Histogram, *, units: bool, bound: float) -> R
     bits, width = _bits(values)
     counts = {} if not histogram else {"counts": _counts(values, histogram)}
     columns = {} if not units or array.ndim < 2 else {"units": _units(values.reshape(array.shape), bound)}
-    return {"whole": _whole(array, bits, width), "sums": _sums(values, bits, width), **counts, **columns}
+    return {"exact": _exact(array, bits, width), "sums": _sums(values, bits, width), **counts, **columns}
 
 
 def identity_like(shapes: Any) -> Any:
@@ -75,11 +75,11 @@ def moments_of(reduced: Reduced, dtypes: Any) -> NDArray[np.float64]:
     Returns:
         Shape (…, 10), columns as in `MOMENT_FIELDS`.
     """
-    whole, sums = np.asarray(reduced["whole"]), np.asarray(reduced["sums"], np.float64)
-    rows = np.broadcast_to(identity_rows(1)[0], (*whole.shape[:-1], len(MOMENT_FIELDS))).copy()
-    rows[..., :5] = whole[..., :5]
-    some = whole[..., 0] > whole[..., 1:4].sum(-1)
-    for column, key in ((5, whole[..., 5]), (6, whole[..., 6])):
+    exact, sums = np.asarray(reduced["exact"]), np.asarray(reduced["sums"], np.float64)
+    rows = np.broadcast_to(identity_rows(1)[0], (*exact.shape[:-1], len(MOMENT_FIELDS))).copy()
+    rows[..., :5] = exact[..., :5]
+    some = exact[..., 0] > exact[..., 1:4].sum(-1)
+    for column, key in ((5, exact[..., 5]), (6, exact[..., 6])):
         rows[..., column] = np.where(some, _from_key(key, np.asarray(dtypes)), rows[..., column])
     scale = sums[..., 3]
     rows[..., 7], rows[..., 9] = np.ldexp(sums[..., 0], scale.astype(int)), np.ldexp(sums[..., 2], scale.astype(int))
@@ -106,7 +106,7 @@ def _bits(values: Any) -> tuple[Any, int]:
     return lax.bitcast_convert_type(values, jnp.int64 if wide else jnp.int32), 52 if wide else 23
 
 
-def _whole(array: Any, bits: Any, width: int) -> Any:
+def _exact(array: Any, bits: Any, width: int) -> Any:
     kind = bits.dtype
     magnitude, infinite = bits & np.iinfo(kind).max, (0xFF if width == 23 else 0x7FF) << width
     finite = magnitude < infinite
@@ -118,11 +118,11 @@ def _whole(array: Any, bits: Any, width: int) -> Any:
                 ((magnitude == infinite) & (bits < 0)).astype(kind), (magnitude == 0).astype(kind),
                 jnp.where(finite, keys, low), jnp.where(finite, keys, high)]
     zero = np.array(0, kind)
-    found = lax.reduce(operands, [zero] * 4 + [low, high], _merge_whole, [0])
+    found = lax.reduce(operands, [zero] * 4 + [low, high], _merge_exact, [0])
     return jnp.stack([jnp.asarray(count, kind), *found])
 
 
-def _merge_whole(one: Any, other: Any) -> Any:
+def _merge_exact(one: Any, other: Any) -> Any:
     added = [a + b for a, b in zip(one[:4], other[:4], strict=True)]
     return (*added, lax.min(one[4], other[4]), lax.max(one[5], other[5]))
 
