@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from barograph.experiments.comparing import compared
 from barograph.experiments.lineage import lineage_of
 from barograph.experiments.run import Run, load_run
 from barograph.model.items import Entry, ItemKind, Verb
+from barograph.share import planning
 from barograph.store.objects import FileStore
 from barograph.store.urls import store_from_url
 
@@ -138,6 +140,23 @@ def test_what_another_import_took_away_is_put_again(
     small = target.item("w16")
     assert barograph.open(small.facts["place"]).series("scalar:acc").values.tolist()[-1] == 0.164
     assert bytes_of(target.store, small.outputs[0])
+
+
+def test_a_run_that_another_import_finishes_meanwhile_is_brought_once(
+    archive: Path, target: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    known, others = planning._known_place, [lambda: brought(archive, target)]
+
+    def too_late(*args: Any) -> Any:
+        place = known(*args)
+        if others:  # after this one looked, and before it has found a place of its own
+            others.pop()()
+        return place
+
+    monkeypatch.setattr(planning, "_known_place", too_late)
+    brought(archive, target)
+    there = {path.name for path in Path(target.store.url).iterdir() if not path.name.startswith(".")}
+    assert there == {"w16", "w64"}
 
 
 def test_an_import_that_was_killed_is_finished_by_the_next(archive: Path, target: Catalog) -> None:

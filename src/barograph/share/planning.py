@@ -112,7 +112,8 @@ def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
     for folder in (run.folder, _other_folder(run)):
         store = store_from_url(_below(root, folder))
         with contextlib.suppress(StoreDenied):  # a file is there
-            if all(info.name in ours for info in store.list()) and run_id_at(store) is None:
+            # It may be there by now: another import of the same archive was faster.
+            if all(info.name in ours for info in store.list()) and run_id_at(store) in (None, run.run_id):
                 return store
     raise ImportFailed(f'Run "{run.name}" cannot be put anywhere: {_below(root, run.folder)} and '
                        f"{_below(root, _other_folder(run))} hold something else, or may not be read. Move one of them.")
