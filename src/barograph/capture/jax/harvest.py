@@ -248,8 +248,7 @@ def withheld(unfit: Any, before: Any, after: Any) -> Any:
 
 
 def _told_of(array: Any, mark: Mark, taking: Taking, told: foreign.Told) -> Found:
-    return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False,
-                 _shapes(told))
+    return Found(mark, taking, tuple(array.shape), jnp.dtype(array.dtype).name, False, _shapes(told))
 
 
 def _shapes(statistics: Mapping[str, Any]) -> Shapes:
