@@ -16,6 +16,8 @@ import pytest
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 optax = pytest.importorskip("optax", reason="Optax is not installed")
 
+import jax.numpy as jnp  # noqa: E402
+
 import barograph  # noqa: E402
 import barograph.jax  # noqa: E402
 import jax_training as trainings  # noqa: E402
@@ -23,6 +25,7 @@ from barograph.capture.jax import foreign  # noqa: E402
 from barograph.capture.jax import proof as jax_proof  # noqa: E402
 from barograph.capture.jax import reading as jax_reading  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
+from barograph.measures.summary import summarize  # noqa: E402
 from barograph.model.key import Kind  # noqa: E402
 from barograph.model.selection import Histogram  # noqa: E402
 from barograph.testing.frameworks import FrameworkConformance, Task  # noqa: E402
@@ -280,9 +283,30 @@ def test_what_a_device_reduces_comes_in_few_arrays_and_is_what_the_loop_says(mon
             assert (one.count, one.zeros, one.min, one.max) == (other.count, other.zeros, other.min, other.max), key
             assert other.l2 == pytest.approx(one.l2, rel=1e-6), key
             assert one.exponents == other.exponents, key
-    for step in (0, 1, 2, 3, 5):  # squares of units at step 4 are beyond what a device sums them in
+    for step in range(6):
         ours, theirs = (run.units("output:relu", step=step).columns for run in (told, reduced))
         np.testing.assert_allclose(theirs, ours, rtol=1e-5)
+
+
+def test_a_device_tells_tensors_of_several_types_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign, "is_on_host", lambda: False)
+    with jax.enable_x64(True):
+        given = {"wide": jnp.arange(6.0, dtype=jnp.float64) / 7, "narrow": jnp.arange(5, dtype=jnp.float32) - 2.5,
+                 "half": jnp.full(3, 0.1, jnp.bfloat16), "turned": jnp.array([3 + 4j, 1j], jnp.complex64),
+                 "number": jnp.array([7, -9], jnp.int32), "long": jnp.array([2**40, 1], jnp.int64)}
+
+        def train(wrap: Any) -> tuple[Any, list[float]]:
+            step = wrap(jax.jit(lambda given: {name: barograph.jax.tap(name, leaf) for name, leaf in given.items()}))
+            return step(given), []
+
+        chosen = barograph.Selection("all", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.EXACT)
+        *_, run = recorded(train, collections=(chosen,))
+        for name, array in given.items():
+            found = run.summary(f"output:{name}", 0)
+            wanted = summarize(np.asarray(array), histogram=Histogram.EXACT)
+            assert (found.count, found.zeros, found.min, found.max, found.exponents) == (
+                wanted.count, wanted.zeros, wanted.min, wanted.max, wanted.exponents), name
+            assert found.l2 == pytest.approx(wanted.l2, rel=1e-6), name
 
 
 def test_what_is_told_never_to_be_one_program_is_not_tried() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 
-from barograph.capture.jax.reduce import moments_of, reduce  # noqa: E402
+from barograph.capture.jax.reduce import columns_of, moments_of, reduce  # noqa: E402
 from barograph.measures.elements import values_as_float64  # noqa: E402
 from barograph.measures.native import dtype_code  # noqa: E402
 from barograph.measures.plain import units_into  # noqa: E402
@@ -49,15 +49,24 @@ def test_a_sampled_histogram_looks_at_the_same_elements() -> None:
     assert {number: int(count) for number, count in enumerate(found["counts"]) if count} == dict(wanted)
 
 
-def test_units_are_those_of_the_last_axis() -> None:
-    array = LARGE.reshape(-1, 41)[:, :8].copy()
+@pytest.mark.parametrize("scale", [1.0, 1e25, 1e-30], ids=["plain", "large", "small"])
+def test_units_are_those_of_the_last_axis(scale: float) -> None:
+    array = LARGE.reshape(-1, 41)[:, :8] * np.float32(scale)
     array[0, 0], array[:, 3] = np.nan, 0
     wanted = np.zeros((8, len(UNIT_FIELDS)))
     wanted[:, 3], wanted[:, 4] = np.inf, -np.inf
-    units_into(array.ctypes.data, len(array), 8, 1, dtype_code("float32"), 1.0, wanted)
-    found = np.asarray(jax.jit(lambda array: reduce(array, units=True, bound=1.0))(array)["units"])
+    units_into(array.ctypes.data, len(array), 8, 1, dtype_code("float32"), scale, wanted)
+    found = columns_of(jax.jit(lambda array: reduce(array, units=True, bound=scale))(array)["units"])
     assert found[:, :5].tolist() == wanted[:, :5].tolist()
-    assert found[:, 5:] == pytest.approx(wanted[:, 5:], rel=1e-5, abs=1e-4)
+    assert found[:, 5:] / [scale, scale**2] == pytest.approx(wanted[:, 5:] / [scale, scale**2], rel=1e-5, abs=1e-4)
+
+
+def test_units_of_64_bits_are_those_of_the_last_axis() -> None:
+    array = LARGE.reshape(-1, 41)[:, :3].astype(np.float64) * 1e100
+    with jax.enable_x64(True):
+        found = columns_of(jax.jit(lambda array: reduce(array, units=True))(array)["units"])
+    assert found[:, UNIT_FIELDS.index("sum_sq")] == pytest.approx((array**2).sum(0), rel=1e-12)
+    assert found[:, UNIT_FIELDS.index("max")].tolist() == array.max(0).tolist()
 
 
 def test_elements_of_64_bits_are_summed_as_such() -> None:

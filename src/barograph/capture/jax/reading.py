@@ -16,7 +16,7 @@ from barograph.capture.array_labels import gather_codes, gather_labels
 from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax import foreign
 from barograph.capture.jax.harvest import DEVICES, Found, Returns
-from barograph.capture.jax.reduce import moments_of
+from barograph.capture.jax.reduce import columns_of, moments_of
 from barograph.capture.plan import Taking
 from barograph.errors import BarographError
 from barograph.measures.summary import identity_rows, merge_rows, merge_unit_columns
@@ -273,7 +273,7 @@ class Reading:
         """Return the statistics of a tensor's units, once for each time that it was met."""
         item = self._found[number]
         columns = (foreign.columns_of(self._part(number, "columns", step)) if item.is_told
-                   else self._part(number, "units", step))
+                   else columns_of(self._part(number, "units", step)))
         return columns.reshape(-1, item.shape[-1], len(UNIT_FIELDS))
 
     def _units(self, tap: ArrayTap, members: Sequence[int], step: int) -> None:

@@ -25,7 +25,7 @@ from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS, UNIT_FIELDS
 
 Reduced = dict[str, Any]
 """`exact`: count, NaN, +inf, −inf, zeros, and the keys of least and greatest. `sums`: of x, x², |x|, and the power of
-two that they are divided by. `counts` of exponents, `units`: where they are asked for."""
+two that they are divided by. `counts` of exponents, `units`, as in `_units`: where they are asked for."""
 
 _ROW = 4096
 _LARGE, _SMALL = 127 + 60, 127 - 60
@@ -85,6 +85,22 @@ def moments_of(reduced: Reduced, dtypes: Any) -> NDArray[np.float64]:
     rows[..., 7], rows[..., 9] = np.ldexp(sums[..., 0], scale.astype(int)), np.ldexp(sums[..., 2], scale.astype(int))
     rows[..., 8] = np.ldexp(sums[..., 1], 2 * scale.astype(int))
     return rows
+
+
+def columns_of(units: Any) -> NDArray[np.float64]:
+    """Return the statistics of units that reduced numbers stand for.
+
+    Args:
+        units: As fetched, with any leading axes.
+
+    Returns:
+        Shape (…, units, 7), columns as in `UNIT_FIELDS`.
+    """
+    columns = np.array(units, np.float64)
+    scale = columns[..., -1].astype(int)
+    for name, power in (("sum", 1), ("sum_sq", 2)):
+        columns[..., UNIT_FIELDS.index(name)] = np.ldexp(columns[..., UNIT_FIELDS.index(name)], power * scale)
+    return columns[..., :-1]
 
 
 def _values(array: Any) -> Any:
@@ -150,11 +166,20 @@ def _sums(values: Any, bits: Any, width: int) -> Any:
     known = jnp.where(magnitude < infinite, values, np.zeros((), values.dtype))
     if width != 23:
         return jnp.stack([*_three_sums(known), np.zeros((), values.dtype)])
-    greatest = jnp.max(jnp.where(magnitude < infinite, magnitude, 0), initial=0) >> width
+    exponent = _scale(jnp.where(magnitude < infinite, magnitude, 0))
+    return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
+
+
+def _scale(magnitude: Any) -> Any:
+    """Return the power of two to divide float32 elements by, so that their squares can be summed.
+
+    Args:
+        magnitude: The bits of the finite ones without their sign, 0 in place of others.
+    """
+    greatest = jnp.max(magnitude, initial=0) >> 23
     # Without a branch, which a device would ask the host about; times 1 all stays what it is.
     leaves = (greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0))
-    exponent = jnp.where(leaves, jnp.clip(greatest - 127, -125, 125), 0)
-    return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
+    return jnp.where(leaves, jnp.clip(greatest - 127, -125, 125), 0)
 
 
 def _power_of_two(exponent: Any) -> Any:
@@ -189,17 +214,23 @@ def _counts(values: Any, histogram: Histogram) -> Any:
 
 
 def _units(values: Any, bound: float) -> Any:
-    """Return the statistics of each unit, shape (units, 7), columns as in `UNIT_FIELDS`."""
+    """Return the statistics of each unit, shape (units, 8): `UNIT_FIELDS`, and the power of two that sums are on."""
     axes = tuple(range(values.ndim - 1))
     finite = jnp.isfinite(values)
     known = jnp.where(finite, values, 0)
+    bits, width = _bits(known)
+    exponent, scaled = np.zeros((), np.int32), known
+    if width == 23:
+        exponent = _scale(bits & np.iinfo(bits.dtype).max)
+        scaled = known * _power_of_two(-exponent)
     columns = {
         "zeros": jnp.sum(values == 0, axes),
         "beyond": jnp.sum(jnp.abs(values) >= bound, axes),
         "nonfinite": jnp.sum(~finite, axes),
         "min": jnp.min(jnp.where(finite, values, jnp.inf), axes, initial=jnp.inf),
         "max": jnp.max(jnp.where(finite, values, -jnp.inf), axes, initial=-jnp.inf),
-        "sum": jnp.sum(known, axes),
-        "sum_sq": jnp.sum(known * known, axes),
+        "sum": jnp.sum(scaled, axes),
+        "sum_sq": jnp.sum(scaled * scaled, axes),
     }
-    return jnp.stack([columns[name].astype(values.dtype) for name in UNIT_FIELDS], axis=-1)
+    of_each = [*(columns[name] for name in UNIT_FIELDS), jnp.full(values.shape[-1], exponent)]
+    return jnp.stack([column.astype(values.dtype) for column in of_each], axis=-1)
