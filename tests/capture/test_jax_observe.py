@@ -24,6 +24,7 @@ import jax_training as trainings  # noqa: E402
 from barograph.capture.jax import foreign  # noqa: E402
 from barograph.capture.jax import proof as jax_proof  # noqa: E402
 from barograph.capture.jax import reading as jax_reading  # noqa: E402
+from barograph.capture.jax.timing import FEW, Surplus  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
 from barograph.measures.summary import summarize  # noqa: E402
 from barograph.model.key import Kind  # noqa: E402
@@ -307,6 +308,31 @@ def test_a_device_tells_tensors_of_several_types_side_by_side(monkeypatch: pytes
             assert (found.count, found.zeros, found.min, found.max, found.exponents) == (
                 wanted.count, wanted.zeros, wanted.min, wanted.max, wanted.exponents), name
             assert found.l2 == pytest.approx(wanted.l2, rel=1e-6), name
+
+
+def test_under_a_budget_steps_with_statistics_and_without_are_timed_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_proof, "NUMBERS", 0)
+    timed: list[bool] = []
+    add = Surplus.add
+    monkeypatch.setattr(Surplus, "add", lambda self, secs, *, told: (timed.append(told), add(self, secs, told=told)))
+    monkeypatch.setattr(Surplus, "likely_secs", 0.25)
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        step = wrap(jax.jit(trainings.step_with(optax.sgd(0.1))))
+        params, state = trainings.weights(), optax.sgd(0.1).init(trainings.weights())
+        for number in range(40):
+            params, state, _ = step(params, state, X, Y)
+            if number == 30:
+                spent.append(step._step._tap.session.price.spent_secs)
+        return params, []
+
+    spent: list[float] = []
+    *_, run = recorded(train, preset="moments", budget=0.01)
+    told = len(run.series("gradient:out.kernel", "l2").steps)
+    assert 5 <= told < 40
+    assert spent[0] > 0.25 * (told - 2), "what the device is likely to take is charged for each recorded step"
+    plain = timed.count(False)
+    assert plain >= timed.count(True) >= FEW, "steps of which nothing is due are timed, too, as long as they lag behind"
 
 
 def test_what_is_told_never_to_be_one_program_is_not_tried() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -24,13 +23,11 @@ from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
 from barograph.capture.jax.reading import Readings
+from barograph.capture.jax.timing import Surplus
 from barograph.capture.plan import Taking
 from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-
-_MEASURED = 3
-"""Calls of each version that are waited for, to know what the statistics cost the device."""
 
 _OPENING_STEPS = 10
 
@@ -91,7 +88,7 @@ class ObservedStep:
         self._forms: dict[Any, int] = {}
         self._form: int | None = None
         self._asked = 0
-        self._timed: dict[bool, list[float]] = {False: [], True: []}
+        self._surplus = Surplus()
         self._calls = self._plain_calls = 0
         self._means = EvaluationMeans()
 
@@ -107,8 +104,8 @@ class ObservedStep:
                 self._go_on_from(args, kwargs)
         self._begin_call()
         self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
-        if self._due and self._is_together and self._must_be_measured():
-            found = self._measured(args, kwargs)
+        if self._is_together and self._is_plain_to_be_timed():
+            found = self._timed_plain(args, kwargs)
         else:
             other = self._due or self._guard is not None or self._program is None
             found = self._compiled.call(self._instead if other else None, args, kwargs)
@@ -155,18 +152,19 @@ class ObservedStep:
             due = bool(kinds) and self._tap.due(*kinds)
         return due
 
-    def _must_be_measured(self) -> bool:
-        """Return whether a step is left without statistics, to learn what the others cost more than it."""
-        return (self._tap.session.price.budget is not None and len(self._timed[True]) >= _MEASURED
-                and self._guard is None and self._calls >= _OPENING_STEPS and len(self._timed[False]) < _MEASURED)
+    def _is_plain_to_be_timed(self) -> bool:
+        """Return whether the step is made without statistics to learn what others cost more; mostly none are due."""
+        if self._tap.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
+            return False
+        return self._surplus.lacks_plain if self._due else self._surplus.wants(told=False)
 
-    def _measured(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    def _timed_plain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step without statistics, and note how long that takes."""
         jax.block_until_ready((args, kwargs))
         begin = time.perf_counter()
         found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
         if self._plain_calls:
-            self._timed[False].append(time.perf_counter() - begin)
+            self._surplus.add(time.perf_counter() - begin, told=False)
         self._plain_calls += 1  # the first one has compiled it
         return found
 
@@ -217,11 +215,11 @@ class ObservedStep:
             jax.block_until_ready(found)
             if was_compiled:
                 self._plain_calls += 1
-                self._timed[False].append(time.perf_counter() - begin)
+                self._surplus.add(time.perf_counter() - begin, told=False)
             with self._tap.guarded("comparing two versions of the step"), self._tap.session.starting_up():
                 version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
             if version.proof.refuted:
-                self._timed = {False: [], True: []}
+                self._surplus.forget()
         return found
 
     def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool, tried: bool = False
@@ -239,8 +237,8 @@ class ObservedStep:
             version = self._version_for(args, kwargs, due=due, apart=apart)
         if version is None:
             return None
-        measured = due and not tried and version.calls > 0 and len(self._timed[True]) < _MEASURED
-        if measured:
+        timed = due and not tried and version.calls > 0 and self._surplus.wants(told=True)
+        if timed:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
@@ -251,11 +249,11 @@ class ObservedStep:
             self._versions = dict.fromkeys(self._versions)
             self._failed = error
             return None
-        if measured:
+        if timed:
             jax.block_until_ready((harvested.outs, harvested.values, harvested.joined))
-            self._timed[True].append(time.perf_counter() - begin)
+            self._surplus.add(time.perf_counter() - begin, told=True)
             if apart:
-                self._timed[False].append(0.0)  # all of it is beside the step
+                self._surplus.add(0.0, told=False)  # all of it is beside the step
         return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
@@ -356,7 +354,7 @@ class ObservedStep:
                 if reading is not None:
                     reading.hand_over(self._tap, step)
                     self._tell_stillness()
-                    self._charge()
+                    self._tap.session.price.charge(self._surplus.likely_secs)
             if not self._options.evaluation:
                 self._tap.end_explicit_step(skipped=step in self._held)
 
@@ -392,13 +390,6 @@ class ObservedStep:
             self._tap.fact(name, len(paths))
             for path in sorted(paths)[:_MOST_NAMED]:
                 self._tap.fact(name, 1.0, path)
-
-    def _charge(self) -> None:
-        """Charge what the statistics have cost the device, as far as that is known."""
-        with_statistics, without = self._timed[True], self._timed[False]
-        if with_statistics and without:
-            more = statistics.median(with_statistics) - statistics.median(without)
-            self._tap.session.price.charge(max(0.0, more))
 
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:

@@ -1,0 +1,67 @@
+"""What statistics cost a device, which no clock of the host sees: steps with and without them, timed by turns."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+FEW = 3
+"""Steps of each kind that are timed in any case."""
+
+MOST = 16
+"""Steps of each kind that are timed: each is waited for, which a training that is far ahead of its device feels."""
+
+_SIGMA_TO_MAD = 1.4826
+_MEDIAN_TO_MEAN = 1.2533
+"""Of normal numbers: the standard deviation beside the median deviation, and the error of a median beside a mean's."""
+
+
+class Surplus:
+    """How much longer a step takes with statistics than without.
+
+    Args:
+        most: Steps with statistics that are timed, at most.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._secs: dict[bool, list[float]] = {False: [], True: []}
+
+    def add(self, secs: float, *, told: bool) -> None:
+        """Note what a step took, with statistics or without."""
+        self._secs[told].append(secs)
+
+    def wants(self, *, told: bool) -> bool:
+        """Return whether another step of that kind is to be timed; both keep pace, for a machine changes its own."""
+        mine, others = len(self._secs[told]), len(self._secs[not told])
+        return mine < self._most and (mine < others or (told and mine < max(FEW, others + 1)))
+
+    @property
+    def lacks_plain(self) -> bool:
+        """Whether steps without statistics are so few beside those with them that one should be made for this."""
+        return len(self._secs[False]) < FEW <= len(self._secs[True])
+
+    def forget(self) -> None:
+        """Begin anew: from now on the step is made another way."""
+        self._secs = {False: [], True: []}
+
+    @property
+    def likely_secs(self) -> float:
+        """What it is at most, as like as not to be less: the difference of the medians, and its standard error.
+
+        Of few steps on a busy machine the difference alone is too small half of the time, and a budget that is told so
+        is overspent for the rest of the training. 0 as long as there is nothing to compare.
+        """
+        told, plain = self._secs[True], self._secs[False]
+        if not told or not plain:
+            return 0.0
+        more = statistics.median(told) - statistics.median(plain)
+        return max(0.0, more + math.hypot(_error_of(told), _error_of(plain)))
+
+
+def _error_of(secs: Sequence[float]) -> float:
+    """Return the standard error of the median, from what does not feel a single step that was held up."""
+    middle = statistics.median(secs)
+    deviation = statistics.median(abs(one - middle) for one in secs)
+    return _MEDIAN_TO_MEAN * _SIGMA_TO_MAD * deviation / math.sqrt(len(secs))
