@@ -57,6 +57,22 @@ def test_a_model_that_answers_one_class_only_is_not_shifted() -> None:
     assert symptoms(Confusion(), seen({(name, 0): 40 for name in range(10)})) == []
 
 
+def test_two_classes_of_which_one_is_always_the_answer_are_told_where_that_lasts() -> None:
+    views = [evaluated(step, confusion({(0, 1): 40, (1, 1): 60})) for step in range(30)]
+
+    found = said(Confusion(alone=10), views)
+
+    assert [len(each) for each in found] == [0] * 9 + [1] * 21
+    assert "Class 0 is right in 0 %" in found[9][0].message
+
+
+def test_an_evaluation_with_several_answers_has_them_counted_anew() -> None:
+    same, several = confusion({(0, 1): 40, (1, 1): 60}), confusion({(0, 0): 30, (0, 1): 10, (1, 1): 60})
+    views = [evaluated(step, several if step == 5 else same) for step in range(12)]
+
+    assert said(Confusion(alone=8), views) == [[]] * 12
+
+
 def test_small_classes_and_training_are_not_judged() -> None:
     reason = [Unjudged("no evaluation was recorded with 20 samples of a class")]
 
