@@ -52,8 +52,8 @@ class Confusion(Rule):
     samples: int = parameter(20, "Samples that a class must have.", at_least=1)
     rest_diag: float = parameter(0.8, "Share of right answers that all other classes must have together.",
                                  at_least=0.0, at_most=1.0)
-    alone: int = parameter(20, "Evaluations in a row in which every class had one and the same answer, before that is a "
-                               "fault: models begin so.", at_least=1)
+    alone: int = parameter(20, "Evaluations in a row in which every class had one and the same answer, before that is "
+                               "a fault: models begin so.", at_least=1)
     patience: int = parameter(2, "Evaluations in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(2, "Evaluations in a row without the fault before a finding closes.", at_least=1)
 
