@@ -233,7 +233,7 @@ def _why_dead(
     return ranked(
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
                   f"{died}; the biases before them are {number(mean)} on average" if low else died,
-                  "Begin biases at 0 (nn.init.zeros_), or use LeakyReLU." if low else ""),
+                  "Begin biases at 0, or use LeakyReLU." if low else ""),
         Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
                   f"{number(momentum)}", "Lower the momentum to 0.9.")
         if alive is not None and momentum >= _HIGH_MOMENTUM else None,

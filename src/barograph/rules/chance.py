@@ -141,8 +141,8 @@ class WrongChance(Rule):
         yield Symptom(
             message=f"The first loss is {number(loss)}; a model that knows nothing of {int(classes)} classes should "
                     f"begin with ln {int(classes)} = {number(chance)}.",
-            remedy="Begin the last layer with weights of a tenth of their scale (layer.weight.data.mul_(0.1)) and no "
-                   "bias, and bring the inputs to zero mean and unit variance.",
+            remedy="Begin the last layer with weights of a tenth of their scale and no bias, and "
+                   " bring the inputs to zero mean and unit variance.",
             evidence=(Evidence(key, view.step.number, "loss", loss, limit, f"ln C is {number(chance)}"),),
             causes=by_weight([
                 Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the first loss is {number(loss / chance)} times ln C"),
@@ -315,6 +315,6 @@ def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: 
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:
         found.append(Suspicion(Cause.FROZEN_PARAMETER, 0.4, f"{percent(frozen)} of the parameters are frozen",
-                               "Set requires_grad to True for the layers that should learn."))
+                               "Let the layers that should learn be trained (requires_grad; trainable in Keras)."))
     return by_weight(found)
 

@@ -29,7 +29,7 @@ from barograph.rules.baseline import (
 from barograph.rules.clues import batch_reach, by_weight, fact_value, note_pace, pace_suspicions
 from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
 from barograph.rules.suspects import momentum_in, remember_facts
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 
@@ -129,7 +129,7 @@ class Divergence(Rule):
         return Symptom(
             message=f"The loss has run away: it is above {number(now)}, and began with {number(start)}.",
             remedy=f"{slower} and start again, warm it up over the first hundred steps, and clip gradients "
-                   "(torch.nn.utils.clip_grad_norm_ before optimizer.step).",
+                   f"({CLIPPING}).",
             evidence=(Evidence(key, view.step.number, "loss", now, limit,
                                f"all but one of the last {self.window} losses; {number(start)} at first"),),
             subject="runs away", causes=_behind_rise(view, memory, slower),

@@ -20,7 +20,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, LayerTable, learning_rate, stated_loss, table_of
 from barograph.rules.gradients import growth_backwards
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 _APART_STEPS = 10
@@ -111,7 +111,7 @@ class ExplodingGradient(Rule):
         return Symptom(
             message=f"The gradient explodes: {why}.",
             remedy=f"{slower}, warm it up, or clip gradients to a norm of {number(2 * rise['norm'])} "
-                   "(torch.nn.utils.clip_grad_norm_ before optimizer.step).",
+                   f"({CLIPPING}).",
             evidence=(Evidence(None, view.step.number, "gradient_norm", norm, self.growth * rise["norm"],
                                f"{number(norm / rise['norm'])} times that of step {rise['step']}"),),
             subject="time", since=rise["step"],

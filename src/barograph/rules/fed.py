@@ -149,7 +149,7 @@ def _not_finite(table: Table, row: int, step: int, *, harmless: bool) -> Symptom
     return Symptom(
         message=f"{held}, and yet the loss was finite." if harmless else f"{held}.",
         remedy="If they mark what is missing, and the model minds that, all is well; else drop or repair these samples "
-               "where they are loaded (torch.nan_to_num)." if harmless else
+               "where they are loaded (nan_to_num)." if harmless else
                _FIND.format(step=step),
         evidence=(Evidence(key, step, "nonfinite", float(nan + infinite), 0.0, f"holds {counts} of {count} values"),),
         subject=what, severity=Severity.DOUBTFUL if harmless else None,

@@ -21,7 +21,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
-from barograph.rules.words import joined, lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -314,7 +314,7 @@ def _why_spike(view: StepView, gradients: Table, times: float) -> tuple[Suspicio
         None if clipped else Suspicion(
             Cause.NO_GRADIENT_CLIPPING, 0.4 if recurrent(gradients.layers.classes) else 0.2,
             f"{why}, and nothing clips it",
-            "Clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)."),
+            f"Clip gradients to a norm of 1 ({CLIPPING})."),
     )
 
 
@@ -325,5 +325,5 @@ def _against_spike(view: StepView, usual: float) -> str:
         norm = clipped.norm
         return f"{batch}. Clipping brought this gradient down to a norm of {number(norm)}, so the step did little harm."
     slower = sentence(lower_rate(learning_rate(view), 3))
-    return (f"{batch}, and clip gradients to a norm of {number(2 * usual)} (torch.nn.utils.clip_grad_norm_ before "
-            f"optimizer.step). {slower} if spikes come back.")
+    return (f"{batch}, and clip gradients to a norm of {number(2 * usual)} ({CLIPPING}). "
+            f"{slower} if spikes come back.")

@@ -144,7 +144,8 @@ class TrainEvalMode(Rule):
         yield Symptom(
             message=f"{told[0].upper()}{told[1:]}: dropout is on, and batch normalisation learns from the "
                     "validation data.",
-            remedy="Call model.eval() before the evaluation, and model.train() after it.",
+            remedy="Call model.eval() before the evaluation, and model.train() after it; with Keras, call the model "
+                   "with training=False there.",
             evidence=(Evidence(fact(Fact.LAYERS_IN_TRAIN), view.step.number, "layers_in_train", layers, 1.0,
                                f"{percent(layers)} of the layers that mind the mode"),),
             subject="train in evaluation", severity=Severity.DOUBTFUL,

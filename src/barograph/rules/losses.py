@@ -270,7 +270,7 @@ def _against_standing_loss(view: StepView) -> str:
     rates = ("ten times as large and ten times as small" if rate is None
              else f"{number(rate * 10)} and {number(rate / 10)} beside {number(rate)}")
     return (f"Train on one batch alone, with learning rates {rates}. A model that cannot learn even that has its fault "
-            "in the loss, the labels or the optimizer (is zero_grad called, are these the model's parameters, is "
+            "in the loss, the labels or the optimizer (are gradients reset, are these the model's parameters, is "
             "softmax applied twice?); one that can needs another learning rate.")
 
 

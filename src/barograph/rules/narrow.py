@@ -23,7 +23,7 @@ from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts
-from barograph.rules.words import names, number, percent
+from barograph.rules.words import IN_BFLOAT16, names, number, percent
 from barograph.runs.view import StepView
 
 _OF_DTYPE = {"float16": "fp16", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bfloat16": "bf16"}
@@ -129,8 +129,8 @@ class UnderflowOverflow(Rule):
         yield Symptom(
             message=f"Outputs come near the end of their number format: {why}, of at most "
                     f"{number(float(limits[worst]) / self.headroom)} ({which}).",
-            remedy="Train in bfloat16 (torch.autocast with dtype=torch.bfloat16), keep this layer in float32, or put a "
-                   "normalisation layer before it.",
+            remedy=f"Train in bfloat16 ({IN_BFLOAT16}), keep this layer in float32, or put a normalisation layer "
+                   "before it.",
             evidence=(Evidence(outputs.subjects[worst].key, view.step.number, "max_abs", most, float(limits[worst]),
                                f"reaches {number(most)}"),),
             subject="overflow", causes=(Suspicion(Cause.FP16_OVERFLOW, 0.8, why),),
@@ -213,5 +213,5 @@ def _too_small(histograms: NDArray[np.int64], fmt: NumberFormat, scale: float) -
 
 def _against_underflow(scale: float) -> str:
     scaled = "" if scale == 1.0 else f" (its scale is {number(scale)} now)"
-    return (f"Scale the loss with torch.amp.GradScaler{scaled}, or train in bfloat16 (torch.autocast with "
-            "dtype=torch.bfloat16), which has float32's range.")
+    return (f"Scale the loss (torch.amp.GradScaler; LossScaleOptimizer of Keras){scaled}, or train in bfloat16 "
+            f"({IN_BFLOAT16}), which has float32's range.")

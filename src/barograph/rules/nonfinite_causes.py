@@ -11,7 +11,7 @@ from barograph.rules.odd_batches import odd_batch_behind
 from barograph.rules.origin import Origin, was_fed_well
 from barograph.rules.suspects import FAR_LOSS, ranked
 from barograph.rules.told import told_of
-from barograph.rules.words import lower_rate, number, percent, sentence
+from barograph.rules.words import CLIPPING, lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 GREW = 10.0
@@ -101,7 +101,7 @@ def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
                   Suspicion(Cause.EXPLODING_GRADIENT, 0.4, why)]
         if memory.get("recurrent"):
             found.append(Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5, f"{why}, in a model with recurrent layers",
-                                   "Clip gradients: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)."))
+                                   f"Clip gradients to a norm of 1 ({CLIPPING})."))
     return found
 
 

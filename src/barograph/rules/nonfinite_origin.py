@@ -97,12 +97,12 @@ class NonFiniteOrigin(Rule):
 
 
 _AGAINST_OPERATION = {
-    "exp": "Take torch.softmax, torch.logsumexp or the loss that works on logits, which subtract the maximum first, in "
-           "place of torch.exp.",
-    "log": "Take the loss that works on logits (cross_entropy, binary_cross_entropy_with_logits), or clamp what goes "
-           "into the logarithm: x.clamp(min=1e-8).log().",
+    "exp": "Take softmax, logsumexp or the loss that works on logits, which subtract the maximum first, in place "
+           "of exp.",
+    "log": "Take the loss that works on logits (cross_entropy or binary_cross_entropy_with_logits of torch, "
+           "from_logits=True in Keras), or clamp what goes into the logarithm to at least 1e-8.",
     "div": "Add an epsilon to what is divided by (x / (y + 1e-8)), or clamp it from below.",
-    "sqrt": "Add an epsilon inside the root: (x + 1e-12).sqrt(); the derivative of the root is infinite at 0.",
+    "sqrt": "Add an epsilon inside the root: sqrt(x + 1e-12); the derivative of the root is infinite at 0.",
 }
 
 

@@ -21,7 +21,7 @@ from barograph.rules.columns import GRADIENTS, Table, learning_rate, table_of
 from barograph.rules.once import once
 from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import ranked
-from barograph.rules.words import names, number
+from barograph.rules.words import CLIPPING, names, number
 from barograph.runs.view import StepView
 
 _SQUARES = ("exp_avg_sq", "square_avg", "sum")
@@ -158,7 +158,7 @@ class OptimizerState(Rule):
             rows = squares.rows
             worst = rows[np.argsort(-states.column("sum")[rows], kind="stable")][:3].tolist()
             yield _symptom(view, states, worst, "thrown up", f"{why}: steps are that much too small",
-                           "Clip gradients (torch.nn.utils.clip_grad_norm_), and look at the batches before that step.",
+                           f"Clip gradients ({CLIPPING}), and look at the batches before that step.",
                            (Suspicion(Cause.BAD_SAMPLE, 0.4, why), Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.3, why),
                             Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why)))
 

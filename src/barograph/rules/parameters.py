@@ -176,8 +176,9 @@ class ParametersAndOptimizer(Rule):
         if upstream or half:
             yield Symptom(
                 message=f"{told[0].upper()}{told[1:]}" + (", although their modules ran." if upstream else "."),
-                remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…) out of what lies "
-                       "between these layers and the loss; freeze on purpose with requires_grad_(False).",
+                remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…), or "
+                       "stop_gradient, out of what lies between these layers and the loss; freeze on purpose with "
+                       "requires_grad_(False), or a mask of Optax.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, told),),
                 subject="cut", causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, told),),
             )

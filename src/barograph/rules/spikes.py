@@ -18,7 +18,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import by_weight
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.odd_batches import OddBatch, follow_batches
-from barograph.rules.words import lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 
@@ -115,8 +115,8 @@ class LossSpike(Rule):
         return Symptom(
             message=f"The loss jumped to {number(loss)} at step {step}, {number(loss / level)} times its level of "
                     f"{number(level)}; {then}.",
-            remedy=f"Look at the batch of step {step}; clip gradients (torch.nn.utils.clip_grad_norm_ before "
-                   f"optimizer.step). {slower} if spikes come back.",
+            remedy=f"Look at the batch of step {step}; clip gradients ({CLIPPING}). "
+                   f"{slower} if spikes come back.",
             evidence=(Evidence(key_from_text(spike["key"]), step, "loss", loss, self.factor * level,
                                f"level of the last losses {number(level)}"),),
             since=step, causes=_behind_spike(spike, back=back, slower=slower),

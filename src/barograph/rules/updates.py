@@ -22,7 +22,7 @@ from barograph.rules.columns import LayerTable, Table, learning_rate, stated_los
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
 from barograph.rules.suspects import FAR_LOSS, momentum_in, ranked, remember_facts
-from barograph.rules.words import lower_rate, number, raise_rate, sentence
+from barograph.rules.words import CLIPPING, lower_rate, number, raise_rate, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -292,7 +292,7 @@ def _too_large(large: dict[str, Any], factor: float, memory: Memory, odd: Suspic
         Suspicion(Cause.NO_WARMUP, 0.2, f"{why}, in step {large['step']}",
                   "Raise the learning rate from 0 over the first hundred steps.") if first else None,
         None if first else Suspicion(Cause.EXPLODING_GRADIENT, 0.2, why,
-                                     "Clip gradients to a norm of 1 (torch.nn.utils.clip_grad_norm_)."),
+                                     f"Clip gradients to a norm of 1 ({CLIPPING})."),
     )
 
 

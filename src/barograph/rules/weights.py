@@ -171,10 +171,10 @@ def _why_still(kinds: set[Kind], why: str) -> tuple[Suspicion, ...]:
 
 def _against_standstill(kinds: set[Kind]) -> str:
     if Kind.LOSS in kinds:
-        return ("See that the loss depends on the model's output (no .detach(), .item(), argmax or clamp before it), "
-                "and that optimizer.step() is called with the parameters of this model.")
+        return ("See that the loss depends on the model's output (no .detach() or stop_gradient, .item(), "
+                "argmax or clamp before it), and that the optimizer steps with the parameters of this model.")
     if Kind.GRADIENT in kinds:
-        return "See that the loader gives another batch each step, and that optimizer.step() changes this model."
+        return "See that the loader gives another batch each step, and that the optimizer changes this model."
     return "See that whatever makes it is called with what changes: the batch, and the weights."
 
 
@@ -254,8 +254,8 @@ class FrozenParameter(Rule):
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
         else:
             why, remedy = "and no gradient reaches them: it is exactly zero", (
-                "See that their output reaches the loss (no .detach(), no branch never taken), that their units "
-                "are not dead, and that no layer around them starts at zero."
+                "See that their output reaches the loss (no .detach() or stop_gradient, no branch never taken), "
+                "that their units are not dead, and that no layer around them starts at zero."
             )
         return Symptom(
             message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm"
+"""How gradients are clipped to a norm: a rule knows of no framework, so its remedies name what each offers."""
+
+IN_BFLOAT16 = "torch.autocast with dtype=torch.bfloat16; mixed_bfloat16 in Keras"
+"""How a training is told to compute in it."""
+
 
 def number(value: float) -> str:
     """Return a number in three figures.

@@ -1,0 +1,52 @@
+"""What rules that serve every framework tell people to do: in the words of one alone, it helps the users of one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import barograph.rules
+
+_SOURCES = sorted(Path(barograph.rules.__path__[0]).glob("*.py"))
+
+_OF_PYTORCH = {
+    "divergence.py": "nll_loss",  # a loss of that name is PyTorch's
+    "loss_scale.py": "torch.autocast",  # its scaler is what the rule sees
+    "script_errors.py": "",  # exceptions of PyTorch
+}
+"""Of what only PyTorch tells: by file, what such a text has in it."""
+
+_ELSEWHERE = re.compile(r"Keras|[Oo]ptax|JAX|stop_gradient")
+
+
+def texts_of(source: str) -> Iterator[str]:
+    """Yield each text of a module that is none of its docstrings, f-strings without what stands between the braces."""
+    tree = ast.parse(source)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inside = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs | inside:
+            yield node.value
+
+
+def speaks_pytorch(text: str) -> bool:
+    return bool(re.search(r"\btorch\.\w|\bnn\.\w+\.\w|\.data\.\w+_\(|\bclip_grad_norm_", text))
+
+
+@pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)
+def test_no_remedy_is_in_the_words_of_pytorch_alone(path: Path) -> None:
+    own = _OF_PYTORCH.get(path.name)
+    alone = [text for text in texts_of(path.read_text(encoding="utf-8")) if speaks_pytorch(text)
+             and not _ELSEWHERE.search(text) and (own is None or own not in text)]
+    assert alone == []
+
+
+def test_texts_are_found_wherever_they_stand() -> None:
+    source = 'def f(x):\n    """torch.a in a docstring."""\n    return "torch.b", f"torch.c {x} on", {"k": "torch.d"}\n'
+    assert sorted(text for text in texts_of(source) if speaks_pytorch(text)) == ["torch.b", "torch.c  on", "torch.d"]
