@@ -354,7 +354,7 @@ class ObservedStep:
                 if reading is not None:
                     reading.hand_over(self._tap, step)
                     self._tell_stillness()
-                    self._tap.session.price.charge(self._surplus.likely_secs)
+                    self._charge()
             if not self._options.evaluation:
                 self._tap.end_explicit_step(skipped=step in self._held)
 
@@ -390,6 +390,11 @@ class ObservedStep:
             self._tap.fact(name, len(paths))
             for path in sorted(paths)[:_MOST_NAMED]:
                 self._tap.fact(name, 1.0, path)
+
+    def _charge(self) -> None:
+        """Charge what statistics have cost the device: doubt is charged where a promise hangs on it."""
+        price = self._tap.session.price
+        price.charge(self._surplus.secs if price.budget is None else self._surplus.likely_secs)
 
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:

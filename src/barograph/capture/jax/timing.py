@@ -47,17 +47,26 @@ class Surplus:
         self._secs = {False: [], True: []}
 
     @property
+    def secs(self) -> float:
+        """The difference of the medians; 0 as long as there is nothing to compare."""
+        return max(0.0, self._compared()[0])
+
+    @property
     def likely_secs(self) -> float:
         """What it is at most, as like as not to be less: the difference of the medians, and its standard error.
 
         Of few steps on a busy machine the difference alone is too small half of the time, and a budget that is told so
-        is overspent for the rest of the training. 0 as long as there is nothing to compare.
+        is overspent for the rest of the training.
         """
+        return max(0.0, sum(self._compared()))
+
+    def _compared(self) -> tuple[float, float]:
+        """Return the difference of the medians and its standard error; zeros where there is nothing to compare."""
         told, plain = self._secs[True], self._secs[False]
         if not told or not plain:
-            return 0.0
+            return 0.0, 0.0
         more = statistics.median(told) - statistics.median(plain)
-        return max(0.0, more + math.hypot(_error_of(told), _error_of(plain)))
+        return more, math.hypot(_error_of(told), _error_of(plain))
 
 
 def _error_of(secs: Sequence[float]) -> float:
