@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from barograph.model.finding import Symptom
+from barograph.model.facts import Fact, fact
+from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
@@ -161,6 +162,29 @@ def test_small_steps_of_a_converged_model_or_a_decayed_schedule_are_let_pass(cha
 
 def test_a_warm_up_from_zero_is_not_too_small() -> None:
     assert symptoms(*(updating(1e-5 * number, number, rate=1e-3 * number) for number in range(100))) == [[]] * 100
+
+
+def idling(number: int, *, loss: float, classes: float = 3.0, ratio: float = 5e-5) -> StepView:
+    records = {Key(kind, "a.weight"): summary(norm) for kind, norm in (
+        (Kind.WEIGHT, 10.0), (Kind.UPDATE, 10.0 * ratio), (Kind.GRADIENT, 1.0))}
+    return StepView.of(number, {**records, TOTAL: loss, Key(Kind.LOSS, "cross_entropy"): loss,
+                                Key(Kind.LEARNING_RATE, "group0"): 0.1, fact(Fact.CLASSES): classes})
+
+
+def test_small_steps_that_leave_a_loss_above_chance_are_too_small_though_it_falls() -> None:
+    found = said(WeightUpdateRatio(), *(idling(number, loss=1.4 - 0.01 * number) for number in range(40)))
+
+    assert [len(items) for items in found] == [0] * 9 + [1] * 26 + [0] * 5
+    (slow,) = found[9]
+    assert isinstance(slow, Symptom)
+    assert (slow.subject, slow.since, slow.severity) == ("small", 0, Severity.DOUBTFUL)
+    assert ("while gradients are as large as at first, and the loss is above 1.1, that of a model which knows nothing: "
+            "the model hardly changes") in slow.message
+
+
+@pytest.mark.parametrize("change", [{"ratio": 2e-4}, {"classes": 5.0}, {"classes": 1.0}])
+def test_usual_steps_and_losses_below_chance_are_well(change: dict[str, float]) -> None:
+    assert symptoms(*(idling(number, **{"loss": 1.4 - 0.01 * number, **change}) for number in range(30))) == [[]] * 30
 
 
 def test_frozen_layers_do_not_make_the_ratio_small() -> None:

@@ -18,6 +18,7 @@ from barograph.model.key import Key, Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import SOFTMAX_LOSSES, plain_loss
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
@@ -42,7 +43,8 @@ class WeightUpdateRatio(Rule):
       lower. Steps below `small_threshold`, `small_steps` judged ones in a row, are too small, as long as the
       gradient has not fallen to a tenth of what it was at first (then training has converged) and the learning
       rate not to a hundredth of its peak (then it is meant). Where the loss has not fallen by 1 % meanwhile, and the
-      rate is not on its way up, steps below `slow_threshold` are doubtful. Behind a step too large whose batch reached
+      rate is not on its way up, steps below `slow_threshold` are doubtful; and where the loss is still above that of a
+      model that knows nothing of its classes, those below `idle_threshold`. Behind a step too large whose batch reached
       ten times beyond all before it is a bad sample. A step too large after which the loss is
       higher by less than a quarter is doubtful, too, unless it is twice as large as the weights.
     Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
@@ -66,6 +68,10 @@ class WeightUpdateRatio(Rule):
     slow_threshold: float = parameter(
         3e-5, "Ratio below which a step is too small where the loss does not fall, either.", at_least=0.0,
     )
+    idle_threshold: float = parameter(
+        1e-4, "Ratio below which a step is too small where the loss is above ln C, C being the number of classes.",
+        at_least=0.0,
+    )
     epsilon: float = parameter(1e-9, "Added to the norm of the weights, against division by zero.", above=0.0)
     small_steps: int = parameter(10, "Judged steps in a row that must be too small.", at_least=1)
     recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
@@ -78,16 +84,16 @@ class WeightUpdateRatio(Rule):
         return (
             *(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in tensors),
             Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING)),
-            # With the loss: where the optimizer has no momentum, nothing is missed.
+            # With the loss: where the optimizer has no momentum, or nothing has classes, nothing is missed.
             Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=schedule,
-                      include=("total", f"{Fact.MOMENTUM}*")),
+                      include=("total", f"{Fact.MOMENTUM}*", f"{Fact.CLASSES.value}*")),
         )
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
             return
-        remember_facts(view, memory, Fact.MOMENTUM)
+        remember_facts(view, memory, Fact.MOMENTUM, Fact.CLASSES)
         follow_batches(view, memory)
         _take_in_loss(view, memory)
         yield from self._settled(view, memory)
@@ -111,7 +117,10 @@ class WeightUpdateRatio(Rule):
         elif memory["small"] >= self.small_steps:
             yield self._small(view, memory, ratio, rate, layers.sorted()[:3])
         elif memory["slow"] >= self.small_steps and _stands(memory):
-            yield self._small(view, memory, ratio, rate, layers.sorted()[:3], slow=True)
+            yield self._small(view, memory, ratio, rate, layers.sorted()[:3], "slow", ", and the loss has not fallen")
+        elif memory["idle"] >= self.small_steps and (chance := _chance_below(memory)):
+            yield self._small(view, memory, ratio, rate, layers.sorted()[:3], "idle",
+                              f", and the loss is above {number(chance)}, that of a model which knows nothing")
         elif memory["small"]:
             yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
 
@@ -139,9 +148,12 @@ class WeightUpdateRatio(Rule):
             memory["small_since"] = view.step.number
         slow = ratio < self.slow_threshold and learns and rate <= memory.get("slow_rate", rate)
         memory["slow"] = memory.get("slow", 0) + 1 if slow else 0
+        idle = ratio < self.idle_threshold and learns and rate <= memory.get("slow_rate", rate)
+        memory["idle"] = memory.get("idle", 0) + 1 if idle else 0
         memory["slow_rate"] = rate
-        if memory["slow"] == 1:
-            memory["slow_since"] = view.step.number
+        for name in ("slow", "idle"):
+            if memory[name] == 1:
+                memory[f"{name}_since"] = view.step.number
 
     def _settled(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
         """Yield the large step that is remembered, if the loss of this step does not speak for it."""
@@ -172,18 +184,18 @@ class WeightUpdateRatio(Rule):
 
     def _small(
         self, view: StepView, memory: Memory, ratio: float, rate: float | None, worst: list[tuple[float, Key]],
-        *, slow: bool = False,
+        name: str = "small", besides: str = "",
     ) -> Symptom:
         factor = _round_factor(_USUAL / max(ratio, 1e-12))
-        limit = self.slow_threshold if slow else self.small_threshold
+        limit = {"small": self.small_threshold, "slow": self.slow_threshold, "idle": self.idle_threshold}[name]
         return Symptom(
             message=f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as "
-                    f"at first{', and the loss has not fallen' if slow else ''}: the model hardly changes; 0.001 is "
+                    f"at first{besides}: the model hardly changes; 0.001 is "
                     "usual.",
             remedy=f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
             evidence=self._evidence(view.step.number, ratio, limit, worst), subject="small",
-            since=memory["slow_since" if slow else "small_since"],
-            severity=Severity.DOUBTFUL if slow else None, causes=_too_small(ratio, rate, factor, memory),
+            since=memory[f"{name}_since"],
+            severity=None if name == "small" else Severity.DOUBTFUL, causes=_too_small(ratio, rate, factor, memory),
         )
 
     @staticmethod
@@ -245,6 +257,9 @@ def _take_in_loss(view: StepView, memory: Memory) -> None:
         last.append(found[1])
         del last[:-_LOSSES]
         memory["losses"] = memory.get("losses", 0) + 1
+    plain = plain_loss(view)
+    if plain is not None:
+        memory["of_classes"] = plain[0].path in SOFTMAX_LOSSES
 
 
 def _stands(memory: Memory) -> bool:
@@ -253,6 +268,15 @@ def _stands(memory: Memory) -> bool:
         return False
     first = median(memory["first_losses"])
     return bool(first > 0 and median(memory["last_losses"]) > (1 - _HELPED) * first)
+
+
+def _chance_below(memory: Memory) -> float | None:
+    """Return what one answer for all inputs would lose at most, where the last losses are above that; else None."""
+    classes = memory["facts"].get(Fact.CLASSES.value, 0.0)
+    if not memory.get("of_classes") or classes < 2 or memory.get("losses", 0) < _LOSSES:
+        return None
+    chance = math.log(classes)
+    return chance if median(memory["last_losses"]) > chance else None
 
 
 def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
