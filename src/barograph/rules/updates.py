@@ -54,7 +54,7 @@ class WeightUpdateRatio(Rule):
       definition); long warm-ups from 0, if `small_steps` judged steps lie within their first thousandth.
     Tried on: silent on all 145 healthy trainings, whose ratios lie between 9e-2 (first steps) and 7e-5 (end of a
       cosine). Learning rates of 0.1 and 1 (Adam) and 20 (SGD) fire within the first six steps, 1e-6 (SGD) and 1e-8
-      (Adam) after ten judged steps.
+      (Adam) after ten judged steps, 2e-5 (SGD with momentum, a network of two layers) at step 50 with five seeds.
     Source: Stanford CS231n notes, "Neural Networks Part 3", section "Ratio of weights:updates"; Amazon SageMaker
       Debugger's WeightUpdateRatio, whose defaults are 10 and 1e-8 across many steps.
     """
