@@ -289,6 +289,27 @@ def test_what_a_device_reduces_comes_in_few_arrays_and_is_what_the_loop_says(mon
         np.testing.assert_allclose(theirs, ours, rtol=1e-5)
 
 
+def test_a_step_for_which_a_program_is_made_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax_proof, "NUMBERS", 0)
+    monkeypatch.setattr(Surplus, "likely_secs", 0.25)
+    now, timed = [0], set[int]()
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        step = wrap(jax.jit(trainings.step_with(optax.sgd(0.1))))
+        params, state = trainings.weights(), optax.sgd(0.1).init(trainings.weights())
+        for now[0] in range(40):
+            if now[0] == 20:
+                monkeypatch.setattr(Surplus, "wants", lambda self, *, told: not told)
+                monkeypatch.setattr(Surplus, "add", lambda self, secs, *, told: timed.add(now[0]))
+            short = len(X) - (now[0] in (25, 26)) * 3
+            params, state, _ = step(params, state, X[:short], Y[:short])
+        return params, []
+
+    *_, run = recorded(train, preset="moments", budget=0.01)
+    due = set(run.series("gradient:out.kernel", "l2").steps.tolist())
+    assert set(range(20, 40)) - timed - due == {25}, "the step of another shape, and not the one after it"
+
+
 def test_a_device_tells_tensors_of_several_types_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreign, "is_on_host", lambda: False)
     with jax.enable_x64(True):

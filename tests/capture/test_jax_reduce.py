@@ -61,6 +61,13 @@ def test_units_are_those_of_the_last_axis(scale: float) -> None:
     assert found[:, 5:] / [scale, scale**2] == pytest.approx(wanted[:, 5:] / [scale, scale**2], rel=1e-5, abs=1e-4)
 
 
+def test_units_of_very_different_size_stand_beside_one_another() -> None:
+    array = LARGE.reshape(-1, 41)[:, :3] * np.array([1e25, 1.0, 1e-30], np.float32)
+    found = columns_of(jax.jit(lambda array: reduce(array, units=True))(array)["units"])
+    wanted = (array.astype(np.float64) ** 2).sum(0)
+    assert found[:, UNIT_FIELDS.index("sum_sq")] / wanted == pytest.approx(1, rel=1e-5)
+
+
 def test_units_of_64_bits_are_those_of_the_last_axis() -> None:
     array = LARGE.reshape(-1, 41)[:, :3].astype(np.float64) * 1e100
     with jax.enable_x64(True):

@@ -15,7 +15,11 @@ _SOURCES = sorted(Path(barograph.rules.__path__[0]).glob("*.py"))
 
 _OF_PYTORCH = {
     "divergence.py": "nll_loss",  # a loss of that name is PyTorch's
+    "exploding.py": "zero_grad",  # gradients that are kept are a fact of PyTorch
+    "learning_rates.py": "Call scheduler.step() once an epoch, behind the loop over batches.",  # so are steps of one
+    "loop.py": "zero_grad",
     "loss_scale.py": "torch.autocast",  # its scaler is what the rule sees
+    "parameters.py": "requires_grad_(False)",  # parameters outside of optimizers and models
     "script_errors.py": "",  # exceptions of PyTorch
 }
 """Of what only PyTorch tells: by file, what such a text has in it."""
@@ -36,7 +40,8 @@ def texts_of(source: str) -> Iterator[str]:
 
 
 def speaks_pytorch(text: str) -> bool:
-    return bool(re.search(r"\btorch\.\w|\bnn\.\w+\.\w|\.data\.\w+_\(|\bclip_grad_norm_", text))
+    return bool(re.search(r"\btorch\.\w|\bnn\.\w+\.\w|\.data\.\w+_\(|\bclip_grad_norm_|requires_grad_\(|zero_grad\("
+                          r"|(optimizer|scheduler)\.step\(", text))
 
 
 @pytest.mark.parametrize("path", _SOURCES, ids=lambda path: path.name)

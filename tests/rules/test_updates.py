@@ -164,10 +164,12 @@ def test_a_warm_up_from_zero_is_not_too_small() -> None:
     assert symptoms(*(updating(1e-5 * number, number, rate=1e-3 * number) for number in range(100))) == [[]] * 100
 
 
-def idling(number: int, *, loss: float, classes: float = 3.0, ratio: float = 5e-5) -> StepView:
+def idling(number: int, *, loss: float, classes_loss: float | None = None, classes: float = 3.0,
+           ratio: float = 5e-5) -> StepView:
+    """Return a step that hardly moves the weights; the loss over classes is all of the loss unless it is given."""
     records = {Key(kind, "a.weight"): summary(norm) for kind, norm in (
         (Kind.WEIGHT, 10.0), (Kind.UPDATE, 10.0 * ratio), (Kind.GRADIENT, 1.0))}
-    return StepView.of(number, {**records, TOTAL: loss, Key(Kind.LOSS, "cross_entropy"): loss,
+    return StepView.of(number, {**records, TOTAL: loss, Key(Kind.LOSS, "cross_entropy"): classes_loss or loss,
                                 Key(Kind.LEARNING_RATE, "group0"): 0.1, fact(Fact.CLASSES): classes})
 
 
@@ -182,9 +184,20 @@ def test_small_steps_that_leave_a_loss_above_chance_are_too_small_though_it_fall
             "the model hardly changes") in slow.message
 
 
-@pytest.mark.parametrize("change", [{"ratio": 2e-4}, {"classes": 5.0}, {"classes": 1.0}])
-def test_usual_steps_and_losses_below_chance_are_well(change: dict[str, float]) -> None:
-    assert symptoms(*(idling(number, **{"loss": 1.4 - 0.01 * number, **change}) for number in range(30))) == [[]] * 30
+def test_a_loss_of_which_another_part_is_above_chance_is_not_judged_by_it() -> None:
+    views = [idling(0, loss=1.4), *(
+        idling(number, loss=1.4 - 0.01 * number, classes_loss=0.5) for number in range(1, 30))]
+
+    assert symptoms(*views) == [[]] * 30
+
+
+@pytest.mark.parametrize("change", [{"ratio": 2e-4}, {"classes": 5.0}, {"classes": 1.0}, {"loss": 57.0}])
+def test_usual_steps_losses_below_chance_and_sums_over_samples_are_well(change: dict[str, float]) -> None:
+    change = dict(change)
+    begin = change.pop("loss", 1.4)
+    views = [idling(number, loss=begin * (1 - 0.007 * number), **change) for number in range(30)]
+
+    assert symptoms(*views) == [[]] * 30
 
 
 def test_frozen_layers_do_not_make_the_ratio_small() -> None:

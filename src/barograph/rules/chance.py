@@ -142,7 +142,7 @@ class WrongChance(Rule):
             message=f"The first loss is {number(loss)}; a model that knows nothing of {int(classes)} classes should "
                     f"begin with ln {int(classes)} = {number(chance)}.",
             remedy="Begin the last layer with weights of a tenth of their scale and no bias, and "
-                   " bring the inputs to zero mean and unit variance.",
+                   "bring the inputs to zero mean and unit variance.",
             evidence=(Evidence(key, view.step.number, "loss", loss, limit, f"ln C is {number(chance)}"),),
             causes=by_weight([
                 Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the first loss is {number(loss / chance)} times ln C"),

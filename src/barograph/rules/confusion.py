@@ -33,7 +33,7 @@ class Confusion(Rule):
     When it is wrong: classes that truly look alike. The defaults speak only where a class is hardly ever right and
       nearly always taken for one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning. Every
       model of two classes begins by answering one of them always, and boosted trees of a rare class go on so for some
-      rounds: that is told after `alone` evaluations.
+      rounds: that is told where it lasts longer than `alone` evaluations.
     Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
       each). An evaluation with labels shifted by one fires as the training learns, at its fourth evaluation.
     Source: Amazon SageMaker Debugger's Confusion, whose documented normalisation (diagonal by column, the rest by row)

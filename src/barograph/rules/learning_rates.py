@@ -172,8 +172,8 @@ class LearningRate(Rule):
 
 _Found = tuple[str, int, float, str]
 """Why, since which step, how sure, and what to do."""
-_ONCE_AN_EPOCH = ("Call scheduler.step() once an epoch, behind the loop over batches; or make the scheduler for the "
-                  "number of batches in all (epochs * len(loader)).")
+_ONCE_AN_EPOCH = ("Call scheduler.step() once an epoch, behind the loop over batches; or make the scheduler, or the "
+                  "schedule of Keras or Optax, for the number of batches in all (epochs * len(loader)).")
 _LEAST_STEPS, _SHARE_OF_RUN = 10, 0.05
 _GOES_ON, _NEARLY, _EPOCHS, _EARLY_STEPS = 1.25, 0.9, 3.0, 1000
 _BEYOND, _SEEN_AGAIN, _UNSTEPPED_EPOCHS = 1.05, 0.02, 2.0

@@ -106,7 +106,7 @@ class OptimizerState(Rule):
         why = (f"{names([states.paths[row] for row in rows.tolist()])} did not change from step "
                f"{int(runs.since[rows].min())} to {view.step.number}, although gradients came")
         yield _symptom(view, states, rows.tolist(), "stale", why,
-                       "See that optimizer.step() is called on the optimizer that holds these parameters"
+                       "See that the optimizer that holds these parameters makes steps"
                        + (", and that its learning rate is not 0." if rate == 0 else "."),
                        ranked(Suspicion(Cause.STALE_OPTIMIZER, 0.5, why)))
 

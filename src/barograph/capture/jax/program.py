@@ -276,6 +276,12 @@ class Compiled:
         """Whether the compiled function is called with what the step is called with, as Flax and Equinox do not."""
         return not self._slot
 
+    @property
+    def programs(self) -> int:
+        """For how many forms of its arguments the compiled function was compiled so far; 0 where it does not say."""
+        size = getattr(self.function, "_cache_size", None)
+        return 0 if size is None else int(size())
+
     def call(self, instead: Call | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Call the step, with `instead` in place of the compiled function within it."""
         if instead is None:

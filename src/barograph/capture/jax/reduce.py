@@ -170,13 +170,14 @@ def _sums(values: Any, bits: Any, width: int) -> Any:
     return jnp.stack([*_three_sums(known * _power_of_two(-exponent)), exponent.astype(known.dtype)])
 
 
-def _scale(magnitude: Any) -> Any:
+def _scale(magnitude: Any, axes: tuple[int, ...] | None = None) -> Any:
     """Return the power of two to divide float32 elements by, so that their squares can be summed.
 
     Args:
         magnitude: The bits of the finite ones without their sign, 0 in place of others.
+        axes: Over which they are summed; None: over all.
     """
-    greatest = jnp.max(magnitude, initial=0) >> 23
+    greatest = jnp.max(magnitude, axes, initial=0) >> 23
     # Without a branch, which a device would ask the host about; times 1 all stays what it is.
     leaves = (greatest > _LARGE) | ((greatest < _SMALL) & (greatest > 0))
     return jnp.where(leaves, jnp.clip(greatest - 127, -125, 125), 0)
@@ -214,14 +215,15 @@ def _counts(values: Any, histogram: Histogram) -> Any:
 
 
 def _units(values: Any, bound: float) -> Any:
-    """Return the statistics of each unit, shape (units, 8): `UNIT_FIELDS`, and the power of two that sums are on."""
+    """Return the statistics of each unit, shape (units, 8): `UNIT_FIELDS`, and the power of two of its sums."""
     axes = tuple(range(values.ndim - 1))
     finite = jnp.isfinite(values)
     known = jnp.where(finite, values, 0)
     bits, width = _bits(known)
     exponent, scaled = np.zeros((), np.int32), known
     if width == 23:
-        exponent = _scale(bits & np.iinfo(bits.dtype).max)
+        # Of each unit its own: beside a large one, the squares of others would be flushed to zero.
+        exponent = _scale(bits & np.iinfo(bits.dtype).max, axes)
         scaled = known * _power_of_two(-exponent)
     columns = {
         "zeros": jnp.sum(values == 0, axes),
@@ -232,5 +234,5 @@ def _units(values: Any, bound: float) -> Any:
         "sum": jnp.sum(scaled, axes),
         "sum_sq": jnp.sum(scaled * scaled, axes),
     }
-    of_each = [*(columns[name] for name in UNIT_FIELDS), jnp.full(values.shape[-1], exponent)]
+    of_each = [*(columns[name] for name in UNIT_FIELDS), jnp.broadcast_to(exponent, values.shape[-1:])]
     return jnp.stack([column.astype(values.dtype) for column in of_each], axis=-1)

@@ -23,7 +23,7 @@ from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
 from barograph.capture.jax.reading import Readings
-from barograph.capture.jax.timing import Surplus
+from barograph.capture.jax.timing import FEW, MOST, Surplus
 from barograph.capture.plan import Taking
 from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
@@ -88,7 +88,9 @@ class ObservedStep:
         self._forms: dict[Any, int] = {}
         self._form: int | None = None
         self._asked = 0
-        self._surplus = Surplus()
+        most = FEW if tap.session.price.budget is None else MOST
+        self._surplus = {apart: Surplus(most) for apart in (False, True)}
+        self._is_apart = False
         self._calls = self._plain_calls = 0
         self._means = EvaluationMeans()
 
@@ -148,6 +150,7 @@ class ObservedStep:
             if selections != self._asked:
                 self._asked = selections
                 self._versions.clear()
+                self._forget_what_they_cost()
             kinds = _TENSORS if self._program is None else self._program.kinds
             due = bool(kinds) and self._tap.due(*kinds)
         return due
@@ -156,15 +159,18 @@ class ObservedStep:
         """Return whether the step is made without statistics to learn what others cost more; mostly none are due."""
         if self._tap.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
             return False
-        return self._surplus.lacks_plain if self._due else self._surplus.wants(told=False)
+        surplus = self._surplus[False]
+        return surplus.wants(told=False) if not self._due else surplus.lacks_plain and not self._options.evaluation
 
     def _timed_plain(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step without statistics, and note how long that takes."""
         jax.block_until_ready((args, kwargs))
+        first, programs = not (self._plain_calls or self._is_compiled), self._compiled.programs
         begin = time.perf_counter()
-        found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
-        if self._plain_calls:
-            self._surplus.add(time.perf_counter() - begin, told=False)
+        with self._tap.session.starting_up() if first else nullcontext():
+            found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
+        if self._plain_calls and self._compiled.programs == programs:
+            self._surplus[False].add(time.perf_counter() - begin, told=False)
         self._plain_calls += 1  # the first one has compiled it
         return found
 
@@ -215,11 +221,11 @@ class ObservedStep:
             jax.block_until_ready(found)
             if was_compiled:
                 self._plain_calls += 1
-                self._surplus.add(time.perf_counter() - begin, told=False)
+                self._surplus[False].add(time.perf_counter() - begin, told=False)
             with self._tap.guarded("comparing two versions of the step"), self._tap.session.starting_up():
                 version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
             if version.proof.refuted:
-                self._surplus.forget()
+                self._forget_what_they_cost()
         return found
 
     def _run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool, tried: bool = False
@@ -237,7 +243,9 @@ class ObservedStep:
             version = self._version_for(args, kwargs, due=due, apart=apart)
         if version is None:
             return None
-        timed = due and not tried and version.calls > 0 and self._surplus.wants(told=True)
+        surplus = self._surplus[apart]
+        self._is_apart = apart if due else self._is_apart
+        timed = due and not tried and version.calls > 0 and surplus.wants(told=True)
         if timed:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
@@ -251,9 +259,9 @@ class ObservedStep:
             return None
         if timed:
             jax.block_until_ready((harvested.outs, harvested.values, harvested.joined))
-            self._surplus.add(time.perf_counter() - begin, told=True)
+            surplus.add(time.perf_counter() - begin, told=True)
             if apart:
-                self._surplus.add(0.0, told=False)  # all of it is beside the step
+                surplus.add(0.0, told=False)  # all of it is beside the step
         return harvested
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
@@ -354,7 +362,7 @@ class ObservedStep:
                 if reading is not None:
                     reading.hand_over(self._tap, step)
                     self._tell_stillness()
-                    self._charge()
+                    self._charge(steps)
             if not self._options.evaluation:
                 self._tap.end_explicit_step(skipped=step in self._held)
 
@@ -370,6 +378,7 @@ class ObservedStep:
                 if marked else "return it, or name it with observe(step, loss=…)"))
         if marked:
             self._versions.clear()
+            self._forget_what_they_cost()
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
@@ -391,10 +400,14 @@ class ObservedStep:
             for path in sorted(paths)[:_MOST_NAMED]:
                 self._tap.fact(name, 1.0, path)
 
-    def _charge(self) -> None:
-        """Charge what statistics have cost the device: doubt is charged where a promise hangs on it."""
-        price = self._tap.session.price
-        price.charge(self._surplus.secs if price.budget is None else self._surplus.likely_secs)
+    def _charge(self, steps: int) -> None:
+        """Charge a step of a call of so many with its part: doubt is charged where a promise hangs on it."""
+        price, surplus = self._tap.session.price, self._surplus[self._is_apart]
+        price.charge((surplus.secs if price.budget is None else surplus.likely_secs) / steps)
+
+    def _forget_what_they_cost(self) -> None:
+        for surplus in self._surplus.values():
+            surplus.forget()
 
 
 def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:

@@ -53,7 +53,7 @@ class Surplus:
 
     @property
     def likely_secs(self) -> float:
-        """What it is at most, as like as not to be less: the difference of the medians, and its standard error.
+        """What it is at most, five times of six: the difference of the medians, and its standard error.
 
         Of few steps on a busy machine the difference alone is too small half of the time, and a budget that is told so
         is overspent for the rest of the training.
