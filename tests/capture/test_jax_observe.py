@@ -289,6 +289,21 @@ def test_what_a_device_reduces_comes_in_few_arrays_and_is_what_the_loop_says(mon
         np.testing.assert_allclose(theirs, ours, rtol=1e-5)
 
 
+def test_no_part_of_an_evaluation_is_left_out_to_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Surplus, "lacks_plain", True)
+    chosen = barograph.Selection("outputs", kinds=frozenset({Kind.OUTPUT}), schedule=barograph.Schedule(
+        modes=frozenset({barograph.Mode.EVAL})))
+
+    def train(wrap: Any) -> tuple[Any, list[float]]:
+        evaluate = wrap(jax.jit(lambda x: barograph.jax.tap("twice", 2 * x)), evaluation=True, together=True)
+        for number in range(15):
+            evaluate(jnp.full(4, float(number)))
+        return None, []
+
+    *_, run = recorded(train, preset="free", collections=(chosen,), budget=0.9)
+    assert run.summary("output:twice", 0, mode="eval").count == 4 * 15
+
+
 def test_a_step_for_which_a_program_is_made_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax_proof, "NUMBERS", 0)
     monkeypatch.setattr(Surplus, "likely_secs", 0.25)
