@@ -90,6 +90,11 @@ class WeightUpdateRatio(Rule):
                       include=("total", f"{Fact.MOMENTUM}*", f"{Fact.CLASSES.value}*")),
         )
 
+    @property
+    def _limits(self) -> dict[str, float]:
+        """Below which ratio steps are counted, by what the count is called."""
+        return {"small": self.small_threshold, "slow": self.slow_threshold, "idle": self.idle_threshold}
+
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
@@ -144,17 +149,13 @@ class WeightUpdateRatio(Rule):
         gradient = table_of(view, Kind.GRADIENT).norm
         first = memory.setdefault("first_gradient", gradient or None) or gradient
         learns = gradient > 0 and gradient >= _CONVERGED * first and rate >= _DECAYED * memory["peak_rate"]
-        memory["small"] = memory.get("small", 0) + 1 if ratio < self.small_threshold and learns else 0
-        if memory["small"] == 1:
-            memory["small_since"] = view.step.number
-        slow = ratio < self.slow_threshold and learns and rate <= memory.get("slow_rate", rate)
-        memory["slow"] = memory.get("slow", 0) + 1 if slow else 0
-        idle = ratio < self.idle_threshold and learns and rate <= memory.get("slow_rate", rate)
-        memory["idle"] = memory.get("idle", 0) + 1 if idle else 0
-        memory["slow_rate"] = rate
-        for name in ("slow", "idle"):
+        rises = rate > memory.get("slow_rate", rate)
+        for name, limit in self._limits.items():
+            counts = ratio < limit and learns and not (rises and name != "small")
+            memory[name] = memory.get(name, 0) + 1 if counts else 0
             if memory[name] == 1:
                 memory[f"{name}_since"] = view.step.number
+        memory["slow_rate"] = rate
 
     def _settled(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
         """Yield the large step that is remembered, if the loss of this step does not speak for it."""
@@ -188,13 +189,11 @@ class WeightUpdateRatio(Rule):
         name: str = "small", besides: str = "",
     ) -> Symptom:
         factor = _round_factor(_USUAL / max(ratio, 1e-12))
-        limit = {"small": self.small_threshold, "slow": self.slow_threshold, "idle": self.idle_threshold}[name]
         return Symptom(
             message=f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as "
-                    f"at first{besides}: the model hardly changes; 0.001 is "
-                    "usual.",
+                    f"at first{besides}: the model hardly changes; 0.001 is usual.",
             remedy=f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
-            evidence=self._evidence(view.step.number, ratio, limit, worst), subject="small",
+            evidence=self._evidence(view.step.number, ratio, self._limits[name], worst), subject="small",
             since=memory[f"{name}_since"],
             severity=None if name == "small" else Severity.DOUBTFUL, causes=_too_small(ratio, rate, factor, memory),
         )
