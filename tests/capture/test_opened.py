@@ -61,6 +61,22 @@ def test_what_is_written_indexes_python_itself_and_devices_are_no_data(listening
     assert listening.files.paths == []
 
 
+@pytest.mark.parametrize("path", [
+    "src/mine.egg-info/PKG-INFO", "lib/other-1.0.dist-info/entry_points.txt", ".cache/matplotlib/fontlist-v390.json",
+    ".config/matplotlib/matplotlibrc", ".keras/keras.json",
+])
+def test_what_libraries_keep_of_themselves_is_no_data_and_what_is_named_alike_is(
+    listening: Listening, tmp_path: Path, path: str
+) -> None:
+    kept = tmp_path / path
+    alike = kept.parent.parent / "data" / f"my-{kept.name}"
+    for file in (kept, alike):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("1")
+        file.read_text()
+    assert listening.files.paths == [str(alike)]
+
+
 def test_a_file_that_is_not_there_is_the_scripts_own_error(listening: Listening, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open(tmp_path / "missing")  # noqa: SIM115

@@ -70,7 +70,7 @@ def own(named, prefix):
 """).replace("**inner.state_dict()", """**own(model.named_parameters(), ""),
             **own(model.named_buffers(), "buffer "), **{
             name: item for number, state in enumerate(optimizer.state.values())
-            for name, item in own(state.items(), f"state {number} ").items()}""").replace("range(100)", "range(4)")
+            for name, item in own(state.items(), f"state {number} ").items()}""").replace("range(30)", "range(4)")
 
 
 def weights(desk: Any) -> list[dict[str, Any]]:

@@ -9,6 +9,10 @@ import sysconfig
 
 _NO_DATA = re.compile(r"\.(?:py|pyc|pyi|pth|toml\.lock|so(?:\.[\d.]+)?)$|/\.catalog/|/barograph/catalogs/")
 """Programs and libraries; and what lies in indexes of runs, which change with every run."""
+_OF_LIBRARIES = re.compile(
+    r"\.(?:dist|egg)-info/|/matplotlib/(?:fontlist-v[^/]*\.json|matplotlibrc)$|/\.keras/keras\.json$"
+)
+"""What libraries keep of themselves outside of their own folders."""
 _OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/")
 _AWAY = ("/proc/", "/dev/", "/sys/", "/run/", "/etc/", "/usr/share/zoneinfo/", "/usr/lib/zoneinfo/")
 """What the system says of itself; types of files and time zones, which Python looks up there, are no data either."""
@@ -27,7 +31,7 @@ class DataPaths:
         Args:
             path: The whole.
         """
-        return not (_NO_DATA.search(path) or path.startswith(self._away))
+        return not (_NO_DATA.search(path) or _OF_LIBRARIES.search(path) or path.startswith(self._away))
 
     def may_be_sampled(self, path: str) -> bool:
         """Return likewise of a file that a process is merely seen to have open: libraries open what no script means."""

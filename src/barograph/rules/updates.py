@@ -289,6 +289,7 @@ def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
 
 _LOSSES, _A_LITTLE, _LARGER_STILL = 10, 0.25, 2.0
 _FAR_FROM_CHANCE = 3.5
+"""Times ln C, from which on L107 tells of a first loss."""
 
 
 def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]:

@@ -149,8 +149,7 @@ class ObservedStep:
             selections = len(self._tap.session.plan.selections)
             if selections != self._asked:
                 self._asked = selections
-                self._versions.clear()
-                self._forget_what_they_cost()
+                self._forget_versions()
             kinds = _TENSORS if self._program is None else self._program.kinds
             due = bool(kinds) and self._tap.due(*kinds)
         return due
@@ -377,8 +376,7 @@ class ObservedStep:
                 "it is recorded only where tensors are, from the second such step on; return it to have it of each step"
                 if marked else "return it, or name it with observe(step, loss=…)"))
         if marked:
-            self._versions.clear()
-            self._forget_what_they_cost()
+            self._forget_versions()
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
@@ -404,6 +402,11 @@ class ObservedStep:
         """Charge a step of a call of so many with its part: doubt is charged where a promise hangs on it."""
         price, surplus = self._tap.session.price, self._surplus[self._is_apart]
         price.charge((surplus.secs if price.budget is None else surplus.likely_secs) / steps)
+
+    def _forget_versions(self) -> None:
+        """Have them made anew, since what is wanted of them is another."""
+        self._versions.clear()
+        self._forget_what_they_cost()
 
     def _forget_what_they_cost(self) -> None:
         for surplus in self._surplus.values():
