@@ -19,12 +19,12 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import large_step_in, note_largest_step
+from barograph.rules.clues import LARGE_INPUT, large_step_in, note_largest_step, size_of_inputs
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
-from barograph.rules.words import lower_rate, number, percent, sentence
+from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
@@ -247,16 +247,14 @@ def _why_dead(
 def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int | None) -> tuple[Suspicion, ...]:
     """Return why units are saturated: by the weights before them, the batch, and whether they ever were open."""
     shut = f"{percent(share)} of the units are saturated"
-    batch = table_of(view, Kind.BATCH)
-    level = np.sqrt(batch.column("sum_sq") / np.maximum(batch.finite, 1.0)) if len(batch) else np.zeros(0)
-    large = float(level.max(initial=0.0))
+    large = size_of_inputs(view)
     gain = _gain_before(view, subject)
     return ranked(
         # It is the thing itself, unless something is seen that brings it about.
         Suspicion(Cause.SATURATED_ACTIVATION,
-                  0.5 if large > _LARGE_INPUT or (was_open is None and gain > _LARGE_GAIN) else 0.75, shut),
+                  0.5 if large > LARGE_INPUT or (was_open is None and gain > _LARGE_GAIN) else 0.75, shut),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the inputs of the model are {number(large)} in size",
-                  "Scale the inputs to zero mean and unit variance.") if large > _LARGE_INPUT else None,
+                  SCALE_INPUTS) if large > LARGE_INPUT else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or before, and the weights "
                   f"that feed one unit make up {number(gain)} in squares, 1 is usual",
                   "Initialise with xavier_uniform_.") if was_open is None and gain > _LARGE_GAIN else None,
@@ -268,7 +266,6 @@ def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int
 _LOW_BIAS = 0.5
 _MOST = 0.5
 _HIGH_MOMENTUM = 0.98
-_LARGE_INPUT = 10.0
 _LARGE_GAIN = 4.0
 
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
@@ -22,6 +24,9 @@ from barograph.runs.view import StepView
 
 MOST_CLASSES = 200
 """With more classes than this some are always rare, and to remember all pairs would cost too much."""
+
+LARGE_INPUT = 10.0
+"""Root mean square of inputs from which on they are far from unit variance."""
 
 _MANY_LABELS = 4.0
 _MOST_RATIOS = 5
@@ -127,6 +132,46 @@ def batch_reach(view: StepView) -> float:
         return 0.0
     return float(max((value for value in table_of(view, Kind.BATCH).max_abs.tolist() if math.isfinite(value)),
                      default=0.0))
+
+def size_of_inputs(view: StepView) -> float:
+    """Return the root mean square of what the model was fed, of the largest of its inputs.
+
+    Returns:
+        0 where none was recorded; where the model begins with a normalisation; and of whole numbers (words, categories,
+        raw bytes), whose size means nothing.
+
+    Example:
+        >>> from barograph.model.key import Key
+        >>> from barograph.model.summary import Summary
+        >>> size_of_inputs(StepView.of(0, {Key(Kind.BATCH, "model[0]"): Summary(count=4, sum_sq=400.0)}))
+        10.0
+    """
+    if Kind.BATCH not in view.kinds:
+        return 0.0
+    batch, first = table_of(view, Kind.BATCH), first_answer(view)
+    if not len(batch) or (first is not None and makes_size_of_no_account(first[0])):
+        return 0.0
+    level = np.sqrt(batch.column("sum_sq") / np.maximum(batch.finite, 1.0))
+    floats = [not subject.dtype or "float" in subject.dtype for subject in batch.subjects]
+    return float(level[floats].max(initial=0.0))
+
+
+def first_answer(view: StepView) -> list[Any] | None:
+    """Return the class of the first layer that ran, and the root mean square of its answer; None where unknown."""
+    table = table_of(view, Kind.OUTPUT)
+    for row, subject in enumerate(table.subjects):
+        if not subject.layer.startswith(_PASSING):
+            rms = math.sqrt(float(table.column("sum_sq")[row]) / float(table.column("count")[row]))
+            return [subject.layer, rms]
+    return None
+
+
+def makes_size_of_no_account(layer: str) -> bool:
+    """Return whether it does not matter to a layer of this class how large its inputs are."""
+    return layer.startswith("Embedding") or "Norm" in layer
+
+
+_PASSING = ("Flatten", "Unflatten", "Identity", "Dropout")
 
 
 def by_weight(suspicions: Iterable[Suspicion]) -> tuple[Suspicion, ...]:

@@ -18,10 +18,11 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import LARGE_INPUT, size_of_inputs
 from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
-from barograph.rules.words import CLIPPING, joined, lower_rate, number, sentence
+from barograph.rules.words import CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -41,7 +42,8 @@ class VanishingGradient(Rule):
       by itself, as layers do that are begun at nearly zero on purpose (LayerScale): that step is not judged.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
-    What to do: replace sigmoid and tanh between layers by ReLU or GELU; put normalisation layers or residual
+    What to do: scale the inputs, where they are large and drive sigmoid or tanh to where it is flat; replace sigmoid
+      and tanh between layers by ReLU or GELU; put normalisation layers or residual
       paths in; initialise for the activation (He for ReLU, Xavier for tanh); make the network shallower.
     When it is wrong: a layer whose gradient is exactly zero is not judged here (frozen and unused parameters,
       units that are dead; see A101 and W104), nor one near the loss that is small beside those before it, where the
@@ -73,6 +75,8 @@ class VanishingGradient(Rule):
         return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=10, modes=_IN_TRAINING)),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
+        # What a model is fed may be recorded in other steps than this one.
+        memory["inputs"] = size_of_inputs(view) or memory.get("inputs", 0.0)
         layers = layers_of(table_of(view, Kind.GRADIENT))
         if view.step.skipped or layers.carrying_count < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
@@ -104,7 +108,8 @@ class VanishingGradient(Rule):
                 f"its norm is {number(float(norms[worst[0]]))}, {number(float(share[worst[0]]))} of that at "
                 f"{layers.named(greatest)}."
             ),
-            remedy=_against_vanishing(view, layers), causes=_why_vanishing(view, layers, float(share[worst[0]])),
+            remedy=_against_vanishing(view, layers, memory["inputs"]),
+            causes=_why_vanishing(view, layers, float(share[worst[0]]), memory["inputs"]),
             evidence=tuple(
                 Evidence(layers.keys[row], view.step.number, "l2_ratio", float(share[row]), self.ratio,
                          f"norm {number(float(norms[row]))}, mean magnitude "
@@ -129,15 +134,18 @@ def growth_backwards(layers: LayerTable) -> float:
 _LEAST_DEPTH, _MOST = 4, 0.7
 
 
-def _why_vanishing(view: StepView, layers: LayerTable, share: float) -> tuple[Suspicion, ...]:
-    """Return why: what squashes between the layers, weights too small for their width, or depth alone."""
+def _why_vanishing(view: StepView, layers: LayerTable, share: float, inputs: float) -> tuple[Suspicion, ...]:
+    """Return why: what squashes between the layers, or what drives it there; weights too small, or depth alone."""
     squashing = _squashing(view)
+    driven = bool(squashing) and inputs > LARGE_INPUT
     small = small_weights(view)
     why = f"one layer's gradient is {number(share)} of another's"
     made_of = joined([f"{count} {name}" for name, count in squashing.items()])
     return ranked(
-        Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing else 0.5,
+        Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing and not driven else 0.5,
                   f"{why}, with {made_of} between the layers" if squashing else why),
+        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.7, f"{why}, with {made_of} between the layers, and the inputs of the "
+                  f"model are {number(inputs)} in size", SCALE_INPUTS) if driven else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.2,
                   f"{why}; the weights of {small} are far too small for their width" if small else why,
                   "Initialise with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh)."),
@@ -169,11 +177,14 @@ def _squashing(view: StepView) -> dict[str, int]:
     return {name: classes[name] for name in _SQUASHING if classes[name]}
 
 
-def _against_vanishing(view: StepView, layers: LayerTable) -> str:
+def _against_vanishing(view: StepView, layers: LayerTable, inputs: float) -> str:
     classes = Counter(subject.layer for subject in view.columns(Kind.OUTPUT, histograms=False).subjects)
     squashing = _squashing(view)
     if squashing:
         found = " and ".join(f"{count} {name}" for name, count in squashing.items())
+        if inputs > LARGE_INPUT:
+            return (f"{SCALE_INPUTS} They are {number(inputs)} in size, and {found} let no gradient through where what "
+                    "reaches them is large.")
         return (f"The model has {found} between its layers, each of which shrinks the gradient: use ReLU or GELU "
                 "there, or put a normalisation layer before each.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value, facts_about
+from barograph.rules.clues import counts_of, fact_value, facts_about, first_answer, makes_size_of_no_account
 from barograph.rules.columns import table_of
 from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
@@ -77,7 +76,7 @@ class NotNormalizedInput(Rule):
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
             return
-        first = _first_answer(view)
+        first = first_answer(view)
         if first is not None:
             memory["first"] = first
         judged = False
@@ -103,7 +102,7 @@ class NotNormalizedInput(Rule):
         count, columns = sums
         mean, square = columns[:, 0] / count, columns[:, 1] / count
         std = np.sqrt(np.maximum(square - mean**2, 0.0))
-        if layer.startswith("Embedding") or "Norm" in layer:
+        if makes_size_of_no_account(layer):
             return None
         if reached >= 0 and reached**2 < _SCALED_INSIDE * float(square.mean()):
             return None
@@ -152,19 +151,6 @@ _CONSTANT = 0.01
 _SCALED_INSIDE = 3e-3
 """A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
 _MOST_GATHERED = 100_000
-
-
-def _first_answer(view: StepView) -> list[Any] | None:
-    """Return the class of the first layer that ran, and the root mean square of its answer; None where unknown."""
-    table = table_of(view, Kind.OUTPUT)
-    for row, subject in enumerate(table.subjects):
-        if not subject.layer.startswith(_PASSING):
-            rms = math.sqrt(float(table.column("sum_sq")[row]) / float(table.column("count")[row]))
-            return [subject.layer, rms]
-    return None
-
-
-_PASSING = ("Flatten", "Unflatten", "Identity", "Dropout")
 
 
 def _channels(view: StepView) -> Iterator[tuple[Subject, float, Numbers]]:

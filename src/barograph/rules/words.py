@@ -10,6 +10,8 @@ CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnor
 IN_BFLOAT16 = "torch.autocast with dtype=torch.bfloat16; mixed_bfloat16 in Keras"
 """How a training is told to compute in it."""
 
+SCALE_INPUTS = "Scale the inputs to zero mean and unit variance."
+
 
 def number(value: float) -> str:
     """Return a number in three figures.
