@@ -131,7 +131,8 @@ def test_units_that_were_alive_point_at_the_rate() -> None:
 
 
 @pytest.mark.parametrize(("more", "cause"), [
-    ({Key(Kind.BATCH, "model[0]"): of_norm(2550.0)}, Cause.INPUT_NOT_NORMALIZED),
+    ({Key(Kind.BATCH, "model[0]"): of_norm(2550.0), BEFORE: of_norm(900.0)}, Cause.INPUT_NOT_NORMALIZED),
+    ({Key(Kind.BATCH, "model[0]"): of_norm(2550.0)}, Cause.SATURATED_ACTIVATION),
     ({Key(Kind.WEIGHT, "fc.weight"): of_norm(100.0)}, Cause.INITIALIZATION_SCALE),
     ({}, Cause.SATURATED_ACTIVATION),
 ])
@@ -169,11 +170,11 @@ FED = Key(Kind.BATCH, "model[0]")
 LARGE = {FED: of_norm(2550.0)}
 
 
-def squashed(*more: Records, first: str = "Linear", act: str = "Tanh", dtypes: str = "float32", number: int = 0
-             ) -> StepView:
+def squashed(*more: Records, first: str = "Linear", answer: float = 900.0, act: str = "Tanh", dtypes: str = "float32",
+             number: int = 0) -> StepView:
     gradients = tensors(Kind.GRADIENT, **{"a.weight": 1e-5, "b.weight": 1.0})
-    return step(number, {BEFORE: of_norm(1.0), ACT: of_norm(1.0)}, gradients, *more, layers={BEFORE: first, ACT: act},
-                dtypes=dtypes)
+    return step(number, {BEFORE: of_norm(answer), ACT: of_norm(1.0)}, gradients, *more,
+                layers={BEFORE: first, ACT: act}, dtypes=dtypes)
 
 
 def test_a_gradient_vanishes_by_inputs_so_large_that_they_drive_units_to_where_these_are_flat() -> None:
@@ -184,6 +185,12 @@ def test_a_gradient_vanishes_by_inputs_so_large_that_they_drive_units_to_where_t
     assert found.remedy.startswith("Scale the inputs to zero mean and unit variance. They are 255 in size, and 1 Tanh")
 
 
+def test_an_answer_with_bounds_of_its_own_does_not_show_how_large_inputs_are() -> None:
+    found = last(VanishingGradient(), squashed(LARGE, first="Tanh", answer=10.0))
+
+    assert next(iter(causes(found))) == Cause.INPUT_NOT_NORMALIZED
+
+
 def test_how_large_inputs_are_is_known_from_a_step_before() -> None:
     found = last(VanishingGradient(), squashed(LARGE), squashed(number=10))
 
@@ -192,8 +199,8 @@ def test_how_large_inputs_are_is_known_from_a_step_before() -> None:
 
 @pytest.mark.parametrize("view", [
     squashed({FED: of_norm(50.0)}), squashed(LARGE, first="BatchNormalization"), squashed(LARGE, first="Embedding"),
-    squashed(LARGE, dtypes="int64"), squashed(LARGE, act="GELU"),
-], ids=["small", "normalised", "words", "whole numbers", "nothing squashes"])
+    squashed(LARGE, dtypes="int64"), squashed(LARGE, act="GELU"), squashed(LARGE, first="Rescaling", answer=10.0),
+], ids=["small", "normalised", "words", "whole numbers", "nothing squashes", "divided"])
 def test_the_size_of_inputs_is_not_to_blame_for_a_gradient_that_vanishes(view: StepView) -> None:
     found = last(VanishingGradient(), view)
 
@@ -203,7 +210,7 @@ def test_the_size_of_inputs_is_not_to_blame_for_a_gradient_that_vanishes(view: S
 
 @pytest.mark.parametrize(("dtypes", "first"), [("int64", "Linear"), ("float32", "LayerNorm")])
 def test_units_are_not_saturated_by_words_nor_by_what_is_normalised(dtypes: str, first: str) -> None:
-    view = StepView.of(20, {BEFORE: of_norm(1.0), ACT: of_norm(1.0), Key(Kind.OUTPUT, "out"): of_norm(1.0), **LARGE},
+    view = StepView.of(20, {BEFORE: of_norm(900.0), ACT: of_norm(1.0), Key(Kind.OUTPUT, "out"): of_norm(1.0), **LARGE},
                        layers={BEFORE: first, ACT: "Tanh"}, dtypes={FED: dtypes}, units={ACT: SHUT})
 
     assert causes(last(SaturatedActivation(), view)) == {Cause.SATURATED_ACTIVATION: 0.75}

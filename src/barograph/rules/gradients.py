@@ -18,7 +18,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import LARGE_INPUT, size_of_inputs
+from barograph.rules.clues import LARGE_INPUT, SQUASHING, size_of_inputs
 from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked, recurrent
@@ -28,7 +28,6 @@ from barograph.runs.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _APART_STEPS = 10
 """Steps between two judgements: a deep network may need a few steps to come alive."""
-_SQUASHING = ("Sigmoid", "Tanh", "LogSigmoid", "Softsign", "Hardsigmoid", "Hardtanh", "sigmoid", "tanh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +173,7 @@ _FEW_WEIGHTS, _FAR_BELOW = 256, 1e-3
 
 def _squashing(view: StepView) -> dict[str, int]:
     classes = Counter(subject.layer for subject in table_of(view, Kind.OUTPUT).subjects)
-    return {name: classes[name] for name in _SQUASHING if classes[name]}
+    return {name: classes[name] for name in SQUASHING if classes[name]}
 
 
 def _against_vanishing(view: StepView, layers: LayerTable, inputs: float) -> str:

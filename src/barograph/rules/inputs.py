@@ -18,7 +18,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value, facts_about, first_answer, makes_size_of_no_account
+from barograph.rules.clues import counts_of, fact_value, facts_about, first_answer, is_scaled_inside
 from barograph.rules.columns import table_of
 from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
@@ -98,13 +98,10 @@ class NotNormalizedInput(Rule):
             yield Unjudged(f"fewer than {self.threshold_samples} values of each channel of a float input were recorded")
 
     def _compared(self, view: StepView, key: Key, sums: tuple[float, Numbers], first: list[Any]) -> Symptom | None:
-        layer, reached = first
         count, columns = sums
         mean, square = columns[:, 0] / count, columns[:, 1] / count
         std = np.sqrt(np.maximum(square - mean**2, 0.0))
-        if makes_size_of_no_account(layer):
-            return None
-        if reached >= 0 and reached**2 < _SCALED_INSIDE * float(square.mean()):
+        if is_scaled_inside(first, float(square.mean())):
             return None
         if (np.abs(mean) > self.threshold_mean).any() or (std > self.threshold_std).any():
             return self._far(view, key, mean, std)
@@ -148,8 +145,6 @@ class NotNormalizedInput(Rule):
 
 _CONSTANT = 0.01
 """Of its mean: a feature that varies by less is as good as constant, and its deviation is mostly rounding."""
-_SCALED_INSIDE = 3e-3
-"""A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
 _MOST_GATHERED = 100_000
 
 
