@@ -63,7 +63,8 @@ def test_what_is_written_indexes_python_itself_and_devices_are_no_data(listening
 
 @pytest.mark.parametrize("path", [
     "src/mine.egg-info/PKG-INFO", "lib/other-1.0.dist-info/entry_points.txt", ".cache/matplotlib/fontlist-v390.json",
-    ".config/matplotlib/matplotlibrc", ".keras/keras.json",
+    ".config/matplotlib/matplotlibrc", ".keras/keras.json", "mpl/fontlist-v390.json", "matplotlib-k3x/matplotlibrc",
+    ".matplotlib/matplotlibrc",
 ])
 def test_what_libraries_keep_of_themselves_is_no_data_and_what_is_named_alike_is(
     listening: Listening, tmp_path: Path, path: str

@@ -133,7 +133,7 @@ def test_the_mean_is_over_elements_that_are_not_zero() -> None:
 @pytest.mark.parametrize(
     ("outputs", "layers", "remedy"),
     [
-        ({"1": "Sigmoid", "3": "Sigmoid"}, {}, "The model has 2 Sigmoid between its layers"),
+        ({"1": "Sigmoid", "3": "Sigmoid", "4": "Linear"}, {}, "The model has 2 Sigmoid between its layers"),
         ({"1": "ReLU"}, {}, "put a normalisation layer (BatchNorm, LayerNorm) after each layer"),
         ({"1": "ReLU", "2": "LayerNorm"}, {}, "and put residual paths around blocks of layers that have none."),
     ],

@@ -233,3 +233,26 @@ def test_of_a_script_that_clips_the_clipped_gradients_are_recorded_whenever_grad
     assert list(after.steps) == list(before.steps) == list(range(12))
     assert (after.values <= 0.0101).all()
     assert (before.values > 0.0101).all()
+
+
+class CallsTanh(nn.Module):
+    """Its activations are functions, and it may divide what it is fed."""
+
+    def __init__(self, divisor: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(16, 32), nn.Linear(32, 32), nn.Linear(32, 4)])
+        self.divisor = divisor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second, last = self.layers
+        return last(torch.tanh(second(torch.tanh(first(x / self.divisor)))))
+
+
+def test_inputs_in_their_hundreds_saturate_functions_that_a_model_calls() -> None:
+    found = train(CallsTanh(1.0), sgd(0.02), like=lambda x: 300 * (x.abs() + 1))
+
+    assert found["A102"].causes[0].cause == found["D103"].causes[0].cause == Cause.INPUT_NOT_NORMALIZED
+
+
+def test_a_model_that_divides_them_is_well() -> None:
+    assert train(CallsTanh(600.0), sgd(0.02), like=lambda x: 300 * (x.abs() + 1), steps=100) == {}

@@ -10,7 +10,7 @@ import sysconfig
 _NO_DATA = re.compile(r"\.(?:py|pyc|pyi|pth|toml\.lock|so(?:\.[\d.]+)?)$|/\.catalog/|/barograph/catalogs/")
 """Programs and libraries; and what lies in indexes of runs, which change with every run."""
 _OF_LIBRARIES = re.compile(
-    r"\.(?:dist|egg)-info/|/matplotlib/(?:fontlist-v[^/]*\.json|matplotlibrc)$|/\.keras/keras\.json$"
+    r"\.(?:dist|egg)-info/|/fontlist-v\d[^/]*\.json$|/\.?matplotlib(?:-[^/]*)?/matplotlibrc$|/\.keras/keras\.json$"
 )
 """What libraries keep of themselves outside of their own folders."""
 _OF_PACKAGES = re.compile(r"/(?:site|dist)-packages/")

@@ -19,9 +19,10 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import LARGE_INPUT, large_step_in, note_largest_step, size_of_inputs
+from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
+from barograph.rules.scale import LARGE_INPUT, is_normalised_before, size_of_inputs
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
@@ -247,7 +248,7 @@ def _why_dead(
 def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int | None) -> tuple[Suspicion, ...]:
     """Return why units are saturated: by the weights before them, the batch, and whether they ever were open."""
     shut = f"{percent(share)} of the units are saturated"
-    large = size_of_inputs(view)
+    large = 0.0 if is_normalised_before(view, subject.key.path) else size_of_inputs(view) or 0.0
     gain = _gain_before(view, subject)
     return ranked(
         # It is the thing itself, unless something is seen that brings it about.

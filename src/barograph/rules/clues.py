@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
@@ -24,12 +22,6 @@ from barograph.runs.view import StepView
 
 MOST_CLASSES = 200
 """With more classes than this some are always rare, and to remember all pairs would cost too much."""
-
-LARGE_INPUT = 10.0
-"""Root mean square of inputs from which on they are far from unit variance."""
-
-SQUASHING = ("Sigmoid", "Tanh", "LogSigmoid", "Softsign", "Hardsigmoid", "Hardtanh", "sigmoid", "tanh")
-"""Activations that are flat where what reaches them is large."""
 
 _MANY_LABELS = 4.0
 _MOST_RATIOS = 5
@@ -135,57 +127,6 @@ def batch_reach(view: StepView) -> float:
         return 0.0
     return float(max((value for value in table_of(view, Kind.BATCH).max_abs.tolist() if math.isfinite(value)),
                      default=0.0))
-
-
-def size_of_inputs(view: StepView) -> float:
-    """Return the root mean square of what the model was fed, of the largest of its inputs.
-
-    Returns:
-        0 where none was recorded; where the model brings it to scale by itself; and of whole numbers (words,
-        categories, raw bytes), whose size means nothing.
-
-    Example:
-        >>> from barograph.model.key import Key
-        >>> from barograph.model.summary import Summary
-        >>> size_of_inputs(StepView.of(0, {Key(Kind.BATCH, "model[0]"): Summary(count=4, sum_sq=400.0)}))
-        10.0
-    """
-    if Kind.BATCH not in view.kinds:
-        return 0.0
-    batch = table_of(view, Kind.BATCH)
-    floats = [not subject.dtype or "float" in subject.dtype for subject in batch.subjects]
-    square = float((batch.column("sum_sq") / np.maximum(batch.finite, 1.0))[floats].max(initial=0.0))
-    first = first_answer(view)
-    if first is not None and first[0] not in SQUASHING and is_scaled_inside(first, square):
-        return 0.0
-    return math.sqrt(square)
-
-
-def first_answer(view: StepView) -> list[Any] | None:
-    """Return the class of the first layer that ran, and the root mean square of its answer; None where unknown."""
-    table = table_of(view, Kind.OUTPUT)
-    for row, subject in enumerate(table.subjects):
-        if not subject.layer.startswith(_PASSING):
-            rms = math.sqrt(float(table.column("sum_sq")[row]) / max(float(table.column("count")[row]), 1.0))
-            return [subject.layer, rms]
-    return None
-
-
-def is_scaled_inside(first: Sequence[Any], square: float) -> bool:
-    """Return whether a model brings its inputs to scale by itself: it normalises or embeds them, or divides them.
-
-    Args:
-        first: Of its first layer, see `first_answer`. What is divided before it shows by its answer, unless that has
-            bounds of its own, as Tanh has.
-        square: Mean square of the inputs.
-    """
-    layer, reached = first
-    return bool(layer.startswith("Embedding") or "Norm" in layer or reached**2 < _SCALED_INSIDE * square)
-
-
-_PASSING = ("Flatten", "Unflatten", "Identity", "Dropout")
-_SCALED_INSIDE = 3e-3
-"""A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
 
 
 def by_weight(suspicions: Iterable[Suspicion]) -> tuple[Suspicion, ...]:

@@ -18,9 +18,9 @@ from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import LARGE_INPUT, SQUASHING, size_of_inputs
 from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
 from barograph.rules.recovery import is_gaining
+from barograph.rules.scale import LARGE_INPUT, Between, between_layers, size_of_inputs
 from barograph.rules.suspects import ranked, recurrent
 from barograph.rules.words import CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -39,6 +39,7 @@ class VanishingGradient(Rule):
       or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
       Every tenth step is judged. Where the least ratio is half more than it was three judgements ago, it may recover
       by itself, as layers do that are begun at nearly zero on purpose (LayerScale): that step is not judged.
+      Why it vanishes is told from what other rules have recorded of inputs and outputs, where they have.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
     What to do: scale the inputs, where they are large and drive sigmoid or tanh to where it is flat; replace sigmoid
@@ -74,8 +75,7 @@ class VanishingGradient(Rule):
         return (Selection(kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=10, modes=_IN_TRAINING)),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        # What a model is fed may be recorded in other steps than this one.
-        memory["inputs"] = size_of_inputs(view) or memory.get("inputs", 0.0)
+        between, inputs = _look_at_activations(view, memory)
         layers = layers_of(table_of(view, Kind.GRADIENT))
         if view.step.skipped or layers.carrying_count < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
@@ -107,8 +107,8 @@ class VanishingGradient(Rule):
                 f"its norm is {number(float(norms[worst[0]]))}, {number(float(share[worst[0]]))} of that at "
                 f"{layers.named(greatest)}."
             ),
-            remedy=_against_vanishing(view, layers, memory["inputs"]),
-            causes=_why_vanishing(view, layers, float(share[worst[0]]), memory["inputs"]),
+            remedy=_against_vanishing(view, layers, between, inputs),
+            causes=_why_vanishing(view, float(share[worst[0]]), between, inputs),
             evidence=tuple(
                 Evidence(layers.keys[row], view.step.number, "l2_ratio", float(share[row]), self.ratio,
                          f"norm {number(float(norms[row]))}, mean magnitude "
@@ -133,18 +133,29 @@ def growth_backwards(layers: LayerTable) -> float:
 _LEAST_DEPTH, _MOST = 4, 0.7
 
 
-def _why_vanishing(view: StepView, layers: LayerTable, share: float, inputs: float) -> tuple[Suspicion, ...]:
+def _look_at_activations(view: StepView, memory: Memory) -> tuple[Between, float]:
+    """Return what squashes between the layers, and how large the inputs are that drive it to where it is flat, else 0;
+    both may have been seen in an earlier step alone."""
+    found, size = between_layers(view), size_of_inputs(view)
+    if found.made_of:
+        memory["between"] = list(found)
+    if size is not None:
+        memory["inputs"] = size
+    between, inputs = Between(*memory.get("between", ({}, False))), memory.get("inputs", 0.0)
+    return between, inputs if between.flat and inputs > LARGE_INPUT else 0.0
+
+
+def _why_vanishing(view: StepView, share: float, between: Between, inputs: float) -> tuple[Suspicion, ...]:
     """Return why: what squashes between the layers, or what drives it there; weights too small, or depth alone."""
-    squashing = _squashing(view)
-    driven = bool(squashing) and inputs > LARGE_INPUT
+    squashing = between.made_of
     small = small_weights(view)
     why = f"one layer's gradient is {number(share)} of another's"
     made_of = joined([f"{count} {name}" for name, count in squashing.items()])
     return ranked(
-        Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing and not driven else 0.5,
+        Suspicion(Cause.VANISHING_GRADIENT, 0.7 if squashing and not inputs else 0.5,
                   f"{why}, with {made_of} between the layers" if squashing else why),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.7, f"{why}, with {made_of} between the layers, and the inputs of the "
-                  f"model are {number(inputs)} in size", SCALE_INPUTS) if driven else None,
+                  f"model are {number(inputs)} in size", SCALE_INPUTS) if inputs else None,
         Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.2,
                   f"{why}; the weights of {small} are far too small for their width" if small else why,
                   "Initialise with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh)."),
@@ -171,19 +182,13 @@ def small_weights(view: StepView) -> str:
 _FEW_WEIGHTS, _FAR_BELOW = 256, 1e-3
 
 
-def _squashing(view: StepView) -> dict[str, int]:
-    classes = Counter(subject.layer for subject in table_of(view, Kind.OUTPUT).subjects)
-    return {name: classes[name] for name in SQUASHING if classes[name]}
-
-
-def _against_vanishing(view: StepView, layers: LayerTable, inputs: float) -> str:
+def _against_vanishing(view: StepView, layers: LayerTable, between: Between, inputs: float) -> str:
     classes = Counter(subject.layer for subject in view.columns(Kind.OUTPUT, histograms=False).subjects)
-    squashing = _squashing(view)
-    if squashing:
-        found = " and ".join(f"{count} {name}" for name, count in squashing.items())
-        if inputs > LARGE_INPUT:
-            return (f"{SCALE_INPUTS} They are {number(inputs)} in size, and {found} let no gradient through where what "
-                    "reaches them is large.")
+    if between.made_of:
+        found = " and ".join(f"{count} {name}" for name, count in between.made_of.items())
+        if inputs:
+            return (f"{SCALE_INPUTS} They are {number(inputs)} in size, and the first of {found} lets next to nothing "
+                    "through.")
         return (f"The model has {found} between its layers, each of which shrinks the gradient: use ReLU or GELU "
                 "there, or put a normalisation layer before each.")
     normed = any("Norm" in item for item in (*classes, *layers.classes))

@@ -18,8 +18,9 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.clues import counts_of, fact_value, facts_about, first_answer, is_scaled_inside
+from barograph.rules.clues import counts_of, fact_value, facts_about
 from barograph.rules.columns import table_of
+from barograph.rules.scale import first_answer, is_scaled_inside
 from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
@@ -43,7 +44,7 @@ class NotNormalizedInput(Rule):
     What to do: subtract the mean and divide by the standard deviation of the training data, channel by channel; or put
       a BatchNorm in front.
     When it is wrong: first layers made for raw values (a division inside a module of one's own that is not the first
-      to be called). Inputs of whole numbers (words, categories, raw bytes) are not judged.
+      to be called). Inputs of whole numbers (token ids, categories, raw bytes) are not judged.
     Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
       each). Of these one is fed digits from 0 to 16. Digits from 0 to 255 fire at step 8.
     Source: LeCun, Bottou, Orr & Müller, "Efficient BackProp", 1998, section 4.3; Amazon SageMaker Debugger's
