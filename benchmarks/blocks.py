@@ -9,6 +9,9 @@ from typing import Any
 Block = Callable[[int], object]
 """Makes so many steps, and returns when the last is done."""
 
+_LEAST_TURNS = 2
+"""Of one alone nothing could be said of how turns differ."""
+
 
 def block_of(step: Callable[[], object]) -> Block:
     """Return what makes one step after the other."""
@@ -31,7 +34,7 @@ def by_turns(
     Args:
         bare: Makes steps that nobody watches.
         recorded: Makes steps that are watched.
-        secs: Of all blocks together.
+        secs: Of all blocks together, which are two turns at least.
         block_secs: Of one bare block, about.
         warm_up_secs, warm_up_steps: Recorded steps before the clock starts take at least so long, and are as many.
     """
@@ -43,7 +46,7 @@ def by_turns(
         warm += steps
     turns = []
     begin = time.perf_counter()
-    while not turns or time.perf_counter() - begin < secs:
+    while len(turns) < _LEAST_TURNS or time.perf_counter() - begin < secs:
         turns.append({"bare": _timed(bare, steps), "recorded": _timed(recorded, steps)})
     return turns
 

@@ -36,6 +36,11 @@ def test_all_blocks_have_as_many_steps_however_fast_they_are() -> None:
     assert made.count("recorded") == (len(turns) + 1) * turns[0]["bare"]["steps"]
 
 
+def test_there_are_two_turns_at_least() -> None:
+    step = block_of(lambda: None)
+    assert len(by_turns(step, step, secs=0.0, block_secs=0.0, warm_up_secs=0.0)) == 2
+
+
 def test_frameworks_are_told_by_variant_with_what_is_missing(capsys) -> None:
     def process(wall: float) -> dict[str, object]:
         block = {"steps": 10, "wall": 1.0, "thread": 1.0, "process": 1.0}

@@ -45,7 +45,7 @@ def test_what_the_flight_recorder_takes_by_itself_is_told(capsys) -> None:
 def test_a_training_is_measured_by_turns_and_printed(tmp_path, capsys) -> None:
     found = measure({"workload": "tiny", "options": {"preset": "moments", "budget": None}, "secs": 0.3,
                      "block_secs": 0.05, "warm_up_secs": 0.05, "directory": str(tmp_path)})
-    assert found["turns"]  # how many turns there are in that time is for the machine to say
+    assert len(found["turns"]) >= 2
     assert all(block["steps"] > 0 for one in found["turns"] for block in one.values())
     assert turns.cost_of(found["turns"], "thread").more > 0
     turns.print_turns({"workloads": {"tiny": {"default settings": [found["turns"]]}}})

@@ -22,7 +22,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
-from barograph.rules.scale import LARGE_INPUT, is_normalised_before, size_of_inputs
+from barograph.rules.scale import LARGE_INPUT, is_normalised_before, mean_derivative, size_of_inputs
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
@@ -305,9 +305,7 @@ def _gain_before(view: StepView, subject: Subject) -> float:
 def _mean_derivative(layer: str, units: UnitSummaries) -> Numbers:
     finite = np.maximum(units.count - units.columns[:, _AT["nonfinite"]], 1.0)
     mean, mean_square = units.columns[:, _AT["sum"]] / finite, units.columns[:, _AT["sum_sq"]] / finite
-    if layer.lower() == "tanh":
-        return np.asarray(1.0 - mean_square)
-    return np.asarray(mean - mean_square)
+    return mean_derivative(layer, mean, mean_square)
 
 
 def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[tuple[Subject, UnitSummaries]]:

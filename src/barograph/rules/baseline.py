@@ -22,6 +22,9 @@ SOFTMAX_LOSSES = frozenset({
 })
 """Names of losses over classes one of which is true, of torch, of Keras, of Optax and of MXNet."""
 
+FAR_FROM_CHANCE = 3.5
+"""How many times ln C a first loss over C classes must be for the model to have begun far from knowing nothing."""
+
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy",
                            "sigmoid_binary_cross_entropy", "SigmoidBinaryCrossEntropyLoss"})
 """Names of losses over a yes or a no."""

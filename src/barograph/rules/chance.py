@@ -16,7 +16,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.answers import are_unrelated, note_answers
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import SOFTMAX_LOSSES, baseline_of, plain_loss
+from barograph.rules.baseline import FAR_FROM_CHANCE, SOFTMAX_LOSSES, baseline_of, plain_loss
 from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, pace_suspicions
 from barograph.rules.course import course_of, fall_of
 from barograph.rules.standing import NOISY, Level, follow
@@ -113,7 +113,7 @@ class WrongChance(Rule):
     name: ClassVar[str] = "wrong-chance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    factor: float = parameter(3.5, "How many times ln C the first loss must be.", above=1.0)
+    factor: float = parameter(FAR_FROM_CHANCE, "How many times ln C the first loss must be.", above=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,14 +12,17 @@ from barograph.model.key import Kind
 from barograph.model.records import Subject
 from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
+from barograph.rules.sheets import Numbers
 from barograph.runs.view import StepView
+
+Value = TypeVar("Value", float, Numbers)
 
 LARGE_INPUT = 10.0
 """Root mean square of inputs from which on they are far from unit variance."""
 
-_FLAT_AT = {"tanh": -1.0, "hardtanh": -1.0, "softsign": -1.0, "sigmoid": 0.0, "hardsigmoid": 0.0}
+_LOWEST = {"tanh": -1.0, "hardtanh": -1.0, "softsign": -1.0, "sigmoid": 0.0, "hardsigmoid": 0.0}
 """The lower bound of each activation that is flat where what reaches it is large; the upper one is 1."""
-_SQUASHING = (*_FLAT_AT, "logsigmoid")
+_SQUASHING = (*_LOWEST, "logsigmoid")
 _FLAT = 0.3
 """Share of what the derivative is in the middle below which, on average, an activation lets next to nothing through."""
 _SCALED_INSIDE = 3e-3
@@ -68,19 +71,28 @@ def is_normalised_before(view: StepView, path: str) -> bool:
     return False
 
 
-def openness(layer: str, mean: float, mean_square: float) -> float:
-    """Return the mean derivative of an activation beside the greatest it can have, of its mean and mean square.
+def mean_derivative(layer: str, mean: Value, mean_square: Value) -> Value:
+    """Return the mean derivative of an activation with bounds, of mean and mean square of its answers.
 
-    Exact for tanh, 1 − y², and the sigmoid, 4 (y − y²); for others with these bounds it is 0 where they are flat, too.
+    Exact for tanh, 1 − y², and the sigmoid, y − y²; for others with these bounds it is 0 where they are flat, too.
+
+    Example:
+        >>> mean_derivative("Tanh", 0.0, 0.25), mean_derivative("sigmoid", 0.5, 0.5)
+        (0.75, 0.0)
+    """
+    lowest = _LOWEST[layer.lower()]
+    return mean * (1 + lowest) - mean_square - lowest
+
+
+def openness(layer: str, mean: float, mean_square: float) -> float:
+    """Return `mean_derivative` beside the greatest it can be; 1 of an activation without bounds.
 
     Example:
         >>> openness("Tanh", 0.0, 1.0), openness("Sigmoid", 0.5, 0.25), openness("ReLU", 3.0, 10.0)
         (0.0, 1.0, 1.0)
     """
-    bound = _FLAT_AT.get(layer.lower())
-    if bound is None:
-        return 1.0
-    return 1.0 - mean_square if bound else 4.0 * (mean - mean_square)
+    lowest = _LOWEST.get(layer.lower())
+    return 1.0 if lowest is None else mean_derivative(layer, mean, mean_square) / ((1 - lowest) / 2) ** 2
 
 
 def size_of_inputs(view: StepView) -> float | None:
@@ -124,7 +136,7 @@ def is_scaled_inside(first: list[Any], square: float) -> bool:
         square: Mean square of the inputs.
     """
     layer, mean, mean_square = first
-    if layer.lower() in _FLAT_AT:
+    if layer.lower() in _LOWEST:
         return openness(layer, mean, mean_square) >= _FLAT
     return bool(layer.startswith("Embedding") or "Norm" in layer or mean_square < _SCALED_INSIDE * square)
 

@@ -18,7 +18,7 @@ from barograph.model.key import Key, Kind, key_from_text
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import SOFTMAX_LOSSES, plain_loss
+from barograph.rules.baseline import FAR_FROM_CHANCE, SOFTMAX_LOSSES, plain_loss
 from barograph.rules.columns import LayerTable, Table, learning_rate, stated_loss, table_of
 from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
@@ -276,7 +276,7 @@ def _chance_below(memory: Memory) -> float | None:
         return None
     chance, first, last = math.log(classes), median(memory["first_losses"]), median(memory["last_losses"])
     # One that begins farther off is a sum over samples, or L107 tells of it.
-    return chance if last > chance and first <= _FAR_FROM_CHANCE * chance else None
+    return chance if last > chance and first <= FAR_FROM_CHANCE * chance else None
 
 
 def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
@@ -288,8 +288,6 @@ def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
 
 
 _LOSSES, _A_LITTLE, _LARGER_STILL = 10, 0.25, 2.0
-_FAR_FROM_CHANCE = 3.5
-"""Times ln C, from which on L107 tells of a first loss."""
 
 
 def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]:
