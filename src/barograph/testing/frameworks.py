@@ -25,7 +25,7 @@ import math
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -70,6 +70,31 @@ class Task:
     accumulate: int = 1
     evaluate_every: int = 0
     nan_at: int | None = None
+
+
+OF_A_CLASSIFICATION = frozenset({
+    Kind.LOSS, Kind.LEARNING_RATE, Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT, Kind.BATCH, Kind.LABEL,
+    Kind.CONFUSION})
+"""Kinds that rules ask for when a network learns classes, whatever way it is trained."""
+
+
+def recorded_kinds(train: Callable[[AttachedRun], object]) -> frozenset[Kind]:
+    """Return the kinds of data that are recorded of a training, for rules to judge.
+
+    However a framework lets a script train (a method, a batch at a time, a step of its own, a loop), rules must be fed
+    the same: a test of a framework compares this for each way with `OF_A_CLASSIFICATION`.
+
+    Args:
+        train: Trains a small network on classes; it is given the run.
+
+    Raises:
+        BarographError: Anything that goes wrong in the recording: it is strict.
+    """
+    url = f"memory://conformance/kinds/{next(_MEMORY)}"
+    with attach(to=url, watch=False, strict=True, budget=None, preset="everything") as run:
+        train(run)
+    recorded = open_run(url)
+    return frozenset(kind for view in recorded.views() if view.step.mode is Mode.TRAIN for kind in view.kinds)
 
 
 class Planted(Exception):

@@ -130,6 +130,11 @@ class KerasTap(Hearing):
         setattr(model, f"{what}_function", function)
         return result
 
+    def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Have the tap of torch stand aside: Keras builds a model by calling it with tensors that hold nothing."""
+        with self._torch_aside():
+            return method(model, *args, **kwargs)
+
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
         """Have the tap of torch stand aside while a model trains, and end an evaluation where it ends."""
         with self._torch_aside():
