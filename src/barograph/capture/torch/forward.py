@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,6 +48,7 @@ class ForwardTap:
         hears_evaluation: It listens because of an evaluation.
         wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
             trains models that were not handed over, or it is not known yet that it does not.
+        before_pass: Called when the forward pass of a model begins, before anything of it is recorded.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class ForwardTap:
         self._is_aside = False
         self._strangers = False
         self._own_steps = 0
+        self.before_pass: Callable[[], None] = lambda: None
 
     @property
     def heard(self) -> bool:
@@ -151,6 +154,7 @@ class ForwardTap:
         place = self._place
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
+            self.before_pass()
             self._enter(module, args)
             if place.root is module:
                 if place.mode is Mode.TRAIN:

@@ -170,6 +170,20 @@ class OptimizerBook:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
 
+    def forget(self, optimizer: Any) -> None:
+        """Let one that has made no step be as if it had never been met."""
+        known = self._entries.pop(id(optimizer), None)
+        if known is not None:
+            self._taken.discard(known.label)
+            self._held = None
+
+    def others_hold(self, optimizer: Any, parameters: Iterable[torch.Tensor]) -> bool:
+        """Return whether an optimizer other than this one holds any of these parameters, as far as it is known."""
+        known = (*(entry.optimizer() for entry in self), *(reference() for reference in self._surveyed))
+        held = {id(item) for other in known if other is not None and other is not optimizer
+                for item in parameters_of(other)}
+        return any(id(item) in held for item in parameters)
+
     def look_again(self) -> None:
         """Note the optimizers that the script has made since the survey. Slow, as that is."""
         self._surveyed = [weakref.ref(optimizer) for optimizer in _optimizers()]
@@ -229,6 +243,8 @@ class OptimizerBook:
         given = self._labels.get(id(optimizer))
         if given is not None and given[0]() is optimizer:
             return given[1]
+        if not self._entries and not self._surveyed:
+            self.survey()  # it was made after the names were settled
         gone = [known for known in self._entries.values() if known.optimizer() is None]
         for known in gone:
             # A script that makes its optimizer anew goes on with the same series.
@@ -278,6 +294,7 @@ class OptimizerBook:
                 self._names.rescan(root)
         unknown = [
             item for item in unknown if self._names.parameter(item) is None and not self._was_searched(item)
+            and isinstance(item, torch.nn.Parameter)  # no other tensor is in a module
         ]
         if unknown:
             self._searched.update((id(item), weakref.ref(item)) for item in unknown)

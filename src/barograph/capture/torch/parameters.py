@@ -111,6 +111,14 @@ class ParameterTap:
         self._read(Kind.GRADIENT, before, gradient, mask, buffer)
         self._read(Kind.GRADIENT_CLIPPED, after, gradient, mask, buffer)
 
+    def kept_gradients(
+        self, entry: Entry, gradient: Callable[[Slot], torch.Tensor | None], mask: int, buffer: StepBuffer
+    ) -> None:
+        """Record gradients that were kept, but for those that were recorded before they were clipped."""
+        slots = entry.slots if not self._clipped else [
+            slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
+        self._read(Kind.GRADIENT, slots, gradient, mask, buffer)
+
     def keep_weights(self, entry: Entry, mask: int) -> None:
         """Copy the weights whose update is asked for, before the step changes them."""
         self._kept.clear()

@@ -19,6 +19,7 @@ from barograph.capture.allowance import Allowance
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
+from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.compiling import hear
 from barograph.capture.torch.data import DataTap
 from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
@@ -86,11 +87,14 @@ class TorchTap:
         self._forwards = ForwardTap(
             self.door, self.names, self.optimizers, self._phase, only=only, outputs=self._outputs, losses=self._losses,
             facts=self._facts, data=self._data, feeding=self.feeding, recorder=self._recorder)
+        self._by_hand = HandSteps(self.names, self.optimizers)
+        self._forwards.before_pass = self._look_for_hand_step
         self._wrappers = Wrappers(self, self.feeding)
         self._times = session.times
         self._refused = False
         self._withheld = False
         self._filter: Any = None
+        session.before_close(self._take_last_hand_step)
         session.before_close(self._flush)
 
     def _begin_recorder(self) -> TorchRecorder | None:
@@ -165,6 +169,7 @@ class TorchTap:
 
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
+        self._look_for_hand_step(tensors)
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.backward_begins(tensors)
         if self._recorder is not None:
@@ -181,6 +186,8 @@ class TorchTap:
         """Note that a backward pass has ended."""
         if not self._allowance.dormant:
             self._times.backward.ended()
+        if self._by_hand.watches and not self.explicit_steps:
+            self._expect_hand_step()
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
@@ -197,9 +204,12 @@ class TorchTap:
         self._losses.roots(tensors)
         self._allowance.for_forward()
         self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
+        if self._by_hand.watches and not (self._only or self.explicit_steps):
+            self._by_hand.backward_begins(tensors)
 
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        self._look_for_hand_step()
         if self._recorder is not None:
             self._recorder.loss_returned(name, args, kwargs)
         if not (self._allowance.dormant and torch.is_grad_enabled()):
@@ -327,6 +337,8 @@ class TorchTap:
     def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if not self.stepping.begins(optimizer):
             return None
+        if self._by_hand.watches:
+            self._by_hand.stop()
         if self._hands.withholds:
             self._allowance.wake()
         if self._recorder is not None and not self.explicit_steps:
@@ -514,6 +526,72 @@ class TorchTap:
         self._phase.end_evaluation()
         if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
             self._forwards.hear_evaluation(mode)
+
+    # A step that the script makes by hand
+
+    @entry_point("waiting for a step that the script makes by hand")
+    def _expect_hand_step(self) -> None:
+        if in_backward():
+            return
+        self._forwards.settle_names()
+        if not self._by_hand.backward_ended() or self._allowance.dormant:
+            return
+        optimizer = self._by_hand.optimizer
+        entry = self.optimizers.entry(optimizer)
+        mask = self._allowance.for_step_of(entry.label)
+        self._facts.parameters(entry, optimizer, mask)
+        self._parameters.keep_weights(entry, mask)
+        if self._parameters.asks_for_gradients(mask):
+            self._by_hand.keep_gradients(entry.slots)
+
+    def _look_for_hand_step(self, tensors: Any = None) -> None:
+        """Record the step that the script has made by hand since the last backward pass, if it has."""
+        if self._by_hand.waits and not (self._place.busy or in_backward()) and (
+                self._by_hand.moved() or (tensors is not None and self._by_hand.replaced(tensors))):
+            self._take_hand_step()
+            self.session.steering.raise_if_stopped()
+
+    def _take_last_hand_step(self) -> None:
+        if self._by_hand.waits and (self._by_hand.moved() or self._by_hand.replaces):
+            self._take_hand_step()
+        backwards = self._phase.backwards
+        if backwards and not any(self.session.steps_by_optimizer.values()):
+            times = "once" if backwards == 1 else f"{backwards:,} times"
+            self.session.seen.reasons["no step"] = (
+                f"0 training steps were recorded: backward() ran {times}, but no optimizer stepped and no weight "
+                "changed. Mark the end of each step: attach(explicit_steps=True), then run.step(loss)")
+
+    def _take_hand_step(self) -> None:
+        optimizer = self._by_hand.optimizer
+        if self._allowance.dormant:
+            self._pass(optimizer)
+        else:
+            self._record_hand_step(optimizer)
+        self._by_hand.took()
+        if self._recorder is not None:
+            self.session.seen.reasons["recorder by hand"] = (
+                "the flight recorder: the script updates its weights without an optimizer, so no update can be "
+                "withheld")
+            self._recorder.step_ended(optimizer)
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.step_ended()
+
+    @entry_point("recording a step that the script has made by hand")
+    def _record_hand_step(self, optimizer: Any) -> None:
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        self.session.start_at(entry.label, 0)
+        self._phase.end_evaluation()
+        self._meet(entry)
+        mask = self._allowance.whole_mask()
+        try:
+            if mask:
+                self._parameters.kept_gradients(entry, self._by_hand.gradient, mask, self._phase.train)
+                if self._by_hand.becomes_what_is_now():
+                    entry = self.optimizers.entry(optimizer)
+                    self._parameters.weights(entry, optimizer, mask, self._phase.train)
+            self._facts.step_ended(entry, mask)
+        finally:
+            self._end(entry, skipped=False)
 
     # Small things
 
