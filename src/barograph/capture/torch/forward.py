@@ -132,8 +132,10 @@ class ForwardTap:
 
     def hear_evaluation(self, mode: Mode) -> None:
         if self._data.asked_in_evaluations:
-            self.hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
-            self._listen(self.hears_evaluation)
+            # Also where nothing is taken of it now: only the passes tell over which data it goes.
+            self._phase.evaluation_mask_for(mode)
+            self.hears_evaluation = True
+            self._listen(True)
 
     def gradients_turned_off(self) -> None:
         """Listen, where nobody does: an evaluation may follow."""
@@ -191,6 +193,7 @@ class ForwardTap:
                 self._recorder.forward_begins(root)
             mask = self._allowance.for_forward()
         else:
+            phase.evaluation_calls(root, self._data.loaders.take_evaluated(), _rows(args))
             mask = phase.evaluation_mask_for(place.mode)
         self._facts.forward(root, place.mode, mask)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
@@ -278,3 +281,9 @@ class ForwardTap:
                 self._losses.add(path, loss, buffer)
         if mask:
             self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)
+
+
+def _rows(args: Any) -> int:
+    """Return how many samples a model is called with; 0 where that is not known."""
+    first = args[0] if args else None
+    return first.size(0) if isinstance(first, torch.Tensor) and first.dim() else 0

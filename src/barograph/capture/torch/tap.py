@@ -224,6 +224,9 @@ class TorchTap:
         mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
+            if not self._forwards.heard:
+                self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
+            self._phase.told_loss(mode)
         buffer = self._phase.buffer_of(mode)
         self._losses.add(name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
