@@ -166,6 +166,11 @@ class StepBuffer:
         """Whether there are plain numbers alone, and none of them still on its way."""
         return self._moments is None and not (self.tensors or self.deferred)
 
+    @property
+    def holds_losses_alone(self) -> bool:
+        """Whether nothing but losses was gathered."""
+        return not (self.scalars or self.gathered or self.tensors or self.deferred) and self._moments is None
+
     def numbers(self) -> dict[Key, float]:
         """Return the plain numbers: of a loss, the mean over the micro-batches."""
         losses = {Key(Kind.LOSS, self.prefix + path): total / count for path, (total, count) in self.losses.items()}

@@ -35,7 +35,6 @@ import numpy as np
 
 from barograph.attached import AttachedRun
 from barograph.attaching import attach
-from barograph.capture import price
 from barograph.capture.array_read import ArrayReader
 from barograph.capture.guard import BarographWarning
 from barograph.capture.plan import Plan
@@ -208,13 +207,16 @@ class FrameworkConformance:
         """What is recorded of a step is what an unlimited recording says of the step of that number."""
         task = Task(steps=self.many_steps)
         recorded, _ = self._recorded(task, budget=None)
-        with _without_grace():
-            thinned, _ = self._recorded(task, budget=1e-7)
+        thinned, _ = self._recorded(task, budget=1e-7)
         assert _made(thinned) == task.steps, f"under a budget {_made(thinned)} steps are counted of {task.steps}"
         whole, thin = _told(recorded), _told(thinned)
         dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
         assert dear[1] < dear[0], (
             f"a budget of next to nothing passes nothing over: {dear[1]} of {dear[0]} steps are whole")
+        for number, keys in whole.items():
+            for key in keys:
+                assert key.kind is not Kind.LOSS or key in thin.get(number, {}), (
+                    f"under a budget {key} of step {number} is not recorded: losses are recorded at every step")
         for number, keys in thin.items():
             for key, values in keys.items():
                 wanted = whole[number].get(key, values)
@@ -357,15 +359,6 @@ def _of_devices() -> Iterator[tuple[Any, str]]:
     yield ArrayReader, "row"
     if reading := sys.modules.get("barograph.capture.torch.read"):
         yield reading, "fetch_later"
-
-
-@contextlib.contextmanager
-def _without_grace() -> Iterator[None]:
-    """Have a budget hold from the first step on, without what is not counted."""
-    with contextlib.ExitStack() as stack:
-        for name in ("GRACE_SECS", "SHORT_STEPS_GRACE_SECS"):
-            stack.enter_context(_replaced(price, name, 0.0))
-        yield
 
 
 @contextlib.contextmanager

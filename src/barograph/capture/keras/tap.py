@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -205,12 +204,8 @@ class KerasTap(Hearing):
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
         """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
-        with self._entrance.guarded(doing):
-            begin = time.perf_counter()
-            try:
-                yield
-            finally:
-                self._session.add_startup(time.perf_counter() - begin)
+        with self._entrance.guarded(doing), self._session.timed_startup():
+            yield
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()

@@ -209,6 +209,11 @@ class FactTap:
 
     # The step
 
+    def looks_next(self, entry: Entry) -> None:
+        """Note that the next step of an optimizer is looked at, though this one was not."""
+        if self._kept_ever:
+            self._resets.step_ended(entry.label, entry.slots)
+
     def parameters(self, entry: Entry, optimizer: Any, mask: int) -> None:
         """Record what is known of the parameters of an optimizer, while their gradients are those of its step."""
         asked = self._asked(mask)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +102,10 @@ class ForwardTap:
         self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always or self.wary
                      or self._recorder is not None)
 
+    def hear_next(self) -> None:
+        """Listen to the step that comes, of which nothing but numbers is taken: its model may be a new one."""
+        self._listen(True)
+
     def beware(self) -> None:
         """Note that the script trains a model that was not handed over: from now on each step is listened to."""
         if not self.wary:
@@ -145,7 +148,6 @@ class ForwardTap:
     @entry_point("listening for an evaluation")
     def _hear(self) -> None:
         if not in_backward():
-            self._allowance.stir()  # who sleeps would not stop listening
             self._listen(True)
 
     # One pass
@@ -224,12 +226,11 @@ class ForwardTap:
         """Before anything is named: find the other models of this script, if it has several."""
         if self._names.frozen:
             return
-        begin = time.perf_counter()
-        self._names.freeze([] if self._only else self._optimizers.survey())
-        if self._feeding.checkpointer is not None:
-            self._names.label_all()  # as a script that is resumed will
-        self._session.note_loaded(self._optimizers.steps_loaded())
-        self._session.add_startup(time.perf_counter() - begin)
+        with self._session.timed_startup():
+            self._names.freeze([] if self._only else self._optimizers.survey())
+            if self._feeding.checkpointer is not None:
+                self._names.label_all()  # as a script that is resumed will
+            self._session.note_loaded(self._optimizers.steps_loaded())
 
     def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""

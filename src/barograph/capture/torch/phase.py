@@ -162,6 +162,20 @@ class Phase:
         self.last_forward = Mode.TRAIN
         self.end_evaluation()
 
+    def light_backward(self) -> None:
+        """Count a backward pass of a step of which only numbers are taken, while no evaluation is under way."""
+        self._backwards += 1
+        self.last_forward = Mode.TRAIN
+
+    @property
+    def surely_trains(self) -> bool:
+        """Whether a loss with a gradient can only be one of training: no model is in eval mode."""
+        if self.session.mode is not None:
+            return self.session.mode is Mode.TRAIN
+        if self.evaluates or self._provisional is not None:
+            return False
+        return not any(root.seems_evaluated for root in self.names.roots)
+
     def end_evaluation(self) -> None:
         """Publish the evaluation that was under way, if there was one."""
         self._without_gradients = False
@@ -203,6 +217,11 @@ class Phase:
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return where what is shown in this mode is gathered."""
         return self.train if mode is Mode.TRAIN else self.evaluation
+
+    def forget_light_step(self) -> None:
+        """Begin the next step in the buffer of one that held losses alone, which were published."""
+        self.train.losses.clear()
+        self._backwards = 0
 
     def take_step(self) -> StepBuffer:
         """Return what the step that ends has shown, and begin the next."""

@@ -7,6 +7,7 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -16,11 +17,13 @@ from torch import nn
 from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
+from barograph.capture.imports import after_import, forget
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
+from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.by_hand import HandSteps
-from barograph.capture.torch.compiling import hear
+from barograph.capture.torch.compiling import hear, mark_for_compiler
 from barograph.capture.torch.data import DataTap
 from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.facts import FactTap
@@ -47,6 +50,9 @@ from barograph.runs.control import Request
 
 if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
+
+_COMPILER = "torch._dynamo"
+_CLIPPED_NORM = Key(Kind.SCALAR, "gradient_norm_before_clip")
 
 
 class TorchTap:
@@ -109,10 +115,17 @@ class TorchTap:
 
     # Coming and going
 
-    def install(self) -> None:
-        """Put in the global hooks and the wrappers."""
+    def install(self, *, torch_is_new: bool = False) -> None:
+        """Put in the global hooks and the wrappers.
+
+        Args:
+            torch_is_new: It has just been imported, so the script has made nothing with it yet.
+        """
         warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         self._filter = warnings.filters[0]
+        after_import(_COMPILER, mark_for_compiler)
+        if not torch_is_new:
+            self.optimizers.find_made()
         self.take_part()
         self._wrappers.install()
         if not native.available():
@@ -122,6 +135,7 @@ class TorchTap:
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
         self.stand_aside()
+        forget(mark_for_compiler)
         self._wrappers.undo()
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.close()
@@ -167,6 +181,12 @@ class TorchTap:
 
     # Losses, clipping, scaling: called by the wrappers
 
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note an optimizer, and hear which model is called before its first step: it may be another training's."""
+        self.optimizers.note_made(optimizer)
+        if self._allowance.light and not self._place.busy:
+            self._forwards.hear_next()
+
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
         self._look_for_hand_step(tensors)
@@ -174,20 +194,38 @@ class TorchTap:
             self.feeding.checkpointer.backward_begins(tensors)
         if self._recorder is not None:
             self._recorder.backward_begins(tensors)
-        if self._allowance.dormant and self._losses.is_calm(tensors):
-            self._facts.miss_backward()
-        else:
-            if self._allowance.dormant:
-                self._allowance.wake()
+        if not (self._allowance.light and self._takes_root(tensors)):
             self._read_roots(tensors)
             self._times.backward.begins()
 
     def backward_ended(self) -> None:
         """Note that a backward pass has ended."""
-        if not self._allowance.dormant:
+        if not self._allowance.light:
             self._times.backward.ended()
         if self._by_hand.watches and not self.explicit_steps:
             self._expect_hand_step()
+
+    def _takes_root(self, loss: Any) -> bool:
+        """Record the loss of a step of which nothing but numbers is taken; False: it must be looked at in full."""
+        begin, phase, session = cpu_secs(), self._phase, self.session
+        try:
+            if (
+                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.wary
+                or phase.evaluates or phase.is_provisional or in_backward() or in_transform()
+            ):
+                return False
+            number = loss.item()
+            if not math.isfinite(number):
+                # What made it so is to be seen.
+                self._allowance.wake()
+                return False
+            self._losses.take_number(TOTAL, number)
+            phase.light_backward()
+            self._facts.miss_backward()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            session.guard.caught(error, "reading the loss")
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
@@ -212,8 +250,18 @@ class TorchTap:
         self._look_for_hand_step()
         if self._recorder is not None:
             self._recorder.loss_returned(name, args, kwargs)
-        if not (self._allowance.dormant and torch.is_grad_enabled()):
-            self._read_loss(name, loss, args, kwargs)
+        self._read_loss(name, loss, args, kwargs)
+
+    def takes_loss(self, name: str, loss: Any) -> bool:
+        """Record what a loss function returned in a step of which only numbers are taken; False: it has to be read."""
+        if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (
+                self._recorder is not None or self._place.busy or self.session.closed or self._forwards.wary
+                or in_backward() or in_transform() or not self._phase.surely_trains):
+            return False
+        begin = cpu_secs()
+        self._losses.take_number(name, loss.item())
+        self.session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
@@ -279,8 +327,8 @@ class TorchTap:
     @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
-            self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
+        if isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
+            self._phase.train.scalars[_CLIPPED_NORM] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
@@ -346,7 +394,7 @@ class TorchTap:
             self._allowance.wake()
         if self._recorder is not None and not self.explicit_steps:
             self._look_before(optimizer, args, kwargs)
-        if not (self._allowance.dormant or self.explicit_steps):
+        if not (self._allowance.light or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
             self._times.optimizer.begins()
         if self._hands.withholds:
@@ -438,15 +486,38 @@ class TorchTap:
 
     def _count(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Count a step, and record what is asked for of it."""
-        # Who listened to an evaluation has to stop listening, before steps are passed over again.
-        busy = self._forwards.hears_evaluation or self._phase.evaluates
-        if not busy and self._allowance.sleeps_on(optimizer):
-            self.session.pass_step(self._allowance.label)
-        elif self._allowance.dormant:
-            self._pass(optimizer)
-        else:
+        if not self._allowance.light:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
+        elif not self._takes_step(optimizer):
+            self._end_light_step(optimizer)
+
+    def _takes_step(self, optimizer: Any) -> bool:
+        """Publish a step of which only numbers were taken; False: there is more to it."""
+        begin, session, phase = cpu_secs(), self.session, self._phase
+        try:
+            entry = self.optimizers.known(optimizer)
+            if (
+                entry is None or entry.is_new or self._withheld or phase.evaluates or not phase.train.holds_losses_alone
+                or self._place.busy or session.closed or not session.declared or _was_skipped(optimizer)
+            ):
+                return False
+            rates = self._parameters.plain_rates(entry, optimizer)
+            if rates is None:
+                return False
+            session.end_light_step(entry.label, phase.train.losses, rates)
+            phase.forget_light_step()
+            next_label = self.optimizers.note_step(entry)
+            self._allowance.prepare(next_label)
+            if not self._allowance.light:
+                self._facts.looks_next(entry)
+                self._forwards.prepare(self._allowance.mask or 0)
+            elif self._forwards.heard:
+                self._forwards.prepare(0)
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            session.guard.caught(error, "counting a step")
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("putting weights back")
     def _undo_closure(self) -> None:
@@ -459,15 +530,20 @@ class TorchTap:
         self._withheld = self._withholding.give_back(optimizer)
 
     @entry_point("counting a step")
-    def _pass(self, optimizer: Any) -> None:
-        """Count a step that the budget has no room for, not even for its loss."""
+    def _end_light_step(self, optimizer: Any) -> None:
+        """Publish a step of which only numbers were taken, whoever's it is, and whatever went on beside it."""
         if self._is_strange(optimizer):
             return
-        self._phase.end_evaluation()
+        self.session.began()
+        self._forwards.settle_names()
         entry = self.optimizers.entry(optimizer, refresh=False)
+        if entry.label not in self.session.steps_by_optimizer:
+            self.session.start_at(entry.label, steps_loaded(optimizer))
+        self._phase.end_evaluation()
         self._meet(entry)
-        self.session.pass_step(entry.label)
-        self._prepare(self.optimizers.note_step(entry))
+        self._parameters.learning_rates(entry, optimizer, 0, self._phase.train)
+        self._facts.step_ended(entry, 0)
+        self._end(entry, skipped=self._withheld or _was_skipped(optimizer))
 
     @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -519,8 +595,7 @@ class TorchTap:
         self._prepare(next_label)
 
     def _prepare(self, next_label: str) -> None:
-        alone = self.optimizers.alone()
-        self._allowance.prepare(next_label, alone.optimizer if alone else None)
+        self._allowance.prepare(next_label)
         self._forwards.prepare(self._allowance.mask or 0)
 
     @entry_point("changing the mode")
