@@ -18,8 +18,8 @@ from barograph.share.checking import Checked
 from barograph.share.manifest import ArchivedRun
 from barograph.share.members import Member
 from barograph.store.base import Store
+from barograph.store.files import FileStore
 from barograph.store.inside import Inside
-from barograph.store.objects import FileStore
 from barograph.store.streaming import parts_of
 from barograph.store.urls import store_from_url
 
