@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
@@ -113,6 +113,7 @@ class Session:
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
         self._numbers_passed = 0
+        self._handed_over_steps = 0
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
@@ -310,6 +311,8 @@ class Session:
         self._tick += 1
         if self._writer is None or self.closed:
             return
+        # Of tensors it is not known yet whether there are any.
+        self._handed_over_steps += step.mode is Mode.TRAIN and bool(buffer.scalars or buffer.losses)
         if buffer.light:
             self._writer.put_numbers(step, buffer.numbers())
         else:
@@ -411,9 +414,10 @@ class Session:
                 budget=self.price.budget_or_nan,
                 interval_steps=self.price.interval_steps,
             ),
-            coverage=self.seen.coverage(
+            coverage=replace(self.seen.coverage(
                 sum(self._steps.values()), sum(self._recorded_steps.values()), self._numbers_passed,
                 "the schedule" if self.settings.budget is None else "the budget"),
+                steps_recorded=self._handed_over_steps),
             problems=self.guard.problems,
         )
 
