@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
@@ -115,6 +115,7 @@ class Session:
         self.first_step = 0
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
+        self._handed_over_steps = 0
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
@@ -343,6 +344,8 @@ class Session:
         self._tick += 1
         if self._writer is None or self.closed:
             return
+        # Of tensors it is not known yet whether there are any.
+        self._handed_over_steps += step.mode is Mode.TRAIN and bool(buffer.scalars or buffer.losses)
         if buffer.light:
             self._writer.put_numbers(step, buffer.numbers())
         else:
@@ -444,9 +447,10 @@ class Session:
                 budget=self.price.budget_or_nan,
                 interval_steps=self.price.interval_steps,
             ),
-            coverage=self.seen.coverage(
+            coverage=replace(self.seen.coverage(
                 sum(self._steps.values()), sum(self._recorded_steps.values()),
                 "the schedule" if self.settings.budget is None else "the budget"),
+                steps_recorded=self._handed_over_steps),
             problems=self.guard.problems,
         )
 

@@ -16,7 +16,7 @@ from barograph.runs.one_worker import workers_in
 from barograph.runs.places import root_place
 from barograph.runs.reader import Run
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 _LISTED = 3
