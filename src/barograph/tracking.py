@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from barograph.share.archives import check_archive, export_archive, import_archive
 
 __all__ = ["Action", "ActiveRun", "Artifact", "Component", "ComponentTable", "Context", "Edge", "Experiment", "Run",
-           "TrackedRun", "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive", "judge",
-           "list_runs", "load_run"]
+           "TrackedRun", "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive",
+           "judge", "list_runs", "load_run"]
 
 # Who writes a run need not wait for what asks the catalog: each name is imported on first use.
 __getattr__ = importer(__name__, {
