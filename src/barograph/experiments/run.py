@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from barograph.errors import RunFinished, RunInUse, SettingsError, UnknownItem
 from barograph.experiments.active_run import ActiveRun
+from barograph.experiments.artifacts import root_of
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, Relation, checked_name
@@ -16,6 +17,7 @@ from barograph.model.launch import LAUNCH_VARIABLE, launch_from_environment
 from barograph.model.settings import Settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import named_place, new_manifest, new_place, root_place
+from barograph.runs.run_names import unique_name
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ class Run(TrackedRun):
     """A new run that this program writes: in a `with` statement, or until it is closed.
 
     Args:
-        name: For people; "": as its folder is called.
+        name: For people; "": as its folder is called. Where a run of the experiment has it already: `NAME-2`.
         experiment, trial: That it belongs to, by name; they are created where they are new.
         tags: Name to text.
         to: Directory or URL of the run; "": a new place below the root.
@@ -62,6 +64,8 @@ class Run(TrackedRun):
         clock = SystemClock()
         # Its catalog is not opened: that is for those who ask, and a run need not wait for it.
         store = store_from_url(os.fspath(to) or new_place(name or "run", root=store_from_url(root_place(root)).url))
+        if name and experiment:
+            name = unique_name(root_of(store), experiment, name, store.url)
         settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
         manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
         super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)
