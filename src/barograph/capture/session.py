@@ -358,7 +358,10 @@ class Session:
         if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._stepped_last)
 
-    def log(self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None) -> None:
+    def log(
+        self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None,
+        time_unix: float | None = None,
+    ) -> None:
         """Record numbers of the script's own; without a mode, in the one that the script has set."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
@@ -372,7 +375,7 @@ class Session:
                 return
         number = self.steps_made if step is None else step
         mode = mode or self.mode or Mode.TRAIN
-        now = time.time()
+        now = time.time() if time_unix is None else time_unix
         for name, value in values.items():
             if isinstance(value, int | float):
                 writer.log(name, value if type(value) is float else float(value), number, mode, now)
