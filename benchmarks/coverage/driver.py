@@ -149,7 +149,7 @@ def run_program(program: Program, folder: Path, *, recorded: bool) -> dict[str, 
     with tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch:
         facts_path, url = Path(scratch, "facts.json"), f"{scratch}/run"
         before = [sys.executable, "-m", "barograph", "run", "--to", url] if recorded else [sys.executable]
-        variables = {**os.environ, **clean_environment(folder.parent), **program.variables, FACTS: str(facts_path)}
+        variables = {**clean_environment(folder.parent), **program.variables, FACTS: str(facts_path)}
         command = [*before, *program.command, *(program.recorded if recorded else ())]
         with Path(scratch, "output").open("w+", encoding="utf-8") as output:
             process = subprocess.Popen(command, cwd=folder, env=variables, stdout=output, stderr=output,
