@@ -179,7 +179,7 @@ class OptimizerBook:
         entry = self._entries.get(id(optimizer))
         return entry if entry is not None and entry.optimizer() is optimizer else None
 
-    def entry(self, optimizer: torch.optim.Optimizer, *, refresh: bool = True) -> Entry:
+    def entry(self, optimizer: Any, *, refresh: bool = True) -> Entry:
         """Return what is known of an optimizer; with `refresh`, with its parameters as they are now."""
         known = self._entries.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
@@ -264,7 +264,7 @@ class OptimizerBook:
         self._last = entry
         return entry.next_label
 
-    def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
+    def _predecessor(self, optimizer: Any) -> Entry | None:
         """Return the entry of the last optimizer before this one that held any of its parameters."""
         sharing = [known for known in self._entries.values() if known.holds_any(parameters_of(optimizer))]
         return max(sharing, key=lambda known: known.made, default=None)

@@ -612,7 +612,7 @@ class TorchTap:
         if in_backward():
             return
         self._forwards.settle_names()
-        if not self._by_hand.backward_ended() or self._allowance.dormant:
+        if not self._by_hand.backward_ended() or self._allowance.light:
             return
         optimizer = self._by_hand.optimizer
         entry = self.optimizers.entry(optimizer)
@@ -641,10 +641,7 @@ class TorchTap:
 
     def _take_hand_step(self) -> None:
         optimizer = self._by_hand.optimizer
-        if self._allowance.dormant:
-            self._pass(optimizer)
-        else:
-            self._record_hand_step(optimizer)
+        self._record_hand_step(optimizer)
         self._by_hand.took()
         if self._recorder is not None:
             self.session.seen.reasons["recorder by hand"] = (
