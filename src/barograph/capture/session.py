@@ -130,6 +130,8 @@ class Session:
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.publish_collected: Callable[[], None] = lambda: None
         """Publishes the steps that a tap has collected and not told of yet."""
+        self.collected_steps = 0
+        """How many those are."""
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
         """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
         self.attempt = attempt
@@ -173,6 +175,11 @@ class Session:
     def steps_by_optimizer(self) -> Mapping[str, int]:
         """How many steps each optimizer has made."""
         return self._steps
+
+    @property
+    def steps_of_all(self) -> int:
+        """How many steps all optimizers have made together."""
+        return sum(self._steps.values()) + self.collected_steps
 
     def start_at(self, optimizer: str, number: int) -> None:
         """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""

@@ -86,6 +86,7 @@ class LightSteps:
         self._rows.append((self._values, now, rates))
         self._values = []
         self.left -= 1
+        self._session.collected_steps += 1
         if self._session.fed_by is not None and self._entry is not None:
             self._session.hand_over_fed(self._entry.label, ahead=len(self._rows) - 1)
         if begin:
@@ -103,7 +104,7 @@ class LightSteps:
         if not rows or entry is None:
             return
         begin, session, backwards = cpu_secs(), self._session, 0
-        self._rows = []
+        self._rows, session.collected_steps = [], 0
         for values, at, rates in rows:
             numbers: dict[Any, tuple[float, int]] = {}
             for place in range(0, len(values), 2):
