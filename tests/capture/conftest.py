@@ -39,6 +39,7 @@ class Tape:
         self.tap.remove()
 
     def steps(self, mode: Mode = Mode.TRAIN, optimizer: str | None = None) -> list[StepRecords]:
+        self.session.publish_collected()
         return [
             records for records in self.writer.steps
             if records.step.mode is mode and optimizer in (None, records.step.optimizer)

@@ -92,13 +92,12 @@ def test_of_rules_that_were_fed_in_part_it_is_not_said_that_nothing_was_recorded
 
 
 @pytest.mark.parametrize(("spent_secs", "said"), [
-    (1.0, "1.0% of the training time (budget 1 %); "),
-    (6.0, "6.3% of the training time (budget 1 %; the first ten steps and up to half a second come on top); "),
+    (1.0, "1.0% of training time (budget 1%); "), (6.0, "6.3% of training time (budget 1%); "),
 ])
-def test_where_the_cost_is_above_the_budget_it_says_what_comes_on_top(spent_secs: float, said: str) -> None:
+def test_the_cost_line_says_what_was_spent_of_what_budget(spent_secs: float, said: str) -> None:
     last = replace(LAST, cost=replace(LAST.cost, capture_secs=spent_secs))
 
-    assert f"capture cost {said}" in replace(CLEAN, workers=(replace(DONE, last=last),)).to_text()
+    assert f"recording cost {said}" in replace(CLEAN, workers=(replace(DONE, last=last),)).to_text()
 
 
 def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw() -> None:
@@ -121,7 +120,7 @@ barograph: 1 finding, 1 of them open.
   not evaluated  L102 overfit: No evaluation. Evaluate.
   problems       The store was away.
   p0        finished after 500 steps, 500 with tensors; 4 of 4 parameters, 4 gradients; 3 of 3 modules; loss; \
-5 evaluations; capture cost 1.0% of the training time (budget 1 %); 0.2 s to start; 0 steps dropped
+5 evaluations; recording cost 1.0% of training time (budget 1%); 0.2 s to start; 0 steps dropped
   run       file:///tmp/run"""
 
 

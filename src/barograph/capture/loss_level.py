@@ -68,6 +68,16 @@ class LossLevel:
         """
         return self._level + spreads * self._scatter if self._count >= _LEAST_LOSSES else math.inf
 
+    @property
+    def high(self) -> float:
+        """The loss above which `jumps` would say so now; infinite while there are too few losses.
+
+        Example:
+            >>> LossLevel().high
+            inf
+        """
+        return max(self.bound(_TIMES), self._level + (_TIMES - 1.0) * abs(self._level))
+
     def take_in(self, loss: float) -> None:
         """Let a finite loss move the level."""
         away = loss - self._level

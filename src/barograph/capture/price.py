@@ -39,9 +39,9 @@ class Price:
     is wall time without pauses and without the time that the thread waited for a processor, so that other programs on
     the machine change neither.
 
-    A step takes tensors where its position is 0 or a power of two, whatever that costs, and every 2**k steps, where k is
-    chosen so that what may be spent until the run is twice as long lasts until then. So tensors are spread over a run
-    of any length. All intervals are powers of two: workers that measure different costs meet on common steps.
+    A step takes tensors where its position is 0 or a power of two, whatever that costs, and every 2**k steps, where k
+    is chosen so that what may be spent until the run is twice as long lasts until then. So tensors are spread over a
+    run of any length. All intervals are powers of two: workers that measure different costs meet on common steps.
 
     The first three evaluations are read on credit, if that takes no longer than a fiftieth of a second each, and any
     other when there is room for it.
@@ -151,6 +151,12 @@ class Price:
         if now >= self._check_at:
             self._check(position, now)
         return position % self.interval_steps == 0
+
+    def steps_until_round(self, position: int) -> int:
+        """Return how many steps it is from this position to the next one that `comes_round`, as far as is known now."""
+        if self.budget is None or self._credits > 0:
+            return 1
+        return min(self.interval_steps - position % self.interval_steps, (1 << position.bit_length()) - position)
 
     def affords(self, mask: int, position: int, now: float) -> bool:
         """Return whether the step at this position may take `mask`; on credit, or because the budget has room."""

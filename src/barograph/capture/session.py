@@ -129,6 +129,10 @@ class Session:
         """Of them, processor time of the training thread that an entry point must not charge as well."""
         self.write_capsule: CapsuleWriter | None = None
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
+        self.publish_collected: Callable[[], None] = lambda: None
+        """Publishes the steps that a tap has collected and not told of yet."""
+        self.collected_steps = 0
+        """How many those are."""
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
         """Returns what fed the step that ends, of this tick, number and optimizer; None: nobody follows that."""
         self.attempt = attempt
@@ -172,6 +176,11 @@ class Session:
     def steps_by_optimizer(self) -> Mapping[str, int]:
         """How many steps each optimizer has made."""
         return self._steps
+
+    @property
+    def steps_of_all(self) -> int:
+        """How many steps all optimizers have made together."""
+        return sum(self._steps.values()) + self.collected_steps
 
     def start_at(self, optimizer: str, number: int) -> None:
         """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""
@@ -240,7 +249,7 @@ class Session:
 
     def pass_step(self, optimizer: str) -> None:
         """Count a step of which nothing is known."""
-        self._hand_over_fed(optimizer)
+        self.hand_over_fed(optimizer)
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
         self.price.end_step(0)
@@ -271,7 +280,7 @@ class Session:
             mask: What was taken.
             skipped: A gradient scaler withheld the update.
         """
-        self._hand_over_fed(optimizer)
+        self.hand_over_fed(optimizer)
         number = self.made(optimizer)
         self._steps[optimizer] = number + 1
         self._stepped_last = optimizer
@@ -284,47 +293,56 @@ class Session:
             buffer.scalars.update(self.times.told(self._last_end))
         self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
-    def end_light_step(self, optimizer: str, losses: Mapping[str, tuple[float, int]], rates: Sequence[float]) -> None:
-        """Publish a step of which only losses and learning rates were taken; the fast way of `end_step`.
+    def steps_until_round(self, optimizer: str) -> int:
+        """Return how many steps it is from the one under way to the next that may take tensors."""
+        return self.price.steps_until_round(self.made(optimizer) - self._offsets.get(optimizer, 0))
+
+    def end_light_step(self, optimizer: str, losses: Mapping[Any, tuple[float, int]], rates: Sequence[float], *,
+                       at: float | None = None) -> None:
+        """Publish a step of which only numbers were taken; the fast way of `end_step`.
 
         Args:
             optimizer: Whose step.
-            losses: Path to the sum of the values that a loss took in this step, and how many.
+            losses: Path of a loss, or key of another number, to the sum of the values that it took in this step, and
+                how many.
             rates: Learning rate of each parameter group.
+            at: When it ended, by the monotonic clock; what fed it was handed over then. None: now.
         """
-        if self.fed_by is not None:
-            self._hand_over_fed(optimizer)
+        if self.fed_by is not None and at is None:
+            self.hand_over_fed(optimizer)
         number = self._steps[optimizer]
         self._steps[optimizer] = number + 1
         self._stepped_last = optimizer
         self.price.end_step(0)
-        now = self._time_step()
+        now = self._time_step(at)
         tick, self._tick = self._tick, self._tick + 1
         writer = self._writer
         if writer is None or self.closed:
             return
         values = [total / count for total, count in losses.values()]
         values += rates
+        unix = self.clock.unix() if at is None else self.clock.unix() - (self.clock.monotonic() - at)
         told = self.times.told(now)
         if told:
             keys = _keys_of(losses, len(rates))
             numbers = {**dict(zip(keys, values, strict=True)), **told}
-            writer.put_numbers(Step(tick, number, optimizer, Mode.TRAIN, self.clock.unix()), numbers)
+            writer.put_numbers(Step(tick, number, optimizer, Mode.TRAIN, unix), numbers)
             return
         series = (optimizer, len(rates), *losses)
         channel = self._channels.get(series)
         if channel is None:
             channel = self._channels[series] = writer.channel(_keys_of(losses, len(rates)), optimizer)
-        channel(tick, number, self.clock.unix(), values)
+        channel(tick, number, unix, values)
 
-    def _hand_over_fed(self, optimizer: str) -> None:
+    def hand_over_fed(self, optimizer: str, *, ahead: int = 0) -> None:
+        """Hand over the batches that fed a step: the one that ends, or one so many steps further."""
         if self.fed_by is not None:
-            batches = self.fed_by(self._tick, self.made(optimizer), optimizer)
+            batches = self.fed_by(self._tick + ahead, self.made(optimizer) + ahead, optimizer)
             if batches and self._writer is not None:
                 self._writer.put_batches(batches)
 
-    def _time_step(self) -> float:
-        now = self.clock.monotonic()
+    def _time_step(self, at: float | None = None) -> float:
+        now = self.clock.monotonic() if at is None else at
         if self._last_end is not None:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
@@ -367,6 +385,7 @@ class Session:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
         if self.passes_over:
             return
+        self.publish_collected()
         writer = self._writer
         if writer is None:
             self.began()
@@ -502,8 +521,9 @@ class Session:
         return any(kind in selection.kinds for selection in self.plan.selections)
 
 
-def _keys_of(losses: Iterable[str], rates: int) -> list[Key]:
-    return [*(Key(Kind.LOSS, path) for path in losses), *(Key(Kind.LEARNING_RATE, f"group{n}") for n in range(rates))]
+def _keys_of(losses: Iterable[Any], rates: int) -> list[Key]:
+    keys = [item if isinstance(item, Key) else Key(Kind.LOSS, item) for item in losses]
+    return keys + [Key(Kind.LEARNING_RATE, f"group{number}") for number in range(rates)]
 
 
 def _free_label(taken: set[str]) -> str:

@@ -64,6 +64,11 @@ class Steering:
             self._stop_finding, self._checkpoint_wanted = finding_id, checkpoint
             self._stop_reason = reason
 
+    @property
+    def waits(self) -> bool:
+        """Whether `raise_if_stopped` may have anything to do."""
+        return self._stop_reason is not None or bool(self.orders.waiting) or self.own_end.under_way
+
     def raise_if_stopped(self) -> None:
         """Do what was asked, in the thread that trains, between two steps; and raise where that is to stop.
 

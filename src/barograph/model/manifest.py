@@ -105,8 +105,8 @@ class Cost:
     """What capture cost.
 
     Attributes:
-        train_secs: Wall time from the first step's start to the last one's end.
-        capture_secs: Of it, spent in the training thread by Barograph.
+        train_secs: Time from the first step's start to the last one's end, without pauses and waits for a processor.
+        capture_secs: Of it, processor time of the training thread that Barograph has used.
         background_secs: CPU time of Barograph's own threads.
         startup_secs: Spent by Barograph before the first step.
         budget: Share of the training time it was allowed; NaN where there was no budget.

@@ -393,7 +393,7 @@ def _worker_line(worker: WorkerReport) -> str:
         f"{coverage.parameters_seen} of {coverage.parameters} parameters, {coverage.gradients_seen} gradients",
         f"{coverage.modules_seen} of {coverage.modules} modules", "loss" if coverage.loss_seen else "no loss",
         _counted(coverage.evaluations, "evaluation"),
-        f"capture cost {cost.share:.1%} of the training time{_against_budget(cost)}",
+        f"recording cost {cost.share:.1%} of training time{_against_budget(cost)}",
         f"{cost.startup_secs:.1f} s to start", _counted(last.dropped_steps, "step") + " dropped",
     ]
     return "; ".join(parts)
@@ -402,9 +402,7 @@ def _worker_line(worker: WorkerReport) -> str:
 def _against_budget(cost: Cost) -> str:
     if math.isnan(cost.budget):
         return ""
-    # The promise is kept over a run, and says so where a short one seems to break it.
-    above = "; the first ten steps and up to half a second come on top" if cost.share > cost.budget else ""
-    return f" (budget {100 * cost.budget:g} %{above})"
+    return f" (budget {100 * cost.budget:g}%)"
 
 
 def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:

@@ -153,9 +153,9 @@ class FactTap:
 
     # Backward passes
 
-    def miss_backward(self) -> None:
-        """Count a backward pass that is not looked at."""
-        self._resets.missed += 1
+    def miss_backward(self, times: int = 1) -> None:
+        """Count backward passes that are not looked at."""
+        self._resets.missed += times
 
     def gradients_before_backward(self) -> None:
         """Look whether gradients were reset."""

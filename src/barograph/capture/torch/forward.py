@@ -116,6 +116,8 @@ class ForwardTap:
 
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
+        if wanted:
+            self._session.publish_collected()
         if wanted and not self._is_aside:
             self._hooks.put_in()
         elif not wanted:

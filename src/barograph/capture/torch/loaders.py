@@ -82,7 +82,7 @@ class LoaderTap:
         current = self._passes.get(iterator)
         if current is None:
             return
-        steps = sum(self._session.steps_by_optimizer.values())
+        steps = self._session.steps_of_all
         if current.steps is None:
             current.steps = steps
         elif steps > current.steps:

@@ -12,14 +12,12 @@ from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch.device import fetch_number_later
 from barograph.capture.torch.graph import given_tensors
+from barograph.capture.torch.light import TOTAL
 from barograph.capture.torch.phase import Phase
 from barograph.model.key import Kind
 
 _SCALED_LOSSES = 7
 _NO_VALUES = (0.0, 0)
-
-TOTAL = "total"
-"""Path of the loss that `backward` starts from."""
 
 
 class LossTap:

@@ -57,12 +57,13 @@ class ParameterTap:
         optimizers.when_one_is_gone(self.forget_models)
 
     @property
-    def _rates_wanted(self) -> bool:
+    def rates_wanted(self) -> bool:
+        """Whether learning rates are recorded at all."""
         return Kind.LEARNING_RATE in self._session.plan.kinds(self._session.plan.everything())
 
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
         """Record the learning rate of each parameter group; on a device, only with the steps that take tensors."""
-        if not self._rates_wanted:
+        if not self.rates_wanted:
             return
         given = [group["lr"] for group in optimizer.param_groups if "lr" in group]
         asked = Kind.WEIGHT in self._session.plan.kinds(mask)
@@ -83,7 +84,7 @@ class ParameterTap:
 
         Those that nothing asks for are left out.
         """
-        if not self._rates_wanted:
+        if not self.rates_wanted:
             return []
         rates = [group.get("lr") for group in optimizer.param_groups]
         for rate in rates:

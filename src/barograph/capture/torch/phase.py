@@ -13,9 +13,11 @@ from barograph.capture.allowance import Allowance
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
 from barograph.capture.torch.evaluation_passes import EvaluationPasses
+from barograph.capture.torch.light import TOTAL
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.recomputation import gets_gradients
 from barograph.capture.torch.splits import look
+from barograph.model.key import Key
 from barograph.model.step import Mode
 
 _MOST_BACKWARDS = 1024
@@ -217,6 +219,19 @@ class Phase:
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return where what is shown in this mode is gathered."""
         return self.train if mode is Mode.TRAIN else self.evaluation
+
+    def take_collected(self, values: list[Any]) -> None:
+        """Go on with a step that `LightSteps` has collected numbers of: path or key, and number, by turns."""
+        for place in range(0, len(values), 2):
+            path, number = values[place], values[place + 1]
+            if isinstance(path, Key):
+                self.train.scalars[path] = number
+                continue
+            total, count = self.train.losses.get(path, (0.0, 0))
+            self.train.losses[path] = total + number, count + 1
+            if path == TOTAL:
+                self.light_backward()
+                self.session.saw_loss(number)
 
     def forget_light_step(self) -> None:
         """Begin the next step in the buffer of one that held losses alone, which were published."""

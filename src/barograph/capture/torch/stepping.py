@@ -17,6 +17,8 @@ class Stepping:
         self._running: Callable[[], Any] = _nobody
         self._stepped_in_scaler: set[int] = set()
         self._stand_ins: dict[int, Any] = {}
+        self.are_nested = False
+        """An optimizer was seen to make another one step."""
 
     @property
     def running(self) -> bool:
@@ -28,6 +30,7 @@ class Stepping:
         outer = self._running()
         # A step that raised never ended: whether the other's still runs, only the stack tells.
         if outer is not None and outer is not optimizer and _is_on_stack(outer):
+            self.are_nested = True
             return False
         self._running = weakref.ref(optimizer)
         self._stepped_in_scaler.add(id(optimizer))

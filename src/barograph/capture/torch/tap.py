@@ -30,7 +30,8 @@ from barograph.capture.torch.facts import FactTap
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardTap
 from barograph.capture.torch.hands import TorchHands
-from barograph.capture.torch.losses import TOTAL, LossTap
+from barograph.capture.torch.light import TOTAL, LightSteps
+from barograph.capture.torch.losses import LossTap
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
 from barograph.capture.torch.outputs import OutputTap
@@ -83,6 +84,8 @@ class TorchTap:
         self._losses = LossTap(session, self._phase)
         self._facts = FactTap(session, self.names, self.optimizers, self._phase)
         self._data = DataTap(session, self.names, reader)
+        self._light = LightSteps(session, self._facts.miss_backward, self._phase.take_collected)
+        session.publish_collected = self._light.stop
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
         self.stepping = Stepping()
@@ -144,6 +147,7 @@ class TorchTap:
 
     def stand_aside(self) -> None:
         """Hear nothing of what goes on until `take_part`: another tap records it."""
+        self._light.stop()
         self._forwards.stand_aside()
         for handle in self._optimizer_handles:
             handle.remove()
@@ -207,6 +211,14 @@ class TorchTap:
 
     def _takes_root(self, loss: Any) -> bool:
         """Record the loss of a step of which nothing but numbers is taken; False: it must be looked at in full."""
+        light = self._light
+        if light.left:
+            if (
+                type(loss) is torch.Tensor and loss.is_cpu and loss.numel() == 1 and loss.is_floating_point()
+                and not (self._place.busy or in_backward() or in_transform()) and light.take_loss(TOTAL, loss.item())
+            ):
+                return True
+            light.stop()
         begin, phase, session = cpu_secs(), self._phase, self.session
         try:
             if (
@@ -229,6 +241,7 @@ class TorchTap:
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
+        self._light.stop()
         if in_backward():
             return
         self._facts.gradients_before_backward()
@@ -254,6 +267,14 @@ class TorchTap:
 
     def takes_loss(self, name: str, loss: Any) -> bool:
         """Record what a loss function returned in a step of which only numbers are taken; False: it has to be read."""
+        light = self._light
+        if light.left and type(loss) is torch.Tensor and loss.requires_grad:
+            if (
+                loss.is_cpu and loss.numel() == 1 and loss.is_floating_point()
+                and not (self._place.busy or in_backward() or in_transform()) and light.take_loss(name, loss.item())
+            ):
+                return True
+            light.stop()
         if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (
                 self._recorder is not None or self._place.busy or self.session.closed or self._forwards.wary
                 or in_backward() or in_transform() or not self._phase.surely_trains):
@@ -265,6 +286,7 @@ class TorchTap:
 
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
+        self._light.stop()
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
             return
         if loss.is_meta:
@@ -286,12 +308,14 @@ class TorchTap:
     @entry_point("reading what a loss function was handed that raised")
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
         """Record the labels that a loss function refused: the step may never end, and they may be why."""
+        self._light.stop()
         mask = self._allowance.for_forward()
         if mask and torch.is_grad_enabled() and not in_transform():
             self._refused |= self._data.refused(name, args, kwargs, mask, self._phase.train)
 
     def mode_set(self, training: bool) -> None:
         """Hear of the evaluation that may begin, where something is asked of it."""
+        self._light.stop()
         self._forwards.mode_set(training)
 
     def gradients_turned_off(self) -> None:
@@ -326,14 +350,21 @@ class TorchTap:
         self._forwards.settle_names()
         self._parameters.before_clip({id(item) for item in parameters}, self._allowance.whole_mask(), self._phase.train)
 
-    @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
+        if self._light.left and type(total_norm) is torch.Tensor and total_norm.is_cpu and not self._place.busy:
+            self._light.take_number(_CLIPPED_NORM, total_norm.item())
+        else:
+            self._read_norm(total_norm)
+
+    @entry_point("reading the clipped norm")
+    def _read_norm(self, total_norm: Any) -> None:
         if isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
             self._phase.train.scalars[_CLIPPED_NORM] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
+        self._light.stop()
         self._facts.scaler = scaler
         self.stepping.scaler_begins(self.stepping.behind(optimizer))
 
@@ -384,6 +415,10 @@ class TorchTap:
         return result
 
     def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not torch.compiler.is_compiling():
+            if self._light.is_of(optimizer):
+                return None
+            self._light.stop()
         changed: tuple[tuple[Any, ...], dict[str, Any]] | None = hear(self._begins, optimizer, args, kwargs)
         return changed
 
@@ -461,6 +496,9 @@ class TorchTap:
             self.session.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling() and self._light.is_of(optimizer):
+            self._collected(optimizer)
+            return
         hear(self._ended, optimizer, args, kwargs)
 
     def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -494,6 +532,41 @@ class TorchTap:
         elif not self._takes_step(optimizer):
             self._end_light_step(optimizer)
 
+    def _collected(self, optimizer: Any) -> None:
+        """End a step of a batch of those of which only numbers are taken."""
+        steering, light = self.session.steering, self._light
+        try:
+            goes_on = light.end_step(optimizer)
+            if goes_on and steering.waits:
+                light.stop()
+                goes_on = False
+            if not goes_on and (entry := self.optimizers.known(optimizer)) is not None:
+                self._go_on_after(entry, optimizer)
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            self.session.guard.caught(error, "counting a step")
+        if steering.waits:
+            steering.raise_if_stopped()
+
+    def _go_on_after(self, entry: Entry, optimizer: Any) -> None:
+        """Choose what is taken of the step after one of which only numbers were taken."""
+        next_label = self.optimizers.note_step(entry)
+        self._allowance.prepare(next_label)
+        if not self._allowance.light:
+            self._facts.looks_next(entry)
+            self._forwards.prepare(self._allowance.mask or 0)
+            return
+        if self._forwards.heard:
+            self._forwards.prepare(0)
+        if (
+            next_label == entry.label and self._recorder is None and self.feeding.checkpointer is None
+            and not (self.explicit_steps or self._forwards.wary or self._forwards.heard or self._hands.withholds
+                     or self.stepping.are_nested or self.session.steering.waits)
+            and self._facts.scaler is None and self._phase.surely_trains
+            and self._parameters.plain_rates(entry, optimizer) is not None
+        ):
+            self._light.begin(entry, optimizer, self.session.steps_until_round(entry.label),
+                              rates_wanted=self._parameters.rates_wanted)
+
     def _takes_step(self, optimizer: Any) -> bool:
         """Publish a step of which only numbers were taken; False: there is more to it."""
         begin, session, phase = cpu_secs(), self.session, self._phase
@@ -509,13 +582,7 @@ class TorchTap:
                 return False
             session.end_light_step(entry.label, phase.train.losses, rates)
             phase.forget_light_step()
-            next_label = self.optimizers.note_step(entry)
-            self._allowance.prepare(next_label)
-            if not self._allowance.light:
-                self._facts.looks_next(entry)
-                self._forwards.prepare(self._allowance.mask or 0)
-            elif self._forwards.heard:
-                self._forwards.prepare(0)
+            self._go_on_after(entry, optimizer)
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
             session.guard.caught(error, "counting a step")
         session.price.charge(cpu_secs() - begin)
@@ -572,6 +639,7 @@ class TorchTap:
         Args:
             loss: The step's loss, a number or a tensor of one element.
         """
+        self._light.stop()
         phase = self._phase
         self.session.began()
         self._phase.end_evaluation()
@@ -603,6 +671,7 @@ class TorchTap:
     @entry_point("changing the mode")
     def mode_changes(self, mode: Mode | None) -> None:
         """End the evaluation that goes on, and listen for the one that the script begins."""
+        self._light.stop()
         self._phase.end_evaluation()
         if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
             self._forwards.hear_evaluation(mode)
@@ -685,6 +754,7 @@ class TorchTap:
     @entry_point("saving a tensor")
     def save(self, name: str, tensor: Any) -> None:
         """Record a tensor of the script's own, whole, with the step that is under way."""
+        self._light.stop()
         self._allowance.wake()
         self.session.began()
         self._parameters.save(name, tensor, self._phase.train)
@@ -692,6 +762,7 @@ class TorchTap:
     @entry_point("saving predictions")
     def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
         """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        self._light.stop()
         self.session.began()
         mode = self._phase.of_predictions()
         if mode is Mode.TRAIN:
@@ -702,6 +773,7 @@ class TorchTap:
 
     @entry_point("publishing what was pending")
     def _flush(self) -> None:
+        self._light.stop()
         self._phase.end_evaluation()
         if self._phase.train.tensors or self._refused:
             self.session.end_evaluation(self._phase.train, Mode.TRAIN)

@@ -1,0 +1,131 @@
+"""Steps of which nothing but numbers is taken: collected with a few operations each, and published in batches.
+
+Where steps are short, what runs of ours at every step counts: a batch pays once for most of it.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from barograph.capture.session import Session
+from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.optimizers import Entry
+from barograph.model.key import Key
+
+_MOST_STEPS = 32
+_LONGEST_SECS = 0.1
+_TIMED_EVERY = 8
+"""Of the steps, one in so many is timed and stands for the others: to ask for the time costs as much as the rest."""
+
+TOTAL = "total"
+"""Path of the loss that `backward` starts from."""
+
+_Row = tuple[list[Any], float, list[float]]
+
+
+class LightSteps:
+    """The steps of one optimizer that are under way and not published yet.
+
+    Whoever records anything else calls `stop` first.
+
+    Attributes:
+        left: Steps that may still be collected; 0: each step is looked at on its own.
+
+    Args:
+        session: Who publishes.
+        missed: Called with the number of backward passes that were not looked at.
+        hand_on: Called with what a step has shown that is not collected to its end: path or key, and number, by turns.
+    """
+
+    __slots__ = ("_begun", "_entry", "_hand_on", "_high", "_missed", "_optimizer", "_rates_wanted", "_rows", "_session",
+                 "_used", "_values", "left")
+
+    def __init__(self, session: Session, missed: Callable[[int], None],
+                 hand_on: Callable[[list[Any]], None]) -> None:
+        self._hand_on = hand_on
+        self.left = 0
+        self._session = session
+        self._missed = missed
+        self._optimizer: Callable[[], Any] = lambda: None
+        self._entry: Entry | None = None
+        self._rows: list[_Row] = []
+        self._values: list[Any] = []
+        self._high = math.inf
+        self._begun = self._used = 0.0
+        self._rates_wanted = True
+
+    def begin(self, entry: Entry, optimizer: Any, steps: int, *, rates_wanted: bool) -> None:
+        """Collect so many steps of an optimizer, at most a batch."""
+        self.left = min(steps, _MOST_STEPS)
+        self._entry, self._optimizer, self._rates_wanted = entry, weakref.ref(optimizer), rates_wanted
+        self._begun, self._high = self._session.clock.monotonic(), self._session.level.high
+
+    def is_of(self, optimizer: Any) -> bool:
+        """Return whether the steps of this optimizer are collected."""
+        return self.left > 0 and self._optimizer() is optimizer
+
+    def take_loss(self, path: str, number: float) -> bool:
+        """Collect one value of a loss; False: it is not finite or far above those before it, and must be looked at."""
+        if -math.inf < number < self._high:
+            self._values += (path, number)
+            return True
+        return False
+
+    def take_number(self, key: Key, number: float) -> None:
+        """Collect another number of the step under way."""
+        self._values += (key, number)
+
+    def end_step(self, optimizer: Any) -> bool:
+        """End the step under way; return whether more are collected."""
+        begin = 0.0 if self.left % _TIMED_EVERY else cpu_secs()
+        now = self._session.clock.monotonic()
+        rates = [group["lr"] for group in optimizer.param_groups] if self._rates_wanted else []
+        self._rows.append((self._values, now, rates))
+        self._values = []
+        self.left -= 1
+        self._session.collected_steps += 1
+        if self._session.fed_by is not None and self._entry is not None:
+            self._session.hand_over_fed(self._entry.label, ahead=len(self._rows) - 1)
+        if begin:
+            # The losses of a step cost about as much as its end.
+            self._used += 2 * _TIMED_EVERY * (cpu_secs() - begin)
+        if self.left and now - self._begun < _LONGEST_SECS:
+            return True
+        self.publish()
+        self.left = 0
+        return False
+
+    def publish(self) -> None:
+        """Publish the steps that have ended; what the step under way has shown stays."""
+        rows, entry = self._rows, self._entry
+        if not rows or entry is None:
+            return
+        begin, session, backwards = cpu_secs(), self._session, 0
+        self._rows, session.collected_steps = [], 0
+        for values, at, rates in rows:
+            numbers: dict[Any, tuple[float, int]] = {}
+            for place in range(0, len(values), 2):
+                path, number = values[place], values[place + 1]
+                total, count = numbers.get(path, (0.0, 0))
+                numbers[path] = total + number, count + 1
+                if path == TOTAL:
+                    backwards += 1
+                    session.saw_loss(number)
+            session.end_light_step(entry.label, numbers, rates, at=at)
+        self._missed(backwards)
+        session.price.charge(cpu_secs() - begin + self._used)
+        session.price.end_step(0)
+        self._used = 0.0
+
+    def stop(self) -> None:
+        """Publish what was collected, and hand on what the step under way has shown."""
+        if not self.left:
+            return
+        self.left = 0
+        self.publish()
+        values, self._values = self._values, []
+        if values:
+            self._hand_on(values)
