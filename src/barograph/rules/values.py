@@ -157,7 +157,8 @@ class TensorVariance(Rule):
     """W106: The variance of a tensor is above or below what you set.
 
     What it sees: the variance of the elements of each tensor of the chosen `kinds`, where it has more than one and all
-      are finite, against `max_threshold` and `min_threshold`.
+      are finite, against `max_threshold` and `min_threshold`. Integers (the state of a random generator) are passed
+      over.
     Why it matters: weights that spread ever further end in infinities; those that do not spread at all are one number.
     What to do: set the two thresholds for the layers that you know; then: initialisation for the activation that
       follows, weight decay, normalisation layers.
@@ -190,7 +191,7 @@ class TensorVariance(Rule):
             judged += extent.many
             if extent.greatest <= self.max_threshold and extent.least >= self.min_threshold:
                 continue
-            several = table.whole & (table.column("count") > 1)
+            several = table.whole & (table.column("count") > 1) & _of_fractions(table)
             for far, limit, subject in ((table.variance > self.max_threshold, self.max_threshold, "too far"),
                                         (table.variance < self.min_threshold, self.min_threshold, "too little")):
                 rows = np.flatnonzero(far & several)
@@ -218,3 +219,9 @@ class TensorVariance(Rule):
             causes=ranked(Suspicion(Cause.INITIALIZATION_SCALE, 0.3, why),
                           Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why) if subject == "too far" else None),
         )
+
+
+def _of_fractions(table: Table) -> NDArray[np.bool_]:
+    """Return which rows hold numbers with a fraction: the state of a random generator and counters do not."""
+    return np.array(["int" not in subject.dtype and subject.dtype != "bool" and "seed_generator" not in
+                     subject.key.path for subject in table.subjects], bool)

@@ -26,6 +26,7 @@ from barograph.capture.torch.facts import FactTap
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardTap
 from barograph.capture.torch.hands import TorchHands
+from barograph.capture.torch.loss_arguments import is_sum
 from barograph.capture.torch.losses import TOTAL, LossTap
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
@@ -215,7 +216,8 @@ class TorchTap:
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
         buffer = self._phase.buffer_of(mode)
-        self._losses.add(name, loss, buffer)
+        # A sum over samples or tokens is no mean, and nothing that knows the level of a mean is to take it for one.
+        self._losses.add(f"{name}_sum" if is_sum(args, kwargs) else name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
         if mask:
             self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
