@@ -344,3 +344,16 @@ def test_what_is_lost_wholly_is_judged_every_third_step() -> None:
 
     assert [view.step.number for view, items in zip(views, said(VanishingGradient(), *views), strict=True)
             if isinstance(items[0], Symptom)] == [0, 3, 6, 9]
+
+
+def test_what_is_lost_wholly_swings_with_the_greatest_and_is_found_within_ten_steps() -> None:
+    views = [gradients({"a.weight": 1e-12, "b.weight": greatest}, step)
+             for step, greatest in enumerate((0.9, 1.0, 0.5, 0.5, 0.6, 0.8, 0.4, 0.7, 0.8, 0.9))]
+
+    assert sum(isinstance(item, Symptom) for items in said(VanishingGradient(), *views) for item in items) == 4
+
+
+def test_layers_begun_at_nearly_nothing_that_grow_out_of_it_are_let_pass() -> None:
+    views = [gradients({"a.weight": 1e-8 * 5.0**step, "b.weight": 1.0}, step) for step in range(10)]
+
+    assert not any(isinstance(item, Symptom) for items in said(VanishingGradient(), *views)[1:] for item in items)

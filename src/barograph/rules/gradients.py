@@ -29,7 +29,7 @@ from barograph.runs.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _APART_STEPS = 10
 """Steps between two judgements: a deep network may need a few steps to come alive."""
-_SOON_STEPS, _LOST_WHOLLY = 3, 1e-6
+_SOON_STEPS, _LOST_WHOLLY, _GROWS_OUT, _GAINS = 3, 1e-6, 10.0, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,8 @@ class VanishingGradient(Rule):
         # So little is not of the first steps: a short training, or one whose first steps alone are recorded, ends else
         # before it is judged.
         memory["next"] = view.step.number + (_SOON_STEPS if least < _LOST_WHOLLY else _APART_STEPS)
-        gains = is_gaining(least, memory)
+        # So little swings by as much as the greatest does; what grows out of it does so by orders of magnitude.
+        gains = is_gaining(least, memory, times=_GROWS_OUT if least < _LOST_WHOLLY else _GAINS)
         small = (share < self.ratio) | ((layers.mean_abs_nonzero < self.threshold) & (share < 0.01))
         rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
         if not len(rows):

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.records import Subject
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import fact_value
 from barograph.rules.columns import Table, table_of
 from barograph.rules.kept import keep, recall
 from barograph.rules.suspects import ranked
@@ -36,7 +38,8 @@ class AllZero(Rule):
     """W105: A tensor has become all zero, or the batch has always been.
 
     What it sees: the share of zeros in each tensor of the chosen `kinds`. Sick is a tensor of which `threshold` or
-      more is zero in `num_steps` recorded steps in a row, after it had been something else: weights that were pulled
+      more is zero in `num_steps` recorded steps in a row (of outputs and batches, in at least 256 samples), after it
+      had been something else: weights that were pulled
       to zero, a layer whose outputs died. A batch is sick from the start, since nobody means to feed zeros.
     Why it matters: what is zero passes nothing on, and mostly no gradient back.
     What to do: of weights: lower the weight decay; of outputs: see A101, and lower the learning rate; of the batch:
@@ -66,18 +69,24 @@ class AllZero(Rule):
             yield Unjudged("no step that trained was recorded")
             return
         seen = 0
+        batch_size = fact_value(view, Fact.BATCH_SIZE)
+        if batch_size:
+            memory["batch_size"] = batch_size
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
             if not len(table):
                 continue
             seen += 1
-            rows = self._zero_for_long(table, memory.setdefault(kind, {}), always=kind == Kind.BATCH)
+            # Ten samples of nothing in a row are chance where a batch is one sample; of weights that is no matter.
+            least = self.num_steps if kind == Kind.WEIGHT else max(
+                self.num_steps, _LEAST_SAMPLES / memory.get("batch_size", math.inf))
+            rows = self._zero_for_long(table, memory.setdefault(kind, {}), least, always=kind == Kind.BATCH)
             if len(rows):
                 yield self._symptom(table, rows, view.step.number)
         if not seen:
             yield Unjudged(f"no {' or '.join(self.kinds)} was recorded")
 
-    def _zero_for_long(self, table: Table, memory: Memory, *, always: bool) -> Rows:
+    def _zero_for_long(self, table: Table, memory: Memory, least: float, *, always: bool) -> Rows:
         if table.largest_sparsity < _NEARLY * self.threshold and not memory.get("any"):
             self._keep_alive(table, memory)
             return _NO_ROWS
@@ -92,7 +101,7 @@ class AllZero(Rule):
         keep(memory, table.paths, length=length, alive=alive)
         left_to_others = np.array(["ReLU" in subject.layer or _is_no_quantity(subject) for subject in table.subjects],
                                   bool)
-        return np.flatnonzero((length >= self.num_steps) & ((alive > 0) | always) & ~left_to_others)
+        return np.flatnonzero((length >= least) & ((alive > 0) | always) & ~left_to_others)
 
     @staticmethod
     def _keep_alive(table: Table, memory: Memory) -> None:
@@ -122,6 +131,7 @@ class AllZero(Rule):
         )
 
 
+_LEAST_SAMPLES = 256
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NEARLY = 1 - 1e-9
 """What is below the limit by less may be at it, but for rounding."""
