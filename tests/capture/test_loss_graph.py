@@ -349,6 +349,18 @@ def test_each_batch_without_a_label_is_told_and_not_the_first_few_alone(record):
     assert [step for step in range(12) if told(tape, step).get("bad_operation[mean]")] == [0, 2, 4, 6, 8, 10]
 
 
+@pytest.mark.parametrize(("asked", "path"), [
+    ({"reduction": "sum"}, "cross_entropy_sum"), ({"reduction": "mean"}, "cross_entropy"),
+    ({"reduction": "none"}, "cross_entropy"),
+])
+def test_a_sum_has_a_name_of_its_own_and_is_not_taken_for_a_mean(record, asked, path):
+    tape = record(preset="free")
+    model = nn.Linear(4, C)
+    train(model, torch.optim.SGD(model.parameters(), 0.1), lambda out: F.cross_entropy(out, LABELS, **asked).sum())
+    paths = {key.path for key in tape.steps()[0].scalars if key.kind is Kind.LOSS}
+    assert paths == {"total", path}
+
+
 def test_a_batch_that_is_not_finite_is_told_off_schedule(record):
     rare = Selection(kinds=frozenset({Kind.FACT}), schedule=every(100))
     tape = record(preset="free", collections=(rare,))

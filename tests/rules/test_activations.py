@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from barograph.model.finding import Symptom
+from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode, Step
@@ -267,3 +267,21 @@ def test_evaluation_asks_for_nothing() -> None:
     needs = (*DeadRelu().needs, *SaturatedActivation().needs)
 
     assert all(need.schedule.modes == {Mode.TRAIN} and need.units for need in needs)
+
+
+@pytest.mark.parametrize(("losses", "shut", "severity"), [
+    ((2.0, 0.5), 6, "silent"), ((2.0, 1.9), 6, Severity.DOUBTFUL), ((2.0, 1.9), 10, None), ((2.0, 0.5), 10, None),
+])
+def test_saturation_is_let_pass_while_the_loss_falls_and_some_units_are_open(
+    losses: tuple[float, float], shut: int, severity: Severity | str | None
+) -> None:
+    outputs = [[1.0, -1.0]] * shut + [[0.1, -0.1]] * (10 - shut)
+    views = []
+    for step, loss in zip((0, 20), losses, strict=True):
+        views.append(step_of(step, {Key(Kind.OUTPUT, "act"): ("Tanh", units_of(outputs))}, loss=loss,
+                             outputs={"fc1": "Linear", "act": "Tanh", "fc2": "Linear"}))
+
+    found = said(SaturatedActivation(), *views)[-1]
+
+    expected = [] if severity == "silent" else [severity]
+    assert [item.severity for item in found if isinstance(item, Symptom)] == expected

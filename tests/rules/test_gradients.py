@@ -8,13 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from barograph.model.facts import Fact
 from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.exploding import ExplodingGradient
 from barograph.rules.gradients import GradientNormSpike, VanishingGradient
 from barograph.runs.view import StepView
+from judging import facts
 
 LOSS = Key(Kind.LOSS, "total")
 RATE = Key(Kind.LEARNING_RATE, "group0")
@@ -276,3 +279,81 @@ def test_the_window_forgets_what_is_old() -> None:
 
     assert len(memory["log_norms"]) == 20
     assert len(memory["losses"]) == 20
+
+
+ACTOR_CRITIC = {"actor.0.weight": 1e-4, "actor.2.weight": 2e-4, "critic.0.weight": 1.0, "critic.2.weight": 2.0}
+
+
+def parallel(step: int, critic: int) -> StepView:
+    norms = {Key(Kind.GRADIENT, path): summary(norm) for path, norm in ACTOR_CRITIC.items()}
+    told = {(Fact.HEADS, path): float(bits) for path, bits in
+            {"actor.0": 1, "actor.2": 1, "critic.0": critic, "critic.2": critic}.items()}
+    return StepView.of(step, {**norms, **facts(told)}, layers=dict.fromkeys(norms, "Linear"))
+
+
+def test_layers_on_parallel_paths_with_losses_of_their_own_are_not_compared() -> None:
+    assert said(VanishingGradient(), *(parallel(step, critic=2) for step in (0, 10, 20))) == [[], [], []]
+
+
+def test_layers_on_one_path_are_compared() -> None:
+    assert "actor.0" in only(VanishingGradient(), parallel(0, critic=1)).message
+
+
+def test_a_path_of_its_own_that_vanishes_is_found_beside_another() -> None:
+    norms = {Key(Kind.GRADIENT, path): summary(norm) for path, norm in
+             {"a.0.weight": 1e-6, "a.1.weight": 1e-2, "b.0.weight": 10.0, "b.1.weight": 10.0}.items()}
+    told = facts({(Fact.HEADS, path): bits for path, bits in {"a.0": 1.0, "a.1": 1.0, "b.0": 2.0, "b.1": 2.0}.items()})
+    found = only(VanishingGradient(), StepView.of(0, {**norms, **told}, layers=dict.fromkeys(norms, "Linear")))
+
+    assert 'vanishes in 1 of 4 layers: at "a.0"' in found.message
+    assert '"a.1"' in found.message
+
+
+def reversed_rows(*paths: str, step: int = 0) -> StepView:
+    """Return gradients that vanish towards the input, in the order in which they came: the last layer's first."""
+    return StepView.of(step, {Key(Kind.GRADIENT, path): summary(100.0**-place) for place, path in enumerate(paths)})
+
+
+def test_rows_in_backward_order_vanish_and_do_not_explode() -> None:
+    views = [reversed_rows("8.weight", "6.weight", "4.weight", "2.weight", "0.weight", step=step)
+             for step in (0, 10, 20, 30)]
+
+    assert 'at "0" its norm' in only(VanishingGradient(), *views).message
+    assert said(ExplodingGradient(), *views)[-1] == []
+
+
+def test_rows_whose_names_tell_no_order_are_not_judged() -> None:
+    found = said(VanishingGradient(), reversed_rows("out.weight", "dec.weight", "mid.weight", "enc.weight"))
+
+    assert isinstance(found[0][0], Unjudged)
+    assert "order of the layers" in found[0][0].reason
+
+
+def test_the_order_in_which_layers_ran_goes_before_names() -> None:
+    names = ("9", "7", "5", "3", "1")
+    ran = StepView.of(0, {Key(Kind.OUTPUT, name): summary(1.0) for name in names})
+    gradients_then = [
+        StepView.of(step, {Key(Kind.GRADIENT, f"{name}.weight"): summary(100.0**-place)
+                           for place, name in enumerate(names)}) for step in (10, 20, 30)]
+
+    assert isinstance(said(ExplodingGradient(), ran, *gradients_then)[-1][0], Symptom)
+
+
+def test_what_is_lost_wholly_is_judged_every_third_step() -> None:
+    views = [gradients({"a.weight": 1e-9, "b.weight": 1.0}, step) for step in range(10)]
+
+    assert [view.step.number for view, items in zip(views, said(VanishingGradient(), *views), strict=True)
+            if isinstance(items[0], Symptom)] == [0, 3, 6, 9]
+
+
+def test_what_is_lost_wholly_swings_with_the_greatest_and_is_found_within_ten_steps() -> None:
+    views = [gradients({"a.weight": 1e-12, "b.weight": greatest}, step)
+             for step, greatest in enumerate((0.9, 1.0, 0.5, 0.5, 0.6, 0.8, 0.4, 0.7, 0.8, 0.9))]
+
+    assert sum(isinstance(item, Symptom) for items in said(VanishingGradient(), *views) for item in items) == 4
+
+
+def test_layers_begun_at_nearly_nothing_that_grow_out_of_it_are_let_pass() -> None:
+    views = [gradients({"a.weight": 1e-8 * 5.0**step, "b.weight": 1.0}, step) for step in range(10)]
+
+    assert not any(isinstance(item, Symptom) for items in said(VanishingGradient(), *views)[1:] for item in items)

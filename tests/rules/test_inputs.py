@@ -20,10 +20,12 @@ from barograph.runs.view import StepView
 from judging import causes, facts, labels, said, steps_of, symptoms
 
 BATCH, FIRST, FLAT = Key(Kind.BATCH, "model[0]"), Key(Kind.OUTPUT, "fc"), Key(Kind.OUTPUT, "flat")
+SECOND = Key(Kind.OUTPUT, "second")
 
 
 def fed(
-    batches: Sequence[np.ndarray], *, layer: str = "Linear", answers: float | None = None, dtype: str = "float32"
+    batches: Sequence[np.ndarray], *, layer: str = "Linear", answers: float | None = None, dtype: str = "float32",
+    second: str = "ReLU",
 ) -> list[StepView]:
     """Return steps whose model was fed these (samples, features), and whose first layer answered so far from zero."""
     views = []
@@ -33,8 +35,9 @@ def fed(
                             x.sum(0), (x**2).sum(0)], axis=1)
         rms = answers if answers is not None else float(np.sqrt((x**2).mean() / 3))
         views.append(StepView.of(
-            step, {BATCH: summarize(x), FLAT: summarize(x), FIRST: Summary(count=100, sum_sq=100 * rms**2)},
-            layers={FLAT: "Flatten", FIRST: layer}, dtypes={BATCH: dtype},
+            step, {BATCH: summarize(x), FLAT: summarize(x), FIRST: Summary(count=100, sum_sq=100 * rms**2),
+                   SECOND: Summary(count=100, sum_sq=100.0)},
+            layers={FLAT: "Flatten", FIRST: layer, SECOND: second}, dtypes={BATCH: dtype},
             units={BATCH: UnitSummaries(len(x), columns)},
         ))
     return views
@@ -53,6 +56,13 @@ def test_raw_pixels_are_far_from_normal() -> None:
     assert steps_of(NotNormalizedInput(), views)[0] == 7
     assert first.message.startswith("8 of 8 channels of the input are far from zero mean and unit variance: channel ")
     assert (first.subject, causes(first)) == ("far", ["input-not-normalized"])
+
+
+@pytest.mark.parametrize(("second", "is_found"), [("BatchNorm2d", False), ("GroupNorm", False), ("ReLU", True)])
+def test_a_norm_right_after_the_first_layer_takes_pixels_of_any_scale(second: str, is_found: bool) -> None:
+    views = fed(drawn(120.0, 70.0), layer="Conv2d", second=second)
+
+    assert bool(symptoms(NotNormalizedInput(), views)) is is_found
 
 
 @pytest.mark.parametrize(("mean", "std"), [(0.0, 1.0), (0.5, 0.3), (8.0, 6.0), (0.0, 20.0), (25.0, 5.0)])

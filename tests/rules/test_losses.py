@@ -11,6 +11,7 @@ from itertools import groupby
 import pytest
 
 from barograph.model.clock import SystemClock
+from barograph.model.facts import Fact
 from barograph.model.finding import FindingState, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
@@ -19,6 +20,7 @@ from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.losses import LossNotDecreasing, Overfit
 from barograph.runs.view import StepView
 from barograph.watch.judge import Judge
+from judging import facts
 
 TOTAL = Key(Kind.LOSS, "total")
 CROSS_ENTROPY = Key(Kind.LOSS, "cross_entropy")
@@ -357,3 +359,42 @@ def test_validation_that_was_never_better_than_chance_speaks_of_labels() -> None
 
     assert causes_of(Overfit(), views) == ["labels-unrelated", "overfitting"]
     assert causes_of(Overfit(), epochs(training, validation))[0] == "overfitting"
+
+
+ERROR = Key(Kind.LOSS, "error")
+
+
+def rated(training: Sequence[float], validation: Sequence[float], key: Key) -> list[StepView]:
+    views = []
+    for epoch, (train, valid) in enumerate(zip(training, validation, strict=True)):
+        views.append(StepView.of(Step(epoch, epoch, "", Mode.TRAIN), {key: train}))
+        views.append(StepView.of(Step(epoch, epoch + 1, "", Mode.EVAL), {key: valid}))
+    return views
+
+
+def test_one_more_wrong_sample_of_a_hundred_is_no_overfitting() -> None:
+    assert fired(Overfit(), rated([0.02, 0.0, 0.0, 0.0, 0.0], [0.02, 0.01, 0.0, 0.01, 0.01], ERROR)) == []
+    assert fired(Overfit(), rated([0.02, 0.0, 0.0, 0.0, 0.0], [0.02, 0.01, 0.0, 0.01, 0.01], Key(Kind.LOSS, "total"))) \
+        == []
+
+
+def test_an_error_rate_that_rises_by_far_more_than_chance_is_overfitting_and_no_ratio_to_zero_is_printed() -> None:
+    found = said(Overfit(), rated([0.2, 0.1, 0.0, 0.0, 0.0], [0.2, 0.11, 0.1, 0.29, 0.3], ERROR))[-1]
+
+    assert isinstance(found[0], Symptom)
+    assert found[0].message.endswith("while the training loss is as good as 0.")
+    assert "ratio" not in [item.statistic for item in found[0].evidence]
+
+
+def phases(*made: int) -> list[StepView]:
+    """Return losses that fall to 0.1, then those of a second phase that begins at 1."""
+    losses = [max(0.1, 2 - step / 50) for step in range(200)] + [max(0.5, 1 - step / 400) for step in range(200)]
+    told = [facts({Fact.OPTIMIZERS_MADE: float(made[step >= 200])}) if step % 20 == 0 else {} for step in range(400)]
+    return [StepView.of(step, {Key(Kind.LOSS, "cross_entropy"): loss, **told[step]})
+            for step, loss in enumerate(losses)]
+
+
+def test_a_loss_is_compared_within_the_phase_of_one_optimizer() -> None:
+    assert fired(LossNotDecreasing(), phases(1, 2)) == []
+    assert fired(LossNotDecreasing(), phases(1, 1)) != []
+    assert fired(LossNotDecreasing(), phases(20, 21)) != []

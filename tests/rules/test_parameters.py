@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barograph.model.facts import Fact
-from barograph.model.finding import Severity
+from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.model.summary import Summary
@@ -166,3 +166,18 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
     assert "nn.ModuleList" in symptom.remedy
     assert (symptom.subject, symptom.severity) == ("unregistered", severity)
     assert causes(symptom) == ["parameter-not-in-optimizer"]
+
+
+@pytest.mark.parametrize(("layer", "frozen", "severity"), [
+    ("BatchNorm1d", 4.0, Severity.NOTE), ("BatchNorm1d", 0.0, Severity.COSTLY), ("Linear", 4.0, Severity.COSTLY),
+])
+def test_norms_of_a_frozen_body_in_no_optimizer_are_a_note(layer: str, frozen: float, severity: Severity) -> None:
+    key = Key(Kind.WEIGHT, "body.1.weight")
+    told = facts({Fact.PARAMETERS: 10.0, Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0,
+                  (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
+    view = StepView.of(3, {key: Summary(count=1), **told}, layers={key: layer})
+
+    (found,) = ParametersAndOptimizer().judge(view, {})
+
+    assert isinstance(found, Symptom)
+    assert found.severity == severity

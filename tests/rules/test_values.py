@@ -7,6 +7,7 @@ import pytest
 from barograph.model.cause import Cause
 from barograph.model.finding import Severity
 from barograph.model.key import Key, Kind
+from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.values import AllZero, TensorVariance
 from barograph.runs.view import StepView
@@ -96,3 +97,12 @@ def test_a_tensor_of_one_element_has_no_variance_to_judge() -> None:
 
     assert said(TensorVariance(min_threshold=0.5), view) == [
         [Unjudged("no finite tensor of more than one element was recorded")]]
+
+
+@pytest.mark.parametrize(("path", "dtype"), [("seed", "int64"), ("dropout.seed_generator_state", ""), ("w", "uint32")])
+def test_the_state_of_a_random_generator_has_no_variance_to_judge(path: str, dtype: str) -> None:
+    key = Key(Kind.WEIGHT, path)
+    wide = Summary(count=2, min=0.0, max=4e9, sum=4e9, sum_sq=1.6e19, sum_abs=4e9)
+
+    assert list(TensorVariance().judge(StepView.of(0, {key: wide}, dtypes={key: dtype}), {})) == []
+    assert list(TensorVariance().judge(StepView.of(0, {Key(Kind.WEIGHT, "fc"): wide}), {})) != []

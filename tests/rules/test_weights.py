@@ -391,3 +391,33 @@ def test_a_run_begins_anew_where_the_tensor_changed() -> None:
     since = [runs_of(table(item, ONES), memory, step=step).since.tolist() for step, item in items]
 
     assert since == [[0, 0], [0, 0], [14, 0], [14, 0]]
+
+
+def in_batches(steps: int, size: float, gradient: float) -> list[StepView]:
+    key = {kind: Key(kind, "fc.weight") for kind in (Kind.WEIGHT, Kind.GRADIENT)}
+    return [StepView.of(step, {key[Kind.WEIGHT]: ONES, key[Kind.GRADIENT]: summary(gradient),
+                               Key(Kind.WEIGHT, "out.weight"): summary(1.0 + step), **facts({Fact.BATCH_SIZE: size}),
+                               Key(Kind.GRADIENT, "out.weight"): summary(1.0)}) for step in range(steps)]
+
+
+@pytest.mark.parametrize(("steps", "size", "found"), [(30, 1.0, False), (300, 1.0, True), (12, 32.0, True)])
+def test_samples_without_a_gradient_are_counted_and_not_steps(steps: int, size: float, found: bool) -> None:
+    assert any(symptoms(FrozenParameter(), *in_batches(steps, size, gradient=0.0))) is found
+
+
+def test_a_weight_that_gradients_reach_and_nothing_moves_takes_ten_steps_of_any_size() -> None:
+    assert symptoms(FrozenParameter(), *in_batches(12, 1.0, gradient=1.0))[-1] == ["not moved"]
+
+
+@pytest.mark.parametrize(("layer", "frozen", "found"), [
+    ("BatchNorm1d", 2.0, []), ("BatchNorm1d", 0.0, ["not moved"]), ("Linear", 2.0, ["not moved"]),
+])
+def test_norms_of_a_frozen_body_are_left_out_of_the_optimizer_on_purpose(
+    layer: str, frozen: float, found: list[str]
+) -> None:
+    weight, gradient = Key(Kind.WEIGHT, "body.1.weight"), Key(Kind.GRADIENT, "body.1.weight")
+    told = facts({Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0, (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
+    views = [StepView.of(step, {weight: ONES, gradient: summary(1.0), **told}, layers={weight: layer, gradient: layer})
+             for step in range(12)]
+
+    assert symptoms(FrozenParameter(), *views)[-1] == found

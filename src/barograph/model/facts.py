@@ -46,6 +46,9 @@ class Fact(StrEnum):
     """Those in this optimizer that ask for a gradient and have none at its step. Some are named."""
     UNREACHED = "unreached"
     """Those in this optimizer that the graph of the loss does not reach. Some are named."""
+    HEADS = "heads"
+    """Of a layer, `heads[actor.0]`: the heads that it feeds, as bits of a whole number. A head is a layer with no other
+    between it and the loss. Recorded where a model has several whose layers are not all shared."""
     FOREIGN = "foreign"
     """Parameters in this optimizer that are in no model that was called, and have no gradient. Some are named."""
     OPTIMIZERS_MADE = "optimizers_made"

@@ -72,6 +72,7 @@ class Symptom:
         severity: How bad, where that depends on what was seen; None: as the rule says.
         counting: The message counts what was seen so far. The finding takes each new message and stays open until
             the run ends.
+        why: Why it matters, where that differs from what the rule's page says; "": as the page says.
     """
 
     message: str
@@ -82,6 +83,7 @@ class Symptom:
     causes: tuple[Suspicion, ...] = ()
     severity: Severity | None = None
     counting: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

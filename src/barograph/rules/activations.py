@@ -174,6 +174,7 @@ class SaturatedActivation(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = 0
+        works = _has_halved(view, memory)
         last = [subject.key for subject in view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]]
         found = (*_after(view, ("Tanh",), "tanh"), *_after(view, ("Sigmoid",), "sigmoid"))
         for subject, units in found:
@@ -182,7 +183,7 @@ class SaturatedActivation(Rule):
             judged += 1
             derivative = _mean_derivative(subject.layer, units)
             saturated = derivative < self.threshold_derivative
-            if saturated.mean() > self.threshold_layer:
+            if saturated.mean() > (_NEARLY_ALL if works else self.threshold_layer):
                 yield self._symptom(view, subject, derivative, saturated, memory)
             else:
                 memory.setdefault("was_open", {})[subject.key.path] = view.step.number
@@ -203,6 +204,7 @@ class SaturatedActivation(Rule):
             evidence=(Evidence(subject.key, view.step.number, "saturated_share", share, self.threshold_layer,
                                f"{percent(share)} of units saturated"),),
             subject=subject.key.path,
+            severity=Severity.DOUBTFUL if share <= _NEARLY_ALL else None,
             causes=_why_saturated(view, subject, share, memory.get("was_open", {}).get(subject.key.path)),
         )
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
 
-import numpy as np
-
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
@@ -18,7 +16,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, LayerTable, learning_rate, stated_loss, table_of
-from barograph.rules.gradients import growth_backwards
+from barograph.rules.depth import forward_order, growth_backwards, remember_order
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
 from barograph.rules.words import CLIPPING, lower_rate, number, sentence
 from barograph.runs.view import StepView
@@ -64,6 +62,7 @@ class ExplodingGradient(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         table = table_of(view, Kind.GRADIENT)
+        remember_order(view, memory)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(table) or not table.is_whole:
             yield Unjudged("no finite gradient was recorded")
             return
@@ -78,15 +77,15 @@ class ExplodingGradient(Rule):
     def _by_depth(self, view: StepView, layers: LayerTable, memory: Memory) -> Iterable[Symptom]:
         if view.step.number >= memory.get("next", 0):
             memory["next"] = view.step.number + _APART_STEPS
-            growth = growth_backwards(layers)
+            growth = growth_backwards(layers, memory) or 0.0
             memory["in_a_row"] = memory.get("in_a_row", 0) + 1 if growth >= self.ratio else 0
             memory["depth"] = growth
         if memory["in_a_row"] < _AT_LEAST_RISES:
             return
-        rows = np.flatnonzero(layers.carrying)
-        if not len(rows):
+        rows = [row for row in forward_order(layers, memory) or () if layers.carrying[row]]
+        if not rows:
             return
-        first, last = int(rows[0]), int(rows[-1])
+        first, last = rows[0], rows[-1]
         why = (f"the gradient norm grows from {number(float(layers.l2[last]))} at {layers.named(last)} to "
                f"{number(float(layers.l2[first]))} at {layers.named(first)}")
         yield Symptom(

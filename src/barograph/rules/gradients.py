@@ -19,6 +19,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, LayerTable, Table, layers_of, learning_rate, stated_loss, table_of
+from barograph.rules.depth import greatest_on_path, growth_backwards, heads_of, remember_order
 from barograph.rules.recovery import is_gaining
 from barograph.rules.scale import LARGE_INPUT, Between, between_layers, size_of_inputs
 from barograph.rules.suspects import ranked, recurrent
@@ -28,6 +29,7 @@ from barograph.runs.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _APART_STEPS = 10
 """Steps between two judgements: a deep network may need a few steps to come alive."""
+_SOON_STEPS, _LOST_WHOLLY, _GROWS_OUT, _GAINS = 3, 1e-6, 10.0, 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +38,11 @@ class VanishingGradient(Rule):
 
     What it sees: the gradients of each layer (all parameters of one module together), before clipping. A
       layer's gradient has vanished where its norm is less than `ratio` of that of the layer with the greatest,
-      or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest.
-      Every tenth step is judged. Where the least ratio is half more than it was three judgements ago, it may recover
-      by itself, as layers do that are begun at nearly zero on purpose (LayerScale): that step is not judged.
+      or where its mean magnitude is below `threshold` and its norm less than a hundredth of the greatest. Only layers
+      on one path to a loss are compared: of an actor and a critic each by itself (PyTorch).
+      Every tenth step is judged; every third where the least ratio is below 1e-6.
+      Where the least ratio is half more than it was three judgements ago, it may recover by itself, as layers do that
+      are begun at nearly zero on purpose (LayerScale): that step is not judged.
       Why it vanishes is told from what other rules have recorded of inputs and outputs, where they have.
     Why it matters: such a layer keeps its first random values, and those behind it can only work with what it
       happens to make of the input.
@@ -77,23 +81,32 @@ class VanishingGradient(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         between, inputs = _look_at_activations(view, memory)
         layers = layers_of(table_of(view, Kind.GRADIENT))
+        remember_order(view, memory)
         if view.step.skipped or layers.carrying_count < 2:
             yield Unjudged("fewer than two layers with gradients were recorded")
             return
         if view.step.number < memory.get("next", 0):
             yield Unjudged(f"gradients are judged every {_APART_STEPS} steps")
             return
-        memory["next"] = view.step.number + _APART_STEPS
         judged = layers.carrying
         norms = np.where(judged, layers.l2, 0.0)
-        greatest = int(np.argmax(norms))
-        share = norms / norms[greatest]
-        gains = is_gaining(float(share[judged].min()), memory)
+        greatest = greatest_on_path(norms, heads_of(layers, memory))
+        share = norms / np.maximum(norms[greatest], np.finfo(float).tiny)
+        least = float(share[judged].min())
+        # So little is not of the first steps: a short training, or one whose first steps alone are recorded, ends else
+        # before it is judged.
+        memory["next"] = view.step.number + (_SOON_STEPS if least < _LOST_WHOLLY else _APART_STEPS)
+        # So little swings by as much as the greatest does; what grows out of it does so by orders of magnitude.
+        gains = is_gaining(least, memory, times=_GROWS_OUT if least < _LOST_WHOLLY else _GAINS)
         small = (share < self.ratio) | ((layers.mean_abs_nonzero < self.threshold) & (share < 0.01))
         rows = np.flatnonzero(small & judged & (np.arange(len(layers)) != greatest))
         if not len(rows):
             return
-        if growth_backwards(layers) >= 1 / self.ratio:
+        growth = growth_backwards(layers, memory)
+        if growth is None:
+            yield Unjudged("the order of the layers was not recorded: a small gradient may be one near the loss")
+            return
+        if growth >= 1 / self.ratio:
             yield Unjudged("the gradient grows on its way back: that is for G103 to say")
             return
         if gains:
@@ -105,7 +118,7 @@ class VanishingGradient(Rule):
             message=(
                 f"The gradient vanishes in {len(rows)} of {int(judged.sum())} layers: at {layers.named(int(worst[0]))} "
                 f"its norm is {number(float(norms[worst[0]]))}, {number(float(share[worst[0]]))} of that at "
-                f"{layers.named(greatest)}."
+                f"{layers.named(greatest[worst[0]])}."
             ),
             remedy=_against_vanishing(view, layers, between, inputs),
             causes=_why_vanishing(view, float(share[worst[0]]), between, inputs),
@@ -116,21 +129,6 @@ class VanishingGradient(Rule):
                 for row in worst[:3]
             ),
         )
-
-
-def growth_backwards(layers: LayerTable) -> float:
-    """Return how much greater the gradients of the first third of the layers are than those of the last third.
-
-    Medians of their norms; 0 where fewer than four layers have one, or where it does not grow in most of them.
-    """
-    norms = layers.l2[layers.carrying]
-    third = max(1, len(norms) // 3)
-    if len(norms) < _LEAST_DEPTH or (np.diff(norms) < 0).mean() < _MOST:
-        return 0.0
-    return float(np.median(norms[:third]) / np.median(norms[-third:]))
-
-
-_LEAST_DEPTH, _MOST = 4, 0.7
 
 
 def _look_at_activations(view: StepView, memory: Memory) -> tuple[Between, float]:

@@ -20,7 +20,7 @@ from barograph.model.summary import UNIT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import counts_of, fact_value, facts_about
 from barograph.rules.columns import table_of
-from barograph.rules.scale import first_answer, is_scaled_inside
+from barograph.rules.scale import first_answer, is_scaled_inside, normalises_first
 from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
@@ -38,7 +38,8 @@ class NotNormalizedInput(Rule):
       ±`threshold_mean` or its standard deviation above `threshold_std`; features are, together, where the greatest
       standard deviation is more than `threshold_scale` times the least (of those that are zero in less than half of
       the samples and not constant).
-      Models that begin with a normalisation layer or an embedding are let pass, and those that scale inside:
+      Models that begin with a normalisation layer or an embedding, or whose first layer is followed by a
+      normalisation layer, are let pass, and those that scale inside:
       where the first layer answers as if it had been fed values far smaller than those recorded.
     Why it matters: the first layer's gradient is as large as its inputs, so no learning rate fits it and the others.
     What to do: subtract the mean and divide by the standard deviation of the training data, channel by channel; or put
@@ -80,6 +81,9 @@ class NotNormalizedInput(Rule):
         first = first_answer(view)
         if first is not None:
             memory["first"] = first
+            memory["normalised"] = normalises_first(view)
+        if memory.get("normalised"):
+            return
         judged = False
         for subject, count, columns in _channels(view):
             sums = _gathered(memory, subject.key, count, columns)

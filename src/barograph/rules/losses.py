@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import CLASS_LOSSES, baseline_of, note_truth, plain_loss, targets_stand
-from barograph.rules.clues import by_weight, goes_at_a_usual_pace, note_pace, pace_suspicions
+from barograph.rules.clues import by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.course import (
     Fall,
@@ -101,6 +102,10 @@ class LossNotDecreasing(Rule):
         if memory.get("key") != str(key) or "points" not in memory:
             memory.clear()
             memory.update(key=str(key), losses=[], points=[])
+        if _begins_a_phase(view, memory):
+            memory.update(losses=[], points=[], course=[], waiting=[], stride=1)
+            for name in ("settled", "peak_rate", "peak_step", "window_since"):
+                memory.pop(name, None)
         _follow_rate(view, memory)
         clues = memory.setdefault("clues", {})
         note_truth(view, clues)
@@ -108,7 +113,7 @@ class LossNotDecreasing(Rule):
         remember_facts(view, clues, Fact.MOMENTUM)
         point = self._taken(view.step.number, loss, memory)
         points: list[Any] = memory["points"]
-        if point is None or view.step.number - points[0][_LAST] < self.num_steps:
+        if point is None or not points or view.step.number - points[0][_LAST] < self.num_steps:
             yield Unjudged(f"the losses recorded do not span {self.num_steps} steps and {self.window} more yet",
                            passing=point is None)
             return
@@ -224,6 +229,22 @@ _HEAVY_MOMENTUM = 0.99
 """Of the least of a few hundred medians three are luck."""
 _NOISES_OF_FALL = 3.0
 _LEAST_POINTS = 6
+
+
+def _begins_a_phase(view: StepView, memory: Memory) -> bool:
+    """Take in how many optimizers were made; return whether another took over, as for fine-tuning on other data.
+
+    One that is made anew again and again begins no phases.
+    """
+    made = fact_value(view, Fact.OPTIMIZERS_MADE)
+    if made is None:
+        return False
+    before = memory.get("optimizers", made)
+    memory["optimizers"] = made
+    return before < made <= _MOST_PHASES
+
+
+_MOST_PHASES = 5
 
 
 def _follow_rate(view: StepView, memory: Memory) -> None:
@@ -352,22 +373,28 @@ class Overfit(Rule):
             return None
         rise = self.rise_threshold if len(history) >= _EVALUATIONS_FOR_NOISE else 2 * self.rise_threshold
         noise = scatter(history) if len(history) >= _EVALUATIONS_FOR_NOISE else 0.0
-        margin = rise * abs(best["validation"]) + _NOISES_OF_EVALUATION * noise
-        gap = (validation - training) / max(abs(training), 1e-12)
+        margin = max(rise * abs(best["validation"]) + _NOISES_OF_EVALUATION * noise,
+                     margin_of_rate(history, best["validation"]) if _is_rate(path, training) else 0.0)
+        gap = (validation - training) / abs(training) if abs(training) > _NOTHING * abs(validation) else math.inf
         if not (gap > self.ratio_threshold and validation > best["validation"] + margin
                 and training <= best["training"]):
             return None
         step, was = best["step"], best["validation"]
+        fell = (f"fell to {number(training)} from {number(best['training'])}" if math.isfinite(gap)
+                else "is as good as 0")
+        ratios = (Evidence(Key(Kind.LOSS, path), view.step.number, "ratio", gap, self.ratio_threshold,
+                           f"(validation − training) / training = {number(gap)}"),) if math.isfinite(gap) else ()
+        above = (f"{percent((validation - was) / abs(was))} above the best evaluation" if was
+                 else "0 in the best evaluation")
         return Symptom(
             message=f"The validation loss rose to {number(validation)} from its best of {number(was)} at step {step}, "
-                    f"while the training loss fell to {number(training)} from {number(best['training'])}.",
+                    f"while the training loss {fell}.",
             remedy=f"Stop, and take the weights of step {step}. Next time: more data or augmentation, dropout, weight "
                    f"decay, a smaller model, or early stopping on the validation loss.",
             evidence=(
                 Evidence(Key(Kind.LOSS, path), view.step.number, "validation_loss", validation, was + margin,
-                         f"{percent((validation - was) / max(abs(was), 1e-12))} above the best evaluation"),
-                Evidence(Key(Kind.LOSS, path), view.step.number, "ratio", gap, self.ratio_threshold,
-                         f"(validation − training) / training = {number(gap)}"),
+                         above),
+                *ratios,
             ),
             causes=_behind_overfitting(was, training, baseline),
         )
@@ -386,6 +413,32 @@ def _behind_overfitting(best: float, training: float, baseline: float | None) ->
     return (unrelated, by_heart)
 
 
+def margin_of_rate(history: Sequence[float], best: float) -> float:
+    """Return how far a rate of errors may be above its best by chance: three standard errors of so many samples.
+
+    How many there are shows in the least step between two values.
+
+    Example:
+        >>> round(margin_of_rate([0.0, 0.01, 0.0], 0.0), 2)
+        0.03
+    """
+    values = sorted({round(value, 9) for value in history})
+    if len(values) < 2 or values[0] < 0 or values[-1] > 1:
+        return 0.0
+    samples = 1 / min(after - before for before, after in pairwise(values))
+    rate = min(max(best, 1 / samples), 0.5)
+    return 3.0 * math.sqrt(rate * (1 - rate) / samples)
+
+
+def _is_rate(path: str, training: float) -> bool:
+    """Return whether a loss is a rate of errors: by its name, or because it is exactly 0, as no smooth loss is."""
+    name = path.lower()
+    named = "err" in name and not any(word in name for word in ("square", "absolute", "percentage", "mean"))
+    return named or training == 0
+
+
+_NOTHING = 1e-6
+"""A training loss this share of the validation loss is 0 to a person, and no ratio to it says anything."""
 _MOST_TRAINED = 200
 _NOISE_OVER, _EVALUATIONS_FOR_NOISE = 12, 7
 _NOISES_OF_EVALUATION = 3.0

@@ -17,7 +17,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import GRADIENTS, Table, stated_loss, table_of
 from barograph.rules.nonfinite_causes import REPLAY, causes_of, was_fed_badly
 from barograph.rules.odd_batches import follow_batches
-from barograph.rules.operations import averaged_nothing
+from barograph.rules.operations import NO_LABELS, averaged_nothing
 from barograph.rules.origin import (
     MODULES,
     ORDER,
@@ -31,7 +31,7 @@ from barograph.rules.origin import (
     was_fed_well,
 )
 from barograph.rules.suspects import recurrent
-from barograph.rules.words import joined
+from barograph.rules.words import joined, sentence
 from barograph.runs.view import StepView
 
 
@@ -128,9 +128,11 @@ def _is_harmless(view: StepView, bad: Mapping[Kind, Flags], memory: Memory) -> b
     Its gradients and weights are finite, as those of a mean over no label are, and it is no state that lasts.
     """
     gradients = table_of(view, Kind.GRADIENT)
-    known = len(gradients) > 0 or averaged_nothing(view)
+    memory.setdefault("loss_bad_in_a_row", 0)
+    # Where this step recorded its loss alone, it is presumed to be one of those that were seen whole.
+    known = len(gradients) > 0 or averaged_nothing(view) or ("loss_alone" in memory and not memory["loss_bad_in_a_row"])
     alone = all(not bad[kind].any() for kind in (*GRADIENTS, Kind.UPDATE, Kind.WEIGHT) if kind in bad)
-    memory["loss_bad_in_a_row"] = memory.get("loss_bad_in_a_row", 0) + 1
+    memory["loss_bad_in_a_row"] += 1
     return known and alone and gradients.is_whole and memory["loss_bad_in_a_row"] < _LASTS
 
 
@@ -140,14 +142,17 @@ def _of_the_loss_alone(
     memory["loss_alone"] = count = memory.get("loss_alone", 0) + 1
     steps = memory["steps"]
     batches = f"{count} of {steps} batches"
-    no_labels = averaged_nothing(view)
+    no_labels = memory["no_labels"] = averaged_nothing(view) or memory.get("no_labels", False)
     what = (f"{batches} had nothing to average (no label counts), so the loss is NaN there" if no_labels else
             f"The loss is not finite in {batches}; gradients and weights stay finite")
+    if no_labels:
+        causes = (NO_LABELS,)
     return Symptom(
         message=f"{what}. Training goes on, but a mean over all losses is NaN.",
         remedy=_remedy(origin, view, causes[0] if causes else None),
         evidence=(origin.evidence(view.step.number),), subject="loss alone", causes=causes,
         severity=Severity.DOUBTFUL, counting=True,
+        why="Such a batch teaches nothing, and it hides the mean loss of its epoch.",
     )
 
 
@@ -172,7 +177,8 @@ def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> st
 
 def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
     if likeliest is not None and likeliest.cause != Cause.NOT_KNOWN_YET and likeliest.remedy:
-        return likeliest.remedy
+        told = f"{sentence(likeliest.why)}. " if likeliest.cause == Cause.BAD_SAMPLE else ""
+        return f"{told}{likeliest.remedy}"
     subject = origin.table.subjects[origin.row]
     fed_badly = was_fed_badly(view) or (likeliest is not None and likeliest.cause == Cause.NON_FINITE_INPUT)
     place = "batch" if fed_badly else origin.place

@@ -14,6 +14,8 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
+from barograph.rules.suspects import remember_facts
+from barograph.rules.weights import is_norm_on_purpose, remember_norms
 from barograph.rules.words import names
 from barograph.runs.view import StepView
 
@@ -59,7 +61,8 @@ class ParametersAndOptimizer(Rule):
     @property
     def needs(self) -> tuple[Selection, ...]:
         return (
-            Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in _NAMES),
+            # The heads are for rules that compare layers.
+            Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in (*_NAMES, Fact.HEADS)),
                       schedule=Schedule(every=20, steps=frozenset(range(1, 10)), modes=_IN_TRAINING)),
             # In which order layers ran.
             Selection(kinds=frozenset({Kind.OUTPUT}),
@@ -68,6 +71,7 @@ class ParametersAndOptimizer(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         _note_order(view, memory)
+        remember_norms(view, memory)
         values = {name: value for name in _NAMES if (value := fact_value(view, name)) is not None}
         if facts_about(view, Fact.MOMENTUM):
             # Told where it changes, perhaps by itself.
@@ -78,11 +82,12 @@ class ParametersAndOptimizer(Rule):
         for name in (Fact.PARAMETERS, Fact.FROZEN):
             if name in values:
                 memory[name.value] = values[name]
+        remember_facts(view, memory, Fact.OUTSIDE_OPTIMIZER, Fact.FROZEN)
         learn = memory.get(Fact.PARAMETERS.value, 0.0) - memory.get(Fact.FROZEN.value, 0.0)
         stale = self._stale(view, values)
         yield from stale
         if not stale:
-            yield from self._outside(view, values, memory.get(Fact.PARAMETERS.value, 0.0))
+            yield from self._outside(view, values, memory)
             yield from self._unregistered(view, values, memory.get(Fact.PARAMETERS.value, 0.0))
             yield from self._untrained(view, values)
             yield from self._cut(view, values, memory, learn)
@@ -107,7 +112,8 @@ class ParametersAndOptimizer(Rule):
             causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.7, told),),
         )]
 
-    def _outside(self, view: StepView, values: dict[Fact, float], parameters: float) -> Iterable[Symptom]:
+    def _outside(self, view: StepView, values: dict[Fact, float], memory: Memory) -> Iterable[Symptom]:
+        parameters = memory.get(Fact.PARAMETERS.value, 0.0)
         outside = values.get(Fact.OUTSIDE_OPTIMIZER, 0.0)
         if not outside:
             return
@@ -115,6 +121,9 @@ class ParametersAndOptimizer(Rule):
         which = f" ({names(named)})" if named else ""
         told = f"{int(outside)} parameters get a gradient and are in no optimizer{which}"
         half = outside >= parameters / 2 > 0
+        if is_norm_on_purpose(memory["facts"], memory):
+            yield _norms_outside(told, outside, view.step.number)
+            return
         yield Symptom(
             message=f"{told[0].upper()}{told[1:]}: they never change.",
             remedy="Hand them to the optimizer (SGD(model.parameters(), …), or add_param_group); or, if they are to "
@@ -205,6 +214,17 @@ class ParametersAndOptimizer(Rule):
             subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
             causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, told),),
         )
+
+
+def _norms_outside(told: str, outside: float, step: int) -> Symptom:
+    return Symptom(
+        message=f"{told[0].upper()}{told[1:]}. All belong to normalization layers of a body that is frozen otherwise.",
+        remedy="Set requires_grad_(False) on them: that saves their gradients. To train them, pass them to the "
+               "optimizer.",
+        evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), step, "outside_optimizer", outside, 0.0, told),),
+        subject="outside", severity=Severity.NOTE,
+        causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.3, told),),
+    )
 
 
 _OFTEN = 0.01

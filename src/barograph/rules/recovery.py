@@ -7,7 +7,7 @@ from typing import Any
 _GAIN, _LOOKS = 1.5, 3
 
 
-def is_gaining(share: float, memory: dict[str, Any]) -> bool:
+def is_gaining(share: float, memory: dict[str, Any], *, times: float = _GAIN) -> bool:
     """Take in how small the smallest is, and return whether that is half more than it was three looks ago.
 
     Layers that are begun at nearly zero on purpose (LayerScale, adapters) grow out of it step by step; what has
@@ -17,6 +17,7 @@ def is_gaining(share: float, memory: dict[str, Any]) -> bool:
     Args:
         share: The smallest beside the greatest.
         memory: What this function remembers, empty at first.
+        times: What it must be of the share three looks ago; half more by default.
 
     Example:
         >>> memory = {}
@@ -24,7 +25,7 @@ def is_gaining(share: float, memory: dict[str, Any]) -> bool:
         [False, True, False, False, True]
     """
     shares: list[float] = memory.setdefault("shares", [])
-    gains = bool(shares) and share > _GAIN * shares[0]
+    gains = bool(shares) and share > times * shares[0]
     shares.append(share)
     del shares[:-_LOOKS]
     return gains

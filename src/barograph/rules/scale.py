@@ -127,6 +127,12 @@ def first_answer(view: StepView) -> list[Any] | None:
     return None
 
 
+def normalises_first(view: StepView) -> bool:
+    """Return whether the first layer or the one after it normalises: the scale of the input is lost there."""
+    ran = [subject.layer for subject in table_of(view, Kind.OUTPUT).subjects if not subject.layer.startswith(_PASSING)]
+    return any("Norm" in layer for layer in ran[:2])
+
+
 def is_scaled_inside(first: list[Any], square: float) -> bool:
     """Return whether a model brings its inputs to scale by itself: it normalises or embeds them, or divides them.
 

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.cause import Cause, Suspicion
+from barograph.model.facts import Fact
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.records import Subject
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.clues import fact_value
 from barograph.rules.columns import Table, table_of
 from barograph.rules.kept import keep, recall
 from barograph.rules.suspects import ranked
@@ -36,7 +38,8 @@ class AllZero(Rule):
     """W105: A tensor has become all zero, or the batch has always been.
 
     What it sees: the share of zeros in each tensor of the chosen `kinds`. Sick is a tensor of which `threshold` or
-      more is zero in `num_steps` recorded steps in a row, after it had been something else: weights that were pulled
+      more is zero in `num_steps` recorded steps in a row (of outputs and batches, in at least 256 samples), after it
+      had been something else: weights that were pulled
       to zero, a layer whose outputs died. A batch is sick from the start, since nobody means to feed zeros.
     Why it matters: what is zero passes nothing on, and mostly no gradient back.
     What to do: of weights: lower the weight decay; of outputs: see A101, and lower the learning rate; of the batch:
@@ -66,18 +69,24 @@ class AllZero(Rule):
             yield Unjudged("no step that trained was recorded")
             return
         seen = 0
+        batch_size = fact_value(view, Fact.BATCH_SIZE)
+        if batch_size:
+            memory["batch_size"] = batch_size
         for kind in self.kinds:
             table = table_of(view, Kind(kind))
             if not len(table):
                 continue
             seen += 1
-            rows = self._zero_for_long(table, memory.setdefault(kind, {}), always=kind == Kind.BATCH)
+            # Ten samples of nothing in a row are chance where a batch is one sample; of weights that is no matter.
+            least = self.num_steps if kind == Kind.WEIGHT else max(
+                self.num_steps, _LEAST_SAMPLES / memory.get("batch_size", math.inf))
+            rows = self._zero_for_long(table, memory.setdefault(kind, {}), least, always=kind == Kind.BATCH)
             if len(rows):
                 yield self._symptom(table, rows, view.step.number)
         if not seen:
             yield Unjudged(f"no {' or '.join(self.kinds)} was recorded")
 
-    def _zero_for_long(self, table: Table, memory: Memory, *, always: bool) -> Rows:
+    def _zero_for_long(self, table: Table, memory: Memory, least: float, *, always: bool) -> Rows:
         if table.largest_sparsity < _NEARLY * self.threshold and not memory.get("any"):
             self._keep_alive(table, memory)
             return _NO_ROWS
@@ -92,7 +101,7 @@ class AllZero(Rule):
         keep(memory, table.paths, length=length, alive=alive)
         left_to_others = np.array(["ReLU" in subject.layer or _is_no_quantity(subject) for subject in table.subjects],
                                   bool)
-        return np.flatnonzero((length >= self.num_steps) & ((alive > 0) | always) & ~left_to_others)
+        return np.flatnonzero((length >= least) & ((alive > 0) | always) & ~left_to_others)
 
     @staticmethod
     def _keep_alive(table: Table, memory: Memory) -> None:
@@ -122,6 +131,7 @@ class AllZero(Rule):
         )
 
 
+_LEAST_SAMPLES = 256
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NEARLY = 1 - 1e-9
 """What is below the limit by less may be at it, but for rounding."""
@@ -157,7 +167,8 @@ class TensorVariance(Rule):
     """W106: The variance of a tensor is above or below what you set.
 
     What it sees: the variance of the elements of each tensor of the chosen `kinds`, where it has more than one and all
-      are finite, against `max_threshold` and `min_threshold`.
+      are finite, against `max_threshold` and `min_threshold`. Integers (the state of a random generator) are passed
+      over.
     Why it matters: weights that spread ever further end in infinities; those that do not spread at all are one number.
     What to do: set the two thresholds for the layers that you know; then: initialisation for the activation that
       follows, weight decay, normalisation layers.
@@ -190,7 +201,7 @@ class TensorVariance(Rule):
             judged += extent.many
             if extent.greatest <= self.max_threshold and extent.least >= self.min_threshold:
                 continue
-            several = table.whole & (table.column("count") > 1)
+            several = table.whole & (table.column("count") > 1) & _of_fractions(table)
             for far, limit, subject in ((table.variance > self.max_threshold, self.max_threshold, "too far"),
                                         (table.variance < self.min_threshold, self.min_threshold, "too little")):
                 rows = np.flatnonzero(far & several)
@@ -218,3 +229,9 @@ class TensorVariance(Rule):
             causes=ranked(Suspicion(Cause.INITIALIZATION_SCALE, 0.3, why),
                           Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why) if subject == "too far" else None),
         )
+
+
+def _of_fractions(table: Table) -> NDArray[np.bool_]:
+    """Return which rows hold numbers with a fraction: the state of a random generator and counters do not."""
+    return np.array(["int" not in subject.dtype and subject.dtype != "bool" and "seed_generator" not in
+                     subject.key.path for subject in table.subjects], bool)

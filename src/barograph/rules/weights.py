@@ -183,7 +183,8 @@ class FrozenParameter(Rule):
     """W104: A parameter never changes, although it should learn.
 
     What it sees: the moments of each weight, and its gradient. Where a weight is the same to the last bit over
-      `num_steps` recorded steps of optimizer, it is one of three: its gradient is not zero and yet nothing moves
+      `num_steps` recorded steps of the optimizer, and over `num_samples` samples in them where no gradient came, it is
+      one of three: its gradient is not zero and yet nothing moves
       it; its gradient is zero in every step; or it is passed over, because it got no gradient at all.
     Why it matters: part of the model keeps its first values while everything looks as if it trained.
     What to do: hand the parameter to an optimizer (and make the optimizer after the model is in its final place:
@@ -202,6 +203,9 @@ class FrozenParameter(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     num_steps: int = parameter(10, "Recorded steps over which a weight must be the same.", at_least=2)
+    num_samples: int = parameter(
+        256, "Samples in these steps that must have given no gradient, where the batch size is known.", at_least=1,
+    )
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -213,6 +217,7 @@ class FrozenParameter(Rule):
         rate = learning_rate(view)
         facts = remember_facts(view, memory, *_FACTS)
         note_largest_step(view, memory)
+        remember_norms(view, memory)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(weights) or not len(gradients):
             yield Unjudged("no step was recorded with both weights and gradients")
             return
@@ -235,8 +240,12 @@ class FrozenParameter(Rule):
             return
         if runs.longest < self.num_steps:
             return
+        batch_size = max(about(facts, Fact.BATCH_SIZE).get("", math.inf), 1.0)
         for subject, level in (("not moved", _PUSHED), ("gradient zero", _NO_PUSH)):
-            rows = np.flatnonzero((runs.length >= self.num_steps) & (push == level)).tolist()
+            least = max(self.num_steps, self.num_samples / batch_size) if level == _NO_PUSH else self.num_steps
+            rows = np.flatnonzero((runs.length >= least) & (push == level)).tolist()
+            if level == _PUSHED and is_norm_on_purpose(facts, memory):
+                rows = [row for row in rows if "Norm" not in pairs.weights.subjects[row].layer]
             if level == _NO_PUSH:
                 rows = _without_idle_biases(pairs.weights, rows)
             if rows:
@@ -297,6 +306,25 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
     ))
 
 
+def remember_norms(view: StepView, memory: Memory) -> None:
+    """Take in which layers normalize, where this step recorded their outputs or weights."""
+    norms: list[str] = memory.setdefault("norms", [])
+    for kind in (Kind.OUTPUT, Kind.WEIGHT):
+        for subject in view.columns(kind, histograms=False).subjects if kind in view.kinds else ():
+            path = layer_path(subject.key.path) if kind is Kind.WEIGHT else subject.key.path
+            if "Norm" in subject.layer and path not in norms:
+                norms.append(path)
+
+
+def is_norm_on_purpose(facts: dict[str, float], memory: Memory) -> bool:
+    """Return whether the parameters in no optimizer are those of normalization layers in a body that is frozen else.
+
+    Fine-tuning a head leaves them so: they ask for gradients only because nobody turned that off.
+    """
+    outside = [layer_path(path) for path in about(facts, Fact.OUTSIDE_OPTIMIZER) if path]
+    return bool(outside) and about(facts, Fact.FROZEN).get("", 0.0) > 0 and set(outside) <= set(memory["norms"])
+
+
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
 _DECAYED = 1e-3
 _FAINT_SHARE = 1e-3
@@ -321,7 +349,8 @@ def _push_since(pairs: _Pairs, runs: Runs, memory: Memory) -> Numbers:
     return push
 
 
-_FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRADIENT, Fact.FROZEN)
+_FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRADIENT, Fact.FROZEN,
+          Fact.BATCH_SIZE)
 
 
 def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:

@@ -139,7 +139,7 @@ class Tracks:
             subject=name.subject, worker=name.worker, optimizer=name.optimizer, mode=name.mode,
             since_step=track.since_step,
             opened_step=step.number, last_step=step.number, closed_step=None, opened_unix=step.time_unix,
-            attempt=view.attempt, causes=symptom.causes, why=self._why,
+            attempt=view.attempt, causes=symptom.causes, why=symptom.why or self._why,
         )
 
     def _clean(self, name: TrackName, view: StepView) -> list[Finding]:
@@ -173,7 +173,7 @@ def checked_symptom(symptom: object) -> Symptom:
     """
     if not isinstance(symptom, Symptom):
         raise TypeError(f"it yields {type(symptom).__name__}; a rule yields Symptom or Unjudged")
-    for name in ("message", "remedy", "subject"):
+    for name in ("message", "remedy", "subject", "why"):
         if not isinstance(getattr(symptom, name), str):
             raise TypeError(f"the {name} of its symptom is {type(getattr(symptom, name)).__name__}; it must be a text")
     evidence = []

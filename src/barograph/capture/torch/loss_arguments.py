@@ -56,3 +56,26 @@ def loss_arguments(args: Any, kwargs: Mapping[str, Any]) -> LossArguments | None
     weights = (args[2] if len(args) > 2 else None, *map(kwargs.get, _WEIGHTS))
     return LossArguments(outputs.detach(), target.detach(), ignored if isinstance(ignored, int) else _IGNORED,
                          any(isinstance(weight, torch.Tensor) for weight in weights))
+
+
+def is_sum(args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a loss function was asked for the sum over its elements.
+
+    Example:
+        >>> is_sum((), {"reduction": "sum"}), is_sum((), {"reduction": "mean"}), is_sum((), {"size_average": False})
+        (True, False, True)
+    """
+    if "sum" in [item for item in args if isinstance(item, str)]:
+        return True
+    summed = kwargs.get("size_average") is False and kwargs.get("reduce") is not False
+    return summed or kwargs.get("reduction") == "sum"
+
+
+def recorded_name(name: str, args: Any, kwargs: Mapping[str, Any]) -> str:
+    """Return the name under which a loss is recorded: a sum must not be compared with the level of a mean.
+
+    Example:
+        >>> recorded_name("mse_loss", (), {"reduction": "sum"}), recorded_name("mse_loss", (), {})
+        ('mse_loss_sum', 'mse_loss')
+    """
+    return f"{name}_sum" if is_sum(args, kwargs) else name

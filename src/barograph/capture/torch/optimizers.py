@@ -373,7 +373,9 @@ class OptimizerBook:
             if name.root is not None:
                 name.root.trained = True
                 roots[id(name.root)] = name.root
-            slots.append(slot_of(parameter, name, self._names))
+            # Keras on torch keeps the state of its random generators as parameters: integers, which nothing trains.
+            if parameter.is_floating_point() or parameter.is_complex():
+                slots.append(slot_of(parameter, name, self._names))
         for root in roots.values():
             # A new head comes with a new optimizer, which may hold none of it.
             self._names.rescan(root)

@@ -13,12 +13,14 @@ from barograph.capture.session import Session
 from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.gathered import wholes_of
 from barograph.capture.torch.graph import Walk, operation
+from barograph.capture.torch.heads import Heads
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
 from barograph.capture.torch.read import local
 from barograph.capture.torch.unregistered import Unregistered
 from barograph.capture.torch.untrained import Untrained
 from barograph.model.facts import Fact
+from barograph.model.key import layer_path
 
 MOST_NAMED = 10
 _OPENING_WALKS = 4
@@ -33,7 +35,7 @@ Put = Callable[[Fact, str | int, float], bool]
 
 BOOK = frozenset({
     Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED, Fact.WITHOUT_GRADIENT,
-    Fact.UNREACHED, Fact.FOREIGN,
+    Fact.UNREACHED, Fact.FOREIGN, Fact.HEADS,
 })
 GROUPS = frozenset({Fact.WEIGHT_DECAY, Fact.MOMENTUM, Fact.DECOUPLED})
 
@@ -47,6 +49,7 @@ class ParameterFacts:
         self._optimizers = optimizers
         self._unregistered = Unregistered(names, optimizers)
         self._untrained = Untrained()
+        self._heads = Heads()
         self._called: set[int] = set()
         self._reached: set[int] | None = None
         self._split: set[int] = set()
@@ -72,6 +75,8 @@ class ParameterFacts:
         begin, cpu_begin = time.perf_counter(), cpu_secs()
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
         nodes = list(walk)
+        if opening:
+            self._heads.walked(nodes, begins=self._stepped)
         leaves = {id(leaf): leaf for node in nodes if operation(node) == "AccumulateGrad" for leaf in [node.variable]}
         found = set(leaves) | self._split_among(leaves)
         self._unregistered.reached(leaves.values())
@@ -108,6 +113,9 @@ class ParameterFacts:
         without = [slot for slot in slots if slot.parameter.grad is None and slot.parameter.requires_grad
                    and not slot.is_elsewhere]
         _count(Fact.WITHOUT_GRADIENT, [slot.path for slot in without], put)
+        if Fact.HEADS in asked:
+            for path, heads in self._heads.told({layer_path(slot.path): slot.parameter for slot in slots}).items():
+                put(Fact.HEADS, path, heads)
         reached = self._reached
         if Fact.UNREGISTERED in asked and not any(_is_distributed(slot) for slot in slots):
             self._of_nobody(put)

@@ -31,6 +31,7 @@ from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardTap
 from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.light import TOTAL, LightSteps
+from barograph.capture.torch.loss_arguments import recorded_name
 from barograph.capture.torch.losses import LossTap
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
@@ -265,8 +266,9 @@ class TorchTap:
             self._recorder.loss_returned(name, args, kwargs)
         self._read_loss(name, loss, args, kwargs)
 
-    def takes_loss(self, name: str, loss: Any) -> bool:
+    def takes_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> bool:
         """Record what a loss function returned in a step of which only numbers are taken; False: it has to be read."""
+        name = recorded_name(name, args, kwargs)
         light = self._light
         if light.left and type(loss) is torch.Tensor and loss.requires_grad:
             if (
@@ -300,7 +302,8 @@ class TorchTap:
                 self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
             self._phase.told_loss(mode)
         buffer = self._phase.buffer_of(mode)
-        self._losses.add(name, loss, buffer)
+        # A sum over samples or tokens is no mean, and nothing that knows the level of a mean is to take it for one.
+        self._losses.add(recorded_name(name, args, kwargs), loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
         if mask:
             self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
