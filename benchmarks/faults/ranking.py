@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from barograph.model.finding import Finding
-from barograph.watch.diagnosis import diagnose
+from barograph.queries.causes import diagnose
 
 
 def causes_of(findings: Iterable[Finding]) -> tuple[str, ...]:

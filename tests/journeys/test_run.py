@@ -245,7 +245,7 @@ def test_a_module_by_its_name_and_settings_from_a_file(desk: Any) -> None:
     np.testing.assert_allclose(run.tensor("weight:0.weight", 5).std(ddof=0),
                                run.series("weight:0.weight", "std").values[5], rtol=1e-5)
     assert "0 finished" not in watched.err
-    assert "No findings in 12 steps." in watched.err
+    assert "No problems found in 12 steps." in watched.err
 
 
 def test_a_shell_script_with_two_trainings_is_two_workers(desk: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_command_that_is_not_python_passes_and_we_say_that_nothing_was_seen(de
     watched = desk.run("sh", "-c", "cat; exit 4", stdin=subprocess.PIPE)
     assert watched.code == 4
     assert "No training was recorded: no process made a step that Barograph hears" in watched.err
-    assert "No findings" not in watched.err
+    assert "No problems found in" not in watched.err
 
 
 @pytest.mark.parametrize(("command", "message"), [

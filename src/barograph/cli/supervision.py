@@ -7,6 +7,7 @@ watching ends it: whatever happens here, the main thread waits for the command a
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -28,6 +29,7 @@ from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
 from barograph.watch.addressing import post_of
+from barograph.watch.closing import closing_text
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.loop import Watcher
@@ -107,9 +109,8 @@ class Supervision:
             self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
                       f"  run       {self._store.url}")
         else:
-            self._say(self._summary.to_text())
-            if exit_code:
-                self._say(f"  command   {_how_it_ended(exit_code)}")
+            self._say(closing_text(self._summary, command=_how_it_ended(exit_code) if exit_code else "",
+                                   width=self._width))
 
     def tell(self, trouble: str) -> None:
         """Tell of something that went wrong, once, and keep it for the summary as JSON."""
@@ -193,13 +194,18 @@ class Supervision:
         still_open = sum(item.state is FindingState.OPEN for item in watcher.findings)
         self._view.draw(status([beat for beat in beats if beat is not None], still_open))
 
+    @property
+    def _width(self) -> int | None:
+        """Columns of the terminal; None where standard error is none."""
+        return shutil.get_terminal_size().columns if self._stream.isatty() else None
+
     def _to_json(self, exit_code: int) -> dict[str, object]:
         told = list(self._told)
         if self._summary is None:
             return {"url": self._store.url, "attempt": self._attempt, "verdict": "Not watched to its end.",
-                    "problems": told, "exit_code": exit_code}
+                    "problems": [], "warnings": told, "exit_code": exit_code}
         data = self._summary.to_json()
-        return {**data, "problems": [*data["problems"], *told], "exit_code": exit_code}
+        return {**data, "warnings": [*data["warnings"], *told], "exit_code": exit_code}
 
     def _tell(self, text: str) -> None:
         if text not in self._told:

@@ -36,6 +36,7 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import post_of
+from barograph.watch.closing import closing_text
 from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
@@ -312,6 +313,7 @@ class _Watching:
         if self._options.as_json:
             Printer().json({**summary.to_json(), "interrupted": interrupted})
             return
-        self._console.print(summary.to_text(), soft_wrap=True)
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(closing_text(summary, width=width), soft_wrap=True)
         if interrupted:
             self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)
