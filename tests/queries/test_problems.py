@@ -99,7 +99,7 @@ LATE = (
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_of_what_opens_after_it() -> None:
-    (problem,) = problems_of(LATE, [RateJump("p0", 200, 0.05, 30.0)])
+    (problem,) = problems_of(LATE, [RateJump("p0", 200, 0.05, 30.0, 199)])
 
     assert problem.title == "The learning rate jumped from 0.05 to 30 at step 200"
     assert (problem.cause, problem.since_step) == ("learning-rate-too-high", 200)
@@ -109,11 +109,28 @@ def test_a_jump_of_the_learning_rate_is_the_cause_of_what_opens_after_it() -> No
 
 
 @pytest.mark.parametrize("jump", [
-    RateJump("p0", 210, 0.05, 30.0), RateJump("p0", 20, 0.05, 30.0), RateJump("p1", 200, 0.05, 30.0)])
+    RateJump("p0", 210, 0.05, 30.0, 209), RateJump("p0", 20, 0.05, 30.0, 19), RateJump("p1", 200, 0.05, 30.0, 199)])
 def test_a_jump_after_the_first_finding_or_long_before_it_or_of_another_worker_is_not(jump: RateJump) -> None:
     (problem,) = problems_of(LATE[:3], [jump])
 
     assert problem.title == "The learning rate is too high (30)"
+
+
+def test_a_jump_that_was_not_seen_step_by_step_is_told_by_the_steps_around_it() -> None:
+    (problem,) = problems_of(LATE, [RateJump("p0", 201, 0.05, 30.0, 192)])
+
+    assert problem.title == "The learning rate jumped from 0.05 to 30 between steps 192 and 201"
+
+
+def test_the_best_evidenced_problem_comes_first_but_a_run_that_is_lost_before_all() -> None:
+    note = finding("M101", Suspicion(Cause.MACHINE_UNDERUSED, 0.95), opened=1, severity=Severity.NOTE)
+    doubtful = finding("D103", Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.9), opened=2, severity=Severity.DOUBTFUL)
+    costly = finding("D109", Suspicion(Cause.LEAKY_VALIDATION, 0.7), opened=3)
+    lost = finding("N101", opened=4, severity=Severity.BREAKING)
+
+    found = problems_of((note, doubtful, costly, lost))
+
+    assert [item.findings[0].code for item in found] == ["N101", "D103", "D109", "M101"]
 
 
 def test_what_opened_before_something_began_does_not_follow_from_it() -> None:
@@ -253,7 +270,7 @@ def test_percentages_and_vanishing_numbers_are_written_as_people_do() -> None:
 
 
 def test_json_names_findings_by_their_ids_and_is_strict() -> None:
-    (problem,) = problems_of(LATE, [RateJump("p0", 200, 0.05, 30.0)])
+    (problem,) = problems_of(LATE, [RateJump("p0", 200, 0.05, 30.0, 199)])
 
     data = json.loads(json.dumps(problem.to_json(), allow_nan=False))
 

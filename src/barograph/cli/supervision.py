@@ -159,11 +159,15 @@ class Supervision:
 
     def _watcher(self) -> Watcher | None:
         try:
-            return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
-                           post=self._post, expected=self._expected, panels=self._panels)
+            watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
+                              post=self._post, expected=self._expected, panels=self._panels)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None
+        for notifier in self._notifiers:
+            if isinstance(notifier, TerminalNotifier):
+                notifier.jumps = lambda: watcher.rate_jumps
+        return watcher
 
     def _poll(self, watcher: Watcher) -> bool:
         """Return whether every worker has ended and all of it was seen."""

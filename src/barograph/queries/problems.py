@@ -24,7 +24,7 @@ from barograph.queries.consequences import (
     WITNESSES,
 )
 from barograph.queries.remedies import Remedy, remedy_of, without_conflicts
-from barograph.queries.titles import SURE, cause_in_words, rate_jump_title, tidy, title_of
+from barograph.queries.titles import SURE, cause_in_words, tidy, title_of
 from barograph.rules.words import number, sentence
 
 KNOWN = 0.2
@@ -49,15 +49,24 @@ class RateJump:
 
     Attributes:
         worker: Group of workers.
-        step: The first step with the new rate.
+        step: The first recorded step with the new rate.
         old: The rate before.
         new: The rate from then on.
+        before: The last recorded step with the old rate.
     """
 
     worker: str
     step: int
     old: float
     new: float
+    before: int
+
+    @property
+    def when(self) -> str:
+        """At which step, or between which, where those between were not recorded."""
+        if self.step - self.before <= 1:
+            return f"at step {self.step:,}"
+        return f"between steps {self.before:,} and {self.step:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ class _Group:
 
 
 def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> tuple[Problem, ...]:
-    """Return the problems behind the findings of one run: open ones first, then the worst, then the best evidenced.
+    """Return the problems behind the findings of one run: open ones first, then the best evidenced, notes last.
 
     Args:
         findings: Of one run, in any order.
@@ -140,9 +149,12 @@ def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> 
     return tuple(sorted(resolved, key=_rank))
 
 
-def _rank(problem: Problem) -> tuple[bool, bool, int, float, int]:
+def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
+    # The best evidenced first, since others may follow from it; but a lost run before all, though nobody knows why.
+    lost = problem.severity is Severity.BREAKING and not problem.cause
     return (problem.state is not FindingState.OPEN, problem.cause == Cause.SCRIPT_ERROR,
-            SEVERITY_ORDER.index(problem.severity), -problem.weight, problem.since_step)
+            problem.severity is Severity.NOTE, not lost, -problem.weight, SEVERITY_ORDER.index(problem.severity),
+            problem.since_step)
 
 
 def _with_jumps(
@@ -162,7 +174,7 @@ def _blaming(finding: Finding, jump: RateJump) -> Finding:
     old, new = number(jump.old), number(jump.new)
     suspicion = Suspicion(
         Cause.LEARNING_RATE_TOO_HIGH, _OF_A_JUMP, f"the learning rate is {new} from step {jump.step} on",
-        f"Keep the learning rate at {old}: find what sets it to {new} at step {jump.step} (the scheduler, or "
+        f"Keep the learning rate at {old}: find what sets it to {new} {jump.when} (the scheduler, or "
         "optimizer.param_groups).")
     others = tuple(item for item in finding.causes if item.cause != Cause.LEARNING_RATE_TOO_HIGH)
     return replace(finding, causes=(suspicion, *others), since_step=max(finding.since_step, jump.step))
@@ -289,7 +301,7 @@ def _problem_of(group: _Group) -> Problem:
 
 def _title(group: _Group, lead: Finding) -> str:
     if group.jump is not None:
-        return rate_jump_title(group.jump.old, group.jump.new, group.jump.step)
+        return f"The learning rate jumped from {number(group.jump.old)} to {number(group.jump.new)} {group.jump.when}"
     if group.cause is None:
         return title_of("", 0.0, lead)
     title = title_of(group.cause.cause, group.cause.weight, lead)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from barograph.model.cause import Cause
 from barograph.model.finding import Finding
-from barograph.rules.words import number
 
 SURE = 0.5
 """Weight from which on a title states the cause; below it states what was seen."""
@@ -159,14 +158,9 @@ def percentage(share: float) -> str:
     return f"{min(99.9, percent) if share < 1 else percent:.3g}%"
 
 
-def rate_jump_title(old: float, new: float, step: int) -> str:
-    """Return the title of a problem that a jump of the learning rate began."""
-    return f"The learning rate jumped from {number(old)} to {number(new)} at step {step:,}"
-
-
 def _units_title(lead: Finding) -> str:
     what = _UNITS.get(lead.code)
-    worst = next((item for item in lead.evidence if item.key is not None and 0 <= item.value <= 1), None)
+    worst = next((item for item in lead.evidence if item.key is not None and item.statistic.endswith("_share")), None)
     if what is None or worst is None or worst.key is None:
         return ""
     share = "All" if worst.value == 1 else f"{percentage(worst.value)} of the"

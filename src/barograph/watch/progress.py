@@ -38,19 +38,23 @@ class Progress:
         made: Optimizer steps that are known from the records to have been made, of the busiest optimizer.
         with_tensors: Optimizer steps judged of which something of the model was there: tensors, or trees.
         greatest_rates: Greatest learning rate so far of each optimizer.
-        jumps: The first steps at which a learning rate was several times above all before: step, old and new rate.
+        rate_steps: The last step of each optimizer whose learning rate was recorded.
+        jumps: The first times that a learning rate was several times above all before: step, old rate, new rate, and
+            the last step with the old one.
     """
 
     attempt: int
     made: int = 0
     with_tensors: int = 0
     greatest_rates: dict[str, float] = field(default_factory=dict)
-    jumps: list[tuple[int, float, float]] = field(default_factory=list)
+    rate_steps: dict[str, int] = field(default_factory=dict)
+    jumps: list[tuple[int, float, float, int]] = field(default_factory=list)
 
     def take(self, view: StepView) -> None:
         """Count a step; one of a later attempt begins afresh."""
         if view.attempt > self.attempt:
-            self.attempt, self.made, self.with_tensors, self.greatest_rates, self.jumps = view.attempt, 0, 0, {}, []
+            self.attempt, self.made, self.with_tensors = view.attempt, 0, 0
+            self.greatest_rates, self.rate_steps, self.jumps = {}, {}, []
         if view.step.mode is Mode.TRAIN and view.kinds - _BETWEEN_STEPS:
             self.made = max(self.made, view.step.number + 1)
             self.with_tensors += bool(view.kinds & _OF_THE_MODEL)
@@ -59,7 +63,7 @@ class Progress:
 
     def rate_jumps(self, group: str) -> list[RateJump]:
         """Return the jumps of the learning rate of this group of workers."""
-        return [RateJump(group, step, old, new) for step, old, new in self.jumps]
+        return [RateJump(group, *jump) for jump in self.jumps]
 
     def _take_rate(self, view: StepView) -> None:
         rate = learning_rate(view)
@@ -67,7 +71,9 @@ class Progress:
             return
         before = self.greatest_rates.get(view.step.optimizer, 0.0)
         if before > 0 and rate >= _JUMP * before and view.step.number >= _FIRST_JUMP_STEP:
-            self.jumps = [*self.jumps, (view.step.number, before, rate)][:_MOST_JUMPS]
+            last = self.rate_steps[view.step.optimizer]
+            self.jumps = [*self.jumps, (view.step.number, before, rate, last)][:_MOST_JUMPS]
+        self.rate_steps[view.step.optimizer] = view.step.number
         self.greatest_rates[view.step.optimizer] = max(before, rate)
 
     def to_json(self) -> dict[str, Any]:
@@ -80,5 +86,6 @@ def progress_from_json(data: Mapping[str, Any]) -> Progress:
     progress = Progress(data["attempt"], data["made"], data["with_tensors"])
     # Absent from the state of an earlier version.
     progress.greatest_rates = {str(name): float(rate) for name, rate in data.get("greatest_rates", {}).items()}
-    progress.jumps = [(int(step), float(old), float(new)) for step, old, new in data.get("jumps", ())]
+    progress.rate_steps = {str(name): int(step) for name, step in data.get("rate_steps", {}).items()}
+    progress.jumps = [(int(step), float(old), float(new), int(last)) for step, old, new, last in data.get("jumps", ())]
     return progress

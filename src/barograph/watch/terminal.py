@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
 from barograph.model.finding import Finding, FindingState
-from barograph.queries.problems import Problem, problems_of
+from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
 from barograph.watch.wording import finding_lines, gone_line, indented, problem_head, remedy_label, shown
@@ -25,6 +26,8 @@ class TerminalNotifier:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
+        self.jumps: Callable[[], Sequence[RateJump]] = tuple
+        """Returns the jumps of the learning rate so far; whoever watches sets it."""
         self._findings: dict[str, Finding] = {}
         self._told: set[str] = set()
         self._causes_told: set[str] = set()
@@ -37,7 +40,7 @@ class TerminalNotifier:
             self._print(text_of(notice))
             return
         self._findings[finding.id] = finding
-        problem = next(item for item in problems_of(self._findings.values())
+        problem = next(item for item in problems_of(self._findings.values(), self.jumps())
                        if any(one.id == finding.id for one in item.findings))
         if notice.event is Event.CLOSED:
             if problem.state is FindingState.CLOSED and problem.title not in self._gone:

@@ -161,7 +161,7 @@ def problem_head(problem: Problem) -> Text:
 
 def since(problem: Problem) -> str:
     """Return since when there is a problem, where its title does not say it, and the rule that shows it."""
-    parts = [] if f"step {problem.since_step:,}" in problem.title else [f"since step {problem.since_step:,}"]
+    parts = [] if f" {problem.since_step:,}" in problem.title else [f"since step {problem.since_step:,}"]
     parts += ["gone"] if problem.state is FindingState.CLOSED else []
     return f" ({', '.join([*parts, problem.findings[0].code])})"
 
