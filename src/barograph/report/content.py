@@ -446,5 +446,6 @@ class Report:
                                 if item.name != "exhibits"}
         # A finding has a form of its own, in which keys are texts.
         data["exhibits"] = [item.to_json() for item in self.exhibits]
+        data["judgement"]["problems"] = [plain(item.to_json()) for item in self.judgement.problems]
         data["judgement"]["findings"] = [plain(item.to_json()) for item in self.judgement.findings]
         return data
