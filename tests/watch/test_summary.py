@@ -124,7 +124,7 @@ def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw()
 
 def test_a_healthy_run_earns_three_lines() -> None:
     assert closing_text(CLEAN) == """
-barograph: 500 steps (tensors at each), 5 evaluations; cost 1.0% of the training time (budget 1%)
+barograph: 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
   No problems found in 500 steps.
   run       file:///tmp/run"""
 
@@ -146,7 +146,7 @@ def test_the_text_shows_problem_evidence_remedy_and_what_was_not_seen() -> None:
         not_evaluated=(NotEvaluated("L102", "overfit", "No evaluation.", EVALUATE, Unmet.NEEDS_SETTING),)))
 
     assert text == """
-barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; cost 1.0% of the training time (budget 1%)
+barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
   costly    ReLU units are dead (since step 40, A101)
             The biases are -10
             fix: Initialize biases to 0.
@@ -189,6 +189,16 @@ def test_on_a_terminal_evidence_is_cut_and_the_remedy_folded() -> None:
     assert lines[1].endswith("really …")
     assert lines[2].startswith("            fix: Initialize biases")
     assert lines[3].startswith("            biases biases")
+
+
+def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
+    after = tuple(replace(FINDING, id=f"L10{place}", code=code, rule=name, opened_step=50 + place)
+                  for place, (code, name) in enumerate((("L101", "loss-not-decreasing"), ("L108", "underfit"),
+                                                        ("L106", "plateau"), ("L103", "overtraining"))))
+
+    lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
+
+    assert lines[5] == "            leads to: loss-not-decreasing and 3 more"
 
 
 def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it() -> None:

@@ -20,7 +20,6 @@ from rich.console import Console
 
 from barograph.cli.live import LiveView, can_be_drawn_on, status
 from barograph.errors import EXIT_STOPPED, BarographError, StoreError
-from barograph.model.finding import FindingState
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
@@ -195,8 +194,7 @@ class Supervision:
             beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
         except StoreError:
             return  # the watcher has told that the store is away
-        still_open = sum(item.state is FindingState.OPEN for item in watcher.findings)
-        self._view.draw(status([beat for beat in beats if beat is not None], still_open))
+        self._view.draw(status([beat for beat in beats if beat is not None], watcher.open_problems))
 
     @property
     def _width(self) -> int | None:

@@ -304,7 +304,7 @@ class _Watching:
                 return ["the store is away; trying again"]
             running = [state.last for state in states if state.standing is Standing.RUNNING]
             self._beats = [beat for beat in running if beat is not None]
-        return status(self._beats, sum(item.state is FindingState.OPEN for item in self._watcher.findings))
+        return status(self._beats, self._watcher.open_problems)
 
     def _sum_up(self, *, interrupted: bool) -> None:
         summary = summary_of(self._run.store, self._watcher).but_not_seen(

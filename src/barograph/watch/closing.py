@@ -78,8 +78,19 @@ def _problem(problem: Problem, width: int | None, *, brief: bool = False) -> lis
         if kind is Part.REMEDY:
             lines += _folded("", text, width, most=_FIX_LINES).split("\n")
         elif not brief:
-            lines.append(_cut(_folded("", text, None), width))
+            lines.append(_cut(_folded("", text, None), width) if kind is Part.EVIDENCE else
+                         _consequences(problem.consequences, width))
     return lines
+
+
+def _consequences(names: Sequence[str], width: int | None) -> str:
+    """Return a line of as many names as fit, and how many more there are."""
+    whole = _folded("", f"leads to: {', '.join(names)}", None)
+    for kept in range(len(names) - 1, 0, -1):
+        if width is None or len(whole) <= width:
+            break
+        whole = _folded("", f"leads to: {', '.join(names[:kept])} and {len(names) - kept} more", None)
+    return whole
 
 
 def _head(summary: RunSummary, width: int | None) -> list[str]:
@@ -105,7 +116,7 @@ def recorded_line(summary: RunSummary) -> str:
     dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     if dearest is not None:
         budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
-        parts.append(f"cost {share(dearest.share)} of the training time{budget}")
+        parts.append(f"capture cost {share(dearest.share)}{budget}")
     return "; ".join(parts)
 
 
