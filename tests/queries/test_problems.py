@@ -160,7 +160,7 @@ def test_a_script_error_after_nan_follows_from_it() -> None:
 
 def test_a_script_error_comes_last() -> None:
     error = finding("P107", Suspicion(Cause.SCRIPT_ERROR, 0.5), opened=4, severity=Severity.BREAKING)
-    leak = finding("D109", Suspicion(Cause.LEAKY_VALIDATION, 0.9), opened=100)
+    leak = finding("D109", Suspicion(Cause.LEAKY_VALIDATION, 0.4), opened=100)
 
     assert [item.cause for item in problems_of((error, leak))] == ["leaky-validation", "script-error"]
 
