@@ -3,7 +3,9 @@
 *Caught* is strict in one way and lenient in another: a finding of severity doubtful or worse must have opened
 at or after the step at which the fault can show, but whatever it says, somebody will look. *Caught by a right
 rule* asks for such a finding among whose causes a right one is. *Named* asks for more still: of all causes that
-all findings of the run suspect, added up, a right one must be the first.
+all findings of the run suspect, weighed together, the first problem's must be a right one. *Problems a fault* counts
+what the summary names: one fault is one problem, and more are consequences taken for causes. *Contradicting remedies*
+are pairs in one run that move one setting both ways or to different values.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from barograph.model.finding import Finding, Severity
+from barograph.queries.remedies import contradicting
 from benchmarks.faults.programs import Program
-from benchmarks.faults.ranking import causes_of
 from benchmarks.faults.trial import Trial
 
 COUNTED = frozenset({Severity.BREAKING, Severity.COSTLY, Severity.DOUBTFUL})
@@ -38,6 +40,8 @@ class Verdict:
         wasted: Steps made since the fault could show until `first` had opened, as a share of those planned; 1 where
             it was not caught.
         early: Findings that count and opened before the fault could show: false alarms, and no catch.
+        problems: How many problems the findings were grouped into, notes aside.
+        contradicting: Pairs of their remedies that contradict each other.
     """
 
     seed: int
@@ -47,6 +51,8 @@ class Verdict:
     cause: str
     wasted: float
     early: int
+    problems: int
+    contradicting: int
 
 
 def verdict_of(program: Program, trial: Trial) -> Verdict:
@@ -56,10 +62,12 @@ def verdict_of(program: Program, trial: Trial) -> Verdict:
     timely = [item for item in counted if item.opened_step >= program.begins]
     first = timely[0] if timely else None
     right = next((item for item in timely if program.accepted & {str(cause.cause) for cause in item.causes}), None)
-    cause = next(iter(causes_of(trial.findings)), "")
+    found = trial.found
+    cause = found[0].cause if found else ""
     wasted = min(1.0, (first.opened_step + 1 - program.begins) / program.steps) if first else 1.0
     return Verdict(trial.seed, first, right, bool(first) and cause in program.accepted, cause, wasted,
-                   len(counted) - len(timely))  # fmt: skip
+                   len(counted) - len(timely), sum(item.severity in COUNTED for item in found),
+                   contradicting([item.remedy for item in found]))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +122,8 @@ class Totals:
         caught_always: Faulty programs that were caught with every seed.
         wasted: Median over faulty runs, see `Verdict.wasted`; NaN without any.
         early: Findings before the fault could show.
+        problems: Of runs that were caught, how many problems on average; NaN without any.
+        contradicting: Pairs of remedies of one run that contradict each other, over all runs, healthy ones included.
         grave, alarmed: Healthy programs that showed, with any seed, a finding that is costly or breaking; any at all.
         grave_runs, alarmed_runs: The same of healthy runs.
         alarms: Findings of healthy runs by severity.
@@ -134,6 +144,8 @@ class Totals:
     caught_always: int
     wasted: float
     early: int
+    problems: float
+    contradicting: int
     grave: int
     alarmed: int
     grave_runs: int
@@ -171,6 +183,9 @@ def totals_of(scores: Iterable[Score]) -> Totals:
         caught_always=sum(all(verdict.first for verdict in score.verdicts) for score in sick),
         wasted=_median([verdict.wasted for verdict in verdicts]),
         early=sum(verdict.early for verdict in verdicts),
+        problems=fmean([verdict.problems for verdict in verdicts if verdict.first] or [float("nan")]),
+        contradicting=sum(contradicting([item.remedy for item in trial.found])
+                          for score in measured for trial in score.trials),
         grave=sum(any(score.alarms[severity] for severity in GRAVE) for score in well),
         alarmed=sum(bool(score.alarms.total()) for score in well),
         grave_runs=sum(any(item.severity in GRAVE for item in trial.findings) for trial in runs),

@@ -15,9 +15,10 @@ from typing import Any
 
 from barograph.errors import BarographError
 from barograph.model.finding import Finding, finding_from_json
+from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.runs.glance import glance
 from barograph.store.urls import store_from_url
-from barograph.watch.recall import has_judged_all
+from barograph.watch.recall import has_judged_all, recalled
 from barograph.watch.state import read_state
 from benchmarks.faults.programs import Program
 from benchmarks.processes import clean_environment
@@ -42,6 +43,7 @@ class Trial:
         wall_secs: From the command's start to its end.
         exit_code: Of the script.
         problems: What went wrong with the recording or the watching.
+        jumps: Steps at which the learning rate jumped.
     """
 
     seed: int
@@ -52,6 +54,12 @@ class Trial:
     wall_secs: float
     exit_code: int
     problems: tuple[str, ...] = ()
+    jumps: tuple[RateJump, ...] = ()
+
+    @property
+    def found(self) -> tuple[Problem, ...]:
+        """What is wrong, as Barograph's own summary says it."""
+        return problems_of(self.findings, self.jumps)
 
     @property
     def cost(self) -> float:
@@ -67,7 +75,8 @@ class Trial:
 def trial_from_json(data: Mapping[str, Any]) -> Trial:
     """Return the trial that `Trial.to_json` wrote."""
     findings = tuple(finding_from_json(item) for item in data["findings"])
-    return Trial(**{**data, "findings": findings, "problems": tuple(data["problems"])})
+    jumps = tuple(RateJump(**item) for item in data["jumps"])
+    return Trial(**{**data, "findings": findings, "problems": tuple(data["problems"]), "jumps": jumps})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +160,7 @@ def _read(place: str, seed: int, wall_secs: float, exit_code: int) -> Trial:
     return Trial(
         seed=seed, findings=tuple(seen.findings), steps=seen.steps, wall_secs=wall_secs, exit_code=exit_code,
         capture_secs=dearest.capture_secs if dearest else 0.0, train_secs=dearest.train_secs if dearest else 0.0,
+        jumps=recalled(store).summary.rate_jumps,
         problems=tuple(dict.fromkeys(re.sub(re.escape(place), "the run", problem) for problem in problems)),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
+from barograph.queries.problems import RateJump
 from benchmarks.faults.cache import Cache
 from benchmarks.faults.programs import HALVES, HOME, PARTS, BadTable, Program, programs_of
 from benchmarks.faults.scoring import Score, totals_of, verdict_of
@@ -81,10 +83,16 @@ def test_a_note_catches_nothing() -> None:
 
 
 def test_a_wrong_cause_that_weighs_more_is_named_first() -> None:
-    wrong = finding(opened=30, cause="labels-unrelated", weight=0.9, code="L108")
+    wrong = finding(opened=30, cause="leaky-validation", weight=0.9, code="D109")
     verdict = verdict_of(SICK, trial(finding(opened=29), wrong))
-    assert (verdict.named, verdict.cause) == (False, "labels-unrelated")
+    assert (verdict.named, verdict.cause, verdict.problems) == (False, "leaky-validation", 2)
     assert verdict.right is not None
+
+
+def test_what_follows_from_the_fault_is_no_problem_of_its_own() -> None:
+    after = finding(opened=30, cause="labels-unrelated", weight=0.9, code="L108")
+    verdict = verdict_of(SICK, trial(finding(opened=29), after))
+    assert (verdict.named, verdict.problems, verdict.contradicting) == (True, 1, 0)
 
 
 def test_what_an_expert_would_accept_counts_as_right() -> None:
@@ -101,6 +109,7 @@ def test_totals_count_programs_runs_and_alarms() -> None:
     assert (totals.faulty, totals.faulty_runs, totals.caught, totals.named, totals.caught_always) == (1, 2, 1, 1, 0)
     assert (totals.healthy, totals.healthy_runs, totals.alarmed, totals.grave, totals.failed) == (2, 3, 2, 1, 1)
     assert totals.alarms_per_thousand_steps == pytest.approx(1000 * 2 / 300)
+    assert (totals.problems, totals.contradicting) == (1.0, 0)
     assert totals.cost == pytest.approx(0.01)
     assert totals.wasted == pytest.approx((0.2 + 1.0) / 2)
 
@@ -114,6 +123,8 @@ def test_a_trial_survives_being_kept(tmp_path: Path) -> None:
     kept = cache.get(program, "seed0")
     assert kept is not None
     assert trial_from_json(kept) == trial(finding(opened=29))
+    jumped = replace(trial(finding(opened=29)), jumps=(RateJump("p0", 20, 0.1, 9.0, 19),))
+    assert trial_from_json(json.loads(json.dumps(jumped.to_json()))) == jumped
     script.write_text("print(2)\n", encoding="utf-8")
     assert cache.get(program, "seed0") is None
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
+from rich.text import Text
 
 import barograph
 from barograph.cli.origin_entries import origin_facts
+from barograph.cli.printing import Printer
+from barograph.cli.show_brief import print_brief
 from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.cause import Suspicion
+from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.origin import Origin
+from barograph.model.step import Mode
+from barograph.queries.problems import problems_of
 from barograph.runs.capsules import write_capsule
 from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.reader import Run
@@ -21,9 +31,15 @@ from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
 
+FINDING = Finding(
+    id="X100", code="X100", rule="a-rule", severity=Severity.COSTLY, state=FindingState.OPEN, message="It is wrong.",
+    remedy="Mend it.", evidence=(), subject="", worker="p0", optimizer="", mode=Mode.TRAIN, since_step=1,
+    opened_step=2, last_step=3, closed_step=None, opened_unix=0.0,
+)
+
 
 def test_the_head_tells_state_steps_coverage_and_cost(call: Call, healthy: Path) -> None:
-    said = call("show", healthy)
+    said = call("show", healthy, "--all")
 
     assert said.code == 0
     assert said.lines[0] == "ein lauf ü  finished"
@@ -43,6 +59,8 @@ def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path)
         write_checkpoint(store, attempt=0, steps=steps, who="pid1", content={"place": {"passes": [{}]}}, tensors={})
 
     lines = [line.strip() for line in call("show", copy).lines]
+    assert f"held      step 12: barograph capsules {copy}" in lines
+    lines = [line.strip() for line in call("show", copy, "--all").lines]
     assert f"held         step 12: barograph capsules {copy}" in lines
     assert f"checkpoints  2, the last after 20 steps: barograph checkpoints {copy}" in lines
     data = call("show", copy, "--json").json
@@ -52,9 +70,9 @@ def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path)
 def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, healthy: Path) -> None:
     said = call("show", healthy)
 
-    assert "Findings  Nobody has watched this run." in said.lines
+    assert "  Nobody has watched this run." in said.lines
     assert f"  To have it judged: barograph watch {healthy}" in said.lines
-    assert "No findings" not in said.out
+    assert "No problems" not in said.out
     assert {layer["health"] for layer in call("show", healthy, "--json").json["layers"]} == {"not judged"}
 
 
@@ -63,7 +81,7 @@ def test_a_run_that_was_judged_to_its_end_says_what_it_is_free_of(call: Call, co
 
     said = call("show", copy)
 
-    assert "Findings  No findings in 40 steps." in said.lines
+    assert "  No problems found in 40 steps." in said.lines
     assert {layer["health"] for layer in call("show", copy, "--json").json["layers"]} == {"ok"}
 
 
@@ -78,20 +96,53 @@ def test_where_the_watcher_did_not_get_to_the_end_it_says_so(
 
     said = call("show", place)
 
-    assert "Findings  Nothing was found so far: not everything was judged yet." in said.lines
+    assert "  No problems found so far. Not everything was judged yet." in said.lines
     assert f"  Its last watcher did not get to the end. To go on: barograph watch {place}" in said.lines
+
+
+def test_a_sick_run_is_one_screen_that_leads_with_its_problem(call: Call, sick: Path) -> None:
+    call("watch", sick)
+
+    said = call("show", sick)
+    data = call("show", sick, "--json").json
+
+    assert len(said.lines) <= 24
+    (problem,) = data["problems"]
+    assert f"  breaking  {problem['title']}" in said.out
+    assert problem["evidence"][0] in said.out
+    assert problem["remedy"]["text"] in said.out
+    assert set(problem["findings"]) == {item["id"] for item in data["findings"]}
+    assert said.lines[-1] == f"  more: barograph show {sick} --rules | --layers | --all"
+
+
+def test_on_a_terminal_no_line_of_the_screen_is_wrapped() -> None:
+    written = io.StringIO()
+    printer = Printer(Console(file=written, force_terminal=True, width=80, color_system=None))
+    cause = Suspicion("my-own", 0.9, "because " * 40, "mend it " * 40)
+    found = [replace(FINDING, id=f"X10{place}", code=f"X10{place}", causes=(replace(cause, cause=f"my-{place}"),))
+             for place in range(9)]
+
+    print_brief(printer, "runs/first", head=Text("first  finished"), facts=[("place", "runs/" + "a" * 100)] * 6,
+                verdict="", problems=problems_of(found), hint="", unseen=["much " * 40] * 3, unjudged="rules " * 40,
+                numbers=(), layers=())
+
+    lines = written.getvalue().splitlines()
+    assert len(lines) <= 24
+    assert max(len(line) for line in lines) <= 80
+    assert any(line.startswith("  and ") and "more problems" in line for line in lines)
 
 
 def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> None:
     call("watch", sick)
     (finding,) = [item for item in barograph.open(sick).findings if item.rule == "non-finite"]
 
-    said = call("show", sick)
+    said = call("show", sick, "--rules")
 
     assert f"  ● breaking  N101 non-finite since step {finding.since_step}" in said.out
     assert f": {finding.message}" in said.out
     assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
     assert f"do: {finding.remedy}" in said.out
+    assert "· not applicable: T101 tree-depth" in said.out
 
 
 def test_a_layer_that_a_finding_names_carries_its_sign(call: Call, sick: Path) -> None:
@@ -106,7 +157,7 @@ def test_a_layer_that_a_finding_names_carries_its_sign(call: Call, sick: Path) -
 
 
 def test_layers_stand_in_the_order_they_ran(call: Call, healthy: Path) -> None:
-    said = call("show", healthy)
+    said = call("show", healthy, "--layers")
     table = said.lines[said.lines.index(next(line for line in said.lines if line.startswith("layer "))) + 1:]
 
     assert list(dict.fromkeys(line.split()[0] for line in table)) == ["first", "act", "last"]
@@ -132,7 +183,7 @@ def test_figures_of_a_layer_are_those_of_its_last_step(call: Call, healthy: Path
 def test_losses_and_logged_numbers_are_told_from_first_to_last(call: Call, healthy: Path) -> None:
     losses = barograph.open(healthy).series("loss:total").values
 
-    said = call("show", healthy)
+    said = call("show", healthy, "--all")
 
     assert said.row("loss:total") == [
         "loss:total", "train", "-", "40", f"{losses[0]:.3g}", f"{losses[-1]:.3g}", f"{losses.min():.3g}",
@@ -167,12 +218,12 @@ def test_of_a_damaged_run_it_is_not_said_that_it_has_no_findings(
     call: Call, copy: Path, flip: Callable[[Path], Path]
 ) -> None:
     call("watch", copy, "--rules", "non-finite,unchanged-tensor")
-    assert "No findings" in call("show", copy).out
+    assert "No problems found in" in call("show", copy).out
 
     victim = flip(copy)
 
     for said in (call("show", copy), call("show", copy, "--json")):
-        assert "No findings" not in said.out
+        assert "No problems found in" not in said.out
         assert victim.name in said.out
 
 
@@ -193,7 +244,7 @@ def test_a_run_without_any_worker_is_shown(call: Call, copy: Path) -> None:
     said = call("show", copy)
 
     assert said.lines[0] == "ein lauf ü  empty"
-    assert "No training was recorded" in said.out
+    assert "0 training steps were recorded." in said.out
 
 
 # One step among its neighbours

@@ -234,6 +234,6 @@ for step in range(40):
     assert watched.code == 0
     body = json.loads(watched.err)
     assert "X901" in body["rules"]
-    assert sum("cannot judge this" in text for text in body["problems"]) == 1
+    assert sum("cannot judge this" in text for text in body["warnings"]) == 1
     assert any("X901" in text for text in body["unseen"])
     assert any(item["code"] == "N101" and item["since_step"] == 20 for item in body["findings"])

@@ -85,7 +85,7 @@ def test_a_disk_that_runs_full_ends_no_training_and_the_loss_is_said(desk: Any, 
     assert trained(ended) > len(before)
     assert "No room is left in the store" in ended.err
     assert re.search(r"\d+ recorded steps were not published in time", ended.err)
-    assert "No findings" not in ended.err
+    assert "No problems found in" not in ended.err
     (disk / "ballast").unlink()
     after = steps_of(disk / "run")
     assert after == list(range(len(after)))
@@ -254,7 +254,7 @@ def test_a_bucket_that_is_away_for_ever_blocks_no_training(desk: Any, bucket: Bu
     said = "The store did not answer within 1 s." if how == signal.SIGSTOP else "The store cannot be reached now."
     assert re.search(rf"the run could not be written to its end: \d+ recorded steps .*{re.escape(said)}", ended.err)
     assert "The training is unharmed." in ended.err
-    assert "No findings" not in ended.err
+    assert "No problems found in" not in ended.err
 
 
 def test_the_usual_root_is_that_of_every_command(desk: Any) -> None:

@@ -88,7 +88,7 @@ def test_a_training_that_was_asked_to_end_saves_and_goes_on(killed: Any) -> None
     ended = killed.run("--rules", "none", "--checkpoint", "1h", "train.py", "21", "SIGTERM", to="asked")
     assert ended.code == 79, ended.err
     assert "SIGTERM came. A checkpoint was saved in checkpoints/0000-00000021-" in ended.err
-    assert f"go on     barograph resume {killed.folder / 'asked'}   (from step 21)" in ended.err
+    assert f"resume    barograph resume {killed.folder / 'asked'}   (from step 21)" in ended.err
 
     ended = killed.end(killed.start("barograph", "resume", "asked", "train.py", "0", "SIGKILL"))
 

@@ -245,7 +245,7 @@ def test_a_module_by_its_name_and_settings_from_a_file(desk: Any) -> None:
     np.testing.assert_allclose(run.tensor("weight:0.weight", 5).std(ddof=0),
                                run.series("weight:0.weight", "std").values[5], rtol=1e-5)
     assert "0 finished" not in watched.err
-    assert "No findings in 12 steps." in watched.err
+    assert "No problems found in 12 steps." in watched.err
 
 
 def test_a_shell_script_with_two_trainings_is_two_workers(desk: Any) -> None:
@@ -268,7 +268,7 @@ def test_a_command_that_is_not_python_passes_and_we_say_that_nothing_was_seen(de
     watched = desk.run("sh", "-c", "cat; exit 4", stdin=subprocess.PIPE)
     assert watched.code == 4
     assert "No training was recorded: no process made a step that Barograph hears" in watched.err
-    assert "No findings" not in watched.err
+    assert "No problems found in" not in watched.err
 
 
 @pytest.mark.parametrize(("command", "message"), [
@@ -382,7 +382,7 @@ print("asked to end", flush=True)
     )
     os.close(theirs)
     with open(ours, "r+b", buffering=0) as terminal:
-        seen = desk.read_until(terminal, b"0 findings open")
+        seen = desk.read_until(terminal, b"0 problems")
         terminal.write(b"\n")
         seen += desk.read_until(terminal, b"asked to end\r\n")
         seen += desk.read_until(terminal, b"/run\r\n")
@@ -390,7 +390,7 @@ print("asked to end", flush=True)
     text = seen.decode()
     # Below the scroll region, in the last of 24 lines; and the whole terminal is given back before the summary.
     assert "\x1b[1;23r" in text
-    assert re.search(r"\x1b\[24;1H\x1b\[2K\x1b\[7m barograph  0 findings open · step \d+ · loss [\d.]+ · [\d.]+ "
+    assert re.search(r"\x1b\[24;1H\x1b\[2K\x1b\[7m barograph  0 problems · step \d+ · loss [\d.]+ · [\d.]+ "
                      r"m?s a step · capture [\d.]+%\x1b", text)
     assert text.index("\x1b[1;24r") < text.index("barograph: ")
     lines = re.findall(r"line (\d+)\r\n", text)
@@ -419,7 +419,7 @@ sys.exit({code})
     )
     os.close(theirs)
     with open(ours, "rb", buffering=0) as terminal:
-        desk.read_until(terminal, b"findings open")
+        desk.read_until(terminal, b"problems")
         desk.wait_until((desk.folder / "begun").exists, "the training goes on")
     desk.write("enough", "")
     assert desk.end(process).code == code

@@ -100,7 +100,7 @@ def test_a_rule_that_hangs_is_taken_out_and_prints_into_no_json(root: Path) -> N
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     assert [finding["code"] for finding in summary["findings"]] == ["N101"]
-    assert "The rule X901 hangs is not used any more: it took longer than 1 s over one step." in summary["problems"]
+    assert "The rule X901 hangs is not used any more: it took longer than 1 s over one step." in summary["warnings"]
     assert "printed by a rule" in done.stderr
 
 

@@ -18,6 +18,7 @@ from barograph.rules.base import Rule, with_severity
 from barograph.runs.control import Done, answer, read_requests, read_stop
 from barograph.store.base import Store
 from barograph.watch.actions import SaveStep, Stop, When, actions_from_settings, asked_and_not_allowed
+from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
 from barograph.watch.state import STATE
@@ -239,7 +240,7 @@ def test_what_would_have_been_done_stands_in_the_summary(
     summary = summary_of(store, looking)
 
     text = "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"
-    assert f"  not done       {text}" in summary.to_text().splitlines()
+    assert f"  not done  {text}" in closing_text(summary).splitlines()
     assert summary.to_json()["would_have"] == [{"finding_id": summary.findings[0].id, "text": text}]
     assert summary.to_json()["actions"] == []
 
@@ -282,14 +283,14 @@ def test_the_summary_says_who_asked_and_what_was_done(
     training.steps(0.5, 2.0)
     looking = watcher(store, clock, high, Told(), "lower-lr")
     looking.poll()
-    before = summary_of(store, looking).to_text()
+    before = closing_text(summary_of(store, looking))
     (asked,) = read_requests(store, attempt=0)
     answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
     summary = summary_of(store, looking)
 
-    assert "done           lower-lr, asked by X901 high: no answer yet" in before
-    assert ("done           lower-lr, asked by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"
-            in summary.to_text())
+    assert "done      lower-lr, asked by X901 high: no answer yet" in before
+    assert ("done      lower-lr, asked by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"
+            in closing_text(summary))
     assert summary.to_json()["actions"] == [{
         "action": "lower-lr", "finding_id": asked.finding_id, "reason": "X901 high: The loss is 2.",
         "requested_unix": asked.requested_unix, "worker": "p0", "step": 7, "done_unix": 9.0,

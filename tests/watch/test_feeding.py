@@ -8,39 +8,55 @@ from pathlib import Path
 import pytest
 
 import barograph.capture
+from barograph.model.finding import Unmet
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
-from barograph.watch.feeding import TOLD_OF, feed
+from barograph.watch.feeding import CALL_BACKWARD, EVALUATE, JUDGE_TRAINING_DATA, PRESET, TOLD_OF, feed
 
 NETWORK = frozenset({Kind.LOSS, Kind.WEIGHT, Kind.GRADIENT})
 TREES = frozenset({Kind.LOSS, Kind.TREE, Kind.IMPORTANCE})
 IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
 
 
-@pytest.mark.parametrize(("need", "around", "said"), [
-    (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), NETWORK, "It is told of PyTorch."),
-    (Selection(kinds=frozenset({Kind.FACT}), include=("frozen*", "foreign*")), NETWORK,
-     "It is told of PyTorch, Keras, JAX and MXNet."),
+@pytest.mark.parametrize(("need", "around", "status", "said"), [
+    (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), NETWORK, Unmet.NOT_APPLICABLE,
+     "Nothing of the kind was found; recorded for PyTorch."),
+    (Selection(kinds=frozenset({Kind.FACT}), include=("frozen*", "foreign*")), NETWORK, Unmet.NOT_APPLICABLE,
+     "Nothing of the kind was found; recorded for PyTorch, Keras, JAX and MXNet."),
     (Selection(kinds=frozenset({Kind.FACT}), include=("layers_in_train*",), schedule=IN_EVALUATION), NETWORK,
-     "It is told of PyTorch, Keras and MXNet, of an evaluation."),
+     Unmet.NEEDS_SETTING, EVALUATE),
     (Selection(kinds=frozenset({Kind.FACT, Kind.TREE}), include=("early_stopping*", "depth")), NETWORK,
-     "It is for boosted trees."),
-    (Selection(kinds=frozenset({Kind.GRADIENT})), TREES, "It is for networks: boosted trees have none of it."),
-    (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), TREES,
-     "It is for networks: boosted trees have none of it."),
-    (Selection(kinds=frozenset({Kind.LOSS})), TREES,
-     'Have the training data judged, too: evals=[(data, "train")], valid_sets or eval_set.'),
+     Unmet.NOT_APPLICABLE, "Boosted trees only."),
+    (Selection(kinds=frozenset({Kind.GRADIENT})), TREES, Unmet.NOT_APPLICABLE,
+     "Networks only; boosted trees have none of it."),
+    (Selection(kinds=frozenset({Kind.FACT}), include=("gradients_kept*",)), TREES, Unmet.NOT_APPLICABLE,
+     "Networks only; boosted trees have none of it."),
+    (Selection(kinds=frozenset({Kind.LOSS})), TREES, Unmet.NEEDS_SETTING, JUDGE_TRAINING_DATA),
     (Selection(kinds=frozenset({Kind.FACT, Kind.LOSS}), include=("rounds_planned", "total")), NETWORK,
-     "Call backward on one number, or say it where steps end: run.step(loss)."),
-    (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.SCALAR, Kind.MACHINE}),
-     "No step of a training was recorded."),
-    (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}),
-     'It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets tensors '
-     "be recorded."),
+     Unmet.NEEDS_SETTING, CALL_BACKWARD),
+    (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.SCALAR, Kind.MACHINE}), Unmet.NOT_ENOUGH_DATA,
+     "No training step was recorded."),
+    (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}), Unmet.NEEDS_SETTING, PRESET),
+    (Selection(kinds=frozenset({Kind.MACHINE}), include=("gpu*",)), NETWORK, Unmet.NOT_APPLICABLE,
+     "NVIDIA GPUs only; none was in use, or machine_hz is 0."),
+    (Selection(kinds=frozenset({Kind.OPTIMIZER_STATE})), NETWORK, Unmet.NOT_APPLICABLE,
+     "Only for optimizers with state, such as momentum or Adam."),
+    (Selection(kinds=frozenset({Kind.LABEL})), NETWORK, Unmet.NOT_APPLICABLE,
+     "Classification only: a cross-entropy of torch, Keras or Optax, or run.save_predictions(targets, predictions)."),
 ])
-def test_what_a_framework_cannot_tell_is_said_as_that(need: Selection, around: frozenset[Kind], said: str) -> None:
-    assert feed([need], around) == said
+def test_what_does_not_apply_is_told_from_what_the_user_can_change(
+    need: Selection, around: frozenset[Kind], status: Unmet, said: str
+) -> None:
+    assert feed([need], around) == (status, said)
+
+
+def test_who_evaluates_is_not_told_to_evaluate() -> None:
+    confusion = Selection(kinds=frozenset({Kind.CONFUSION}), schedule=IN_EVALUATION)
+
+    assert feed([confusion], NETWORK) == (Unmet.NEEDS_SETTING, EVALUATE)
+    assert feed([confusion], NETWORK, evaluated=True) == (
+        Unmet.NOT_APPLICABLE, "The evaluations of this run have none of it.")
 
 
 @pytest.mark.parametrize(("name", "folder"), [("Keras", "keras"), ("JAX", "jax"), ("MXNet", "mxnet")])

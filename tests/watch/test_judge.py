@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barograph.model.clock import ManualClock
-from barograph.model.finding import Symptom
+from barograph.model.finding import Symptom, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.records import UnitSummaries
 from barograph.model.selection import Schedule, Selection
@@ -174,24 +174,22 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
 
     assert said is not None
     assert said.reason == "Nothing was recorded of what it needs: loss."
-    assert said.feed == "Call backward on one number, or say it where steps end: run.step(loss)."
+    assert said.feed == "Call backward on one number, or pass the loss where a step ends: run.step(loss)."
 
 
 @pytest.mark.parametrize(("code", "reason", "feed"), [
     ("T104", "loss matching total in evaluation; fact, loss, tree matching early_stopping*, depth, total",
-     "It is for boosted trees."),
+     "Boosted trees only."),
     ("D107", "fact matching classes*; fact matching label_min*; fact matching label_max*; label",
-     "Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
-     "run.save_predictions(targets, predictions)."),
-    ("D103", "batch unit by unit; output", 'It is for networks whose layers are modules, under the preset "standard" '
-     "or a collection with these kinds."),
+     "Classification only: a cross-entropy of torch, Keras or Optax, or run.save_predictions(targets, "
+     "predictions)."),
+    ("D103", "batch unit by unit; output", 'Record tensors: the preset "standard", or a collection with these kinds.'),
     ("M102", "machine matching gpu*; machine matching cpu_busiest",
-     "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."),
-    ("L108", "loss; confusion, label, target", "Use a loss of torch, Keras or Optax over classes, or over distances "
-     "from targets, such as a cross-entropy or a mean squared error."),
+     "NVIDIA GPUs only; none was in use, or machine_hz is 0."),
+    ("L108", "loss; confusion, label, target", "Only for losses of torch, Keras or Optax over classes or distances, "
+     "such as a cross-entropy or a mean squared error."),
     ("O101", "optimizer state; gradient, gradient clipped; weight",
-     'It is for networks, under the preset "standard" or a collection '
-     "with these kinds, and a budget that lets tensors be recorded."),
+     'Record tensors: the preset "standard", or a collection with these kinds.'),
 ])
 def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, feed: str) -> None:
     said = Judge(installed().named(code)(), ManualClock()).not_evaluated()
@@ -223,7 +221,7 @@ def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
 
     assert said is not None
     assert said.reason == "In part: nothing was recorded of what it needs: loss in evaluation."
-    assert said.feed.startswith("Evaluate within the run")
+    assert said.feed.startswith("Evaluate in the run")
 
 
 def test_a_rule_that_could_not_judge_says_why(high: type[Rule]) -> None:
@@ -235,7 +233,39 @@ def test_a_rule_that_could_not_judge_says_why(high: type[Rule]) -> None:
 
     said = unfed.not_evaluated()
     assert said is not None
-    assert said.reason == "It saw its records, but could not judge: 2 losses so far; it compares 20."
+    assert said.reason == "Not judged yet: 2 losses so far; it compares 20."
+    assert said.status is Unmet.NOT_ENOUGH_DATA
+
+
+@pytest.mark.parametrize("code", ["T104", "T102"])
+def test_a_rule_for_trees_does_not_apply_to_a_network_that_is_never_evaluated(code: str) -> None:
+    judge = Judge(installed().named(code)(), ManualClock())
+    take(judge, *losses(0.0, 0.0))
+
+    said = judge.not_evaluated()
+    assert said is not None
+    assert said.status is Unmet.NOT_APPLICABLE
+    assert "valuate" not in said.feed
+
+
+def test_a_rule_that_compares_workers_does_not_apply_to_one_alone() -> None:
+    judge = Judge(installed().named("P103")(), ManualClock())
+    take(judge, StepView.of(0, {Key(Kind.WEIGHT, "fc.weight"): Summary(count=1)}))
+
+    said = judge.not_evaluated()
+    assert said is not None
+    assert (said.reason, said.status) == ("Not judged yet: only one worker was recorded.", Unmet.NOT_APPLICABLE)
+
+
+def test_who_goes_on_knows_that_an_evaluation_was_recorded(high: type[Rule]) -> None:
+    before = Judge(installed().named("D102")(), ManualClock())
+    take(before, StepView.of(Step(1, 1, mode=Mode.EVAL), {LOSS: 0.0}))
+    after = Judge(installed().named("D102")(), ManualClock())
+    after.load(before.to_json())
+
+    said = after.not_evaluated()
+    assert said is not None
+    assert said.status is Unmet.NOT_APPLICABLE
 
 
 def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not_judge(high: type[Rule]) -> None:
@@ -249,7 +279,7 @@ def test_what_it_says_of_a_step_it_has_no_need_of_does_not_hide_why_it_could_not
 
     said = unfed.not_evaluated()
     assert said is not None
-    assert said.reason == "It saw its records, but could not judge: too few losses."
+    assert said.reason == "Not judged yet: too few losses."
 
 
 def test_a_window_that_is_not_full_hides_no_better_reason(high: type[Rule]) -> None:
@@ -263,7 +293,7 @@ def test_a_window_that_is_not_full_hides_no_better_reason(high: type[Rule]) -> N
 
     said = unfed.not_evaluated()
     assert said is not None
-    assert said.reason == "It saw its records, but could not judge: it is too noisy."
+    assert said.reason == "Not judged yet: it is too noisy."
 
 
 def test_a_rule_that_judged_is_evaluated(high: type[Rule]) -> None:

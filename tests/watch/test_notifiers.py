@@ -12,9 +12,11 @@ import pytest
 from rich.console import Console
 
 from barograph.errors import StoreUnavailable
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
+from barograph.queries.problems import RateJump
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
@@ -154,3 +156,52 @@ def test_a_file_that_cannot_be_written_is_an_error_of_ours(tmp_path: Path) -> No
 
     with pytest.raises(StoreUnavailable, match="The file of findings cannot be written"):
         FileNotifier(tmp_path / "file" / "findings.jsonl").notify(OPENED)
+
+
+def told_of(*notices: Notice) -> list[str]:
+    written = io.StringIO()
+    notifier = TerminalNotifier(Console(file=written, width=80))
+    for notice in notices:
+        notifier.notify(notice)
+    return written.getvalue().splitlines()
+
+
+DEAD = replace(FINDING, id="A101-9", code="A101", rule="dead-relu", opened_step=30,
+               causes=(Suspicion(Cause.DEAD_RELU, 0.9, "the biases are -10", "Initialize biases to 0."),))
+LATER = replace(FINDING, id="L108-9", code="L108", rule="underfit", opened_step=229,
+                causes=(Suspicion(Cause.LABELS_UNRELATED, 0.6),))
+
+
+def test_on_a_terminal_a_problem_takes_two_lines_when_it_opens() -> None:
+    assert told_of(Notice(Event.OPENED, finding=DEAD)) == [
+        "costly    ReLU units are dead (since step 40, A101)",
+        "          fix: Initialize biases to 0."]
+
+
+def test_what_only_follows_from_a_problem_is_not_told_as_it_opens() -> None:
+    assert len(told_of(Notice(Event.OPENED, finding=DEAD), Notice(Event.OPENED, finding=LATER))) == 2
+
+
+def test_a_problem_is_told_as_gone_once_all_its_findings_are() -> None:
+    gone, later_gone = (replace(item, state=FindingState.CLOSED, last_step=60) for item in (DEAD, LATER))
+    opened = [Notice(Event.OPENED, finding=item) for item in (DEAD, LATER)]
+
+    assert len(told_of(*opened, Notice(Event.CLOSED, finding=gone))) == 2
+    assert told_of(*opened, Notice(Event.CLOSED, finding=gone), Notice(Event.CLOSED, finding=later_gone))[2:] == [
+        "gone      ReLU units are dead: not seen since step 60"]
+
+
+def test_a_finding_that_opens_and_closes_again_and_again_is_told_once() -> None:
+    gone = replace(DEAD, state=FindingState.CLOSED, last_step=60)
+    turns = [Notice(Event.OPENED, finding=DEAD), Notice(Event.CLOSED, finding=gone)] * 7
+
+    assert len(told_of(*turns)) == 3
+
+
+def test_a_jump_of_the_learning_rate_is_named_as_it_happens() -> None:
+    written = io.StringIO()
+    notifier = TerminalNotifier(Console(file=written, width=80))
+    notifier.jumps = lambda: [RateJump("p0", 35, 0.05, 30.0, 34)]
+    notifier.notify(Notice(Event.OPENED, finding=replace(FINDING, code="L104", rule="loss-spike")))
+
+    assert written.getvalue().startswith("costly    The learning rate jumped from 0.05 to 30 at step 35 (L104)\n")

@@ -13,6 +13,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.watch.carrier import NotDelivered
+from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
 from barograph.watch.message import Message
 from barograph.watch.post import Post
@@ -89,7 +90,7 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
         "The webhook x cannot be told now: it answered 503; trying again.",
         "The webhook x was not told of X901 high: it answered 503. That stays in the run, and the next watcher that "
         "notifies tells it.")
-    assert "The webhook x was not told" in summary_of(store, watcher).to_text()
+    assert "The webhook x was not told" in closing_text(summary_of(store, watcher))
 
 
 def test_the_state_says_nothing_of_where_anybody_is_told(
@@ -124,4 +125,4 @@ def test_a_collection_that_matches_nothing_is_named_in_the_summary(
         'The collection "inputs" matches nothing that was recorded: no input with layers Liner. `barograph keys` '
         "lists the paths there are.",
         'The collection "trees" has recorded nothing: there was no tree in this training.')
-    assert watcher.unmet[0] in summary_of(store, watcher).problems
+    assert watcher.unmet[0] in summary_of(store, watcher).warnings

@@ -65,7 +65,7 @@ def test_what_a_watcher_found_comes_back_as_it_last_stood(
     assert (found.summary.steps, found.summary.rules) == (3, ("X901",))
     # The event on the store only knows of the step that opened it.
     assert [(item.since_step, item.last_step) for item in found.summary.findings] == [(1, 2)]
-    assert (found.watched, found.complete, found.verdict) == (True, True, "1 finding, 1 of them open.")
+    assert (found.watched, found.complete, found.verdict) == (True, True, "1 problem: The loss is 2.")
 
 
 def test_none_is_said_of_a_run_that_was_judged_to_its_end(
@@ -77,7 +77,7 @@ def test_none_is_said_of_a_run_that_was_judged_to_its_end(
     training.end()
     watched(training, high())
 
-    assert recalled(training.store).verdict == "No findings in 3 steps."
+    assert recalled(training.store).verdict == "No problems found in 3 steps."
 
 
 def test_none_is_not_said_while_something_waits_to_be_judged(
@@ -93,7 +93,7 @@ def test_none_is_not_said_while_something_waits_to_be_judged(
     found = recalled(training.store)
 
     assert (found.watched, found.complete) == (True, False)
-    assert found.verdict == "Nothing was found so far: not everything was judged yet."
+    assert found.verdict == "No problems found so far. Not everything was judged yet."
 
 
 def test_a_later_attempt_that_nobody_saw_waits_to_be_judged(
@@ -123,7 +123,7 @@ def test_a_rule_with_other_parameters_than_the_defaults_is_taken_up_with_them(
     training.end()
     watched(training, high(threshold=9.0))
 
-    assert recalled(training.store).verdict == "No findings in 3 steps."
+    assert recalled(training.store).verdict == "No problems found in 3 steps."
 
 
 @pytest.mark.parametrize("others", [(), (LossNotDecreasing,), ("of the same code",)])
@@ -140,7 +140,7 @@ def test_a_rule_that_is_not_installed_here_leaves_the_findings_it_recorded(
 
     assert found.problem.startswith("It was watched with a rule X901 (")
     assert [item.code for item in found.summary.findings] == ["X901"]
-    assert found.verdict == "1 finding, 1 of them open."
+    assert found.verdict == "1 problem: The loss is 2."
 
 
 def test_without_the_rules_that_watched_none_is_not_said(
@@ -152,7 +152,7 @@ def test_without_the_rules_that_watched_none_is_not_said(
     training.end()
     watched(training, high())
 
-    assert recalled(training.store).verdict == "Its watcher recorded no finding."
+    assert recalled(training.store).verdict == "Its watcher recorded no findings."
 
 
 def test_to_recall_writes_nothing(training: Training, high: type[Rule], install: Callable[..., None]) -> None:

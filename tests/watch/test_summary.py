@@ -1,4 +1,4 @@
-"""The closing summary: "No findings" is said of what was seen, and never where not all was."""
+"""The closing summary: "No problems found" is said of what was seen, with what was not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.model.cause import Suspicion
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.clock import ManualClock
-from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity
+from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords
@@ -21,10 +21,12 @@ from barograph.rules.base import Rule
 from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.view import StepView
 from barograph.store.base import Store
+from barograph.watch.closing import closing_text
+from barograph.watch.feeding import EVALUATE
 from barograph.watch.loop import Watcher
 from barograph.watch.progress import Progress
-from barograph.watch.summary import RunSummary, WorkerReport, summary_of
-from barograph.watch.wording import not_evaluated_lines
+from barograph.watch.summary import ActionTaken, RunSummary, WorkerReport, summary_of
+from barograph.watch.wording import not_evaluated_line, not_evaluated_lines
 
 Training = Any  # of conftest.py
 
@@ -35,8 +37,8 @@ ONE_STEP = replace(WHOLE, steps=1, steps_seen=1)
 SEEN = replace(LAST, coverage=ONE_STEP)
 DONE = WorkerReport("p0", EndState.FINISHED, "finished", "", LAST)
 CLEAN = RunSummary(
-    url="file:///tmp/run", attempt=0, steps=505, findings=(), rules=("G101", "L102"), not_evaluated=(), problems=(),
-    workers=(DONE,), unseen=(),
+    url="file:///tmp/run", attempt=0, steps=505, findings=(), rules=("A101", "G101", "L102", "L106"), not_evaluated=(),
+    warnings=(), workers=(DONE,), unseen=(),
 )
 FINDING = Finding(
     id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
@@ -46,58 +48,69 @@ FINDING = Finding(
 )
 
 
+DEAD = replace(
+    FINDING, id="A101-40", code="A101", rule="dead-relu", message="Units are dead: all of them.",
+    causes=(Suspicion(Cause.DEAD_RELU, 0.9, "the biases are -10", "Initialize biases to 0."),),
+)
+
+
 def with_coverage(**changes: Any) -> RunSummary:
     last = replace(LAST, coverage=replace(WHOLE, **changes))
     return replace(CLEAN, workers=(replace(DONE, last=last),))
 
 
-def test_where_all_was_seen_it_says_no_findings() -> None:
-    assert CLEAN.verdict == "No findings in 500 steps."
+def test_where_all_was_seen_it_says_no_problems_found() -> None:
+    assert CLEAN.verdict == "No problems found in 500 steps."
 
 
 def test_where_steps_were_sampled_it_says_in_how_many_and_why() -> None:
     assert with_coverage(steps_seen=143).verdict == (
-        "No findings in the 143 of 500 steps whose tensors were recorded (budget 1 %)."
+        "No problems found. Tensors were recorded at 143 of 500 steps (budget 1%)."
     )
 
 
-def test_where_something_was_not_seen_it_never_says_no_findings() -> None:
+def test_where_something_was_not_seen_it_says_what() -> None:
     verdict = replace(CLEAN, unseen=("Layer fc is compiled.",)).verdict
 
-    assert verdict == "Nothing was found in what was seen, which is not all of it."
+    assert verdict == "No problems found. Layer fc is compiled."
 
 
-def test_rules_that_could_not_judge_are_not_counted_among_those_that_did() -> None:
-    mute = NotEvaluated("L102", "overfit", "Nothing was recorded of what it needs: loss.", "Evaluate.")
-    part = NotEvaluated("G101", "vanishing-gradient", "In part: nothing was recorded.", "")
+def test_problems_are_counted_with_those_that_are_gone_and_the_worst_is_named() -> None:
+    gone = replace(FINDING, id="M112-9", code="M112", rule="a-rule", message="Steps were dropped: 9.",
+                   state=FindingState.CLOSED)
 
-    assert replace(CLEAN, not_evaluated=(mute, part)).verdict == (
-        "No findings by the 1 of 2 rules that could judge in 500 steps."
-    )
-
-
-def test_findings_are_counted_with_those_still_open() -> None:
-    closed = replace(FINDING, state=FindingState.CLOSED)
-
-    assert replace(CLEAN, findings=(FINDING, closed)).verdict == "2 findings, 1 of them open."
+    assert replace(CLEAN, findings=(FINDING, gone)).verdict == "2 problems (1 of them gone): The gradient vanishes."
+    assert replace(CLEAN, findings=(gone,)).verdict == "1 problem (gone): Steps were dropped."
 
 
 def test_of_rules_that_were_fed_in_part_it_is_not_said_that_nothing_was_recorded() -> None:
-    items = [NotEvaluated(code, "a-rule", f"{part}othing was recorded of what it needs.", "It is for networks.")
+    items = [NotEvaluated(code, "a-rule", f"{part}othing was recorded of what it needs.", "Evaluate.",
+                          Unmet.NEEDS_SETTING)
              for code, part in (("G101", "N"), ("W103", "In part: n"), ("G102", "N"), ("W104", "In part: n"))]
 
     assert not_evaluated_lines(items, whole=False) == [
-        "G101 a-rule, G102 a-rule: nothing was recorded of what they need. It is for networks.",
-        "W103 a-rule, W104 a-rule: some of what they need was not recorded. It is for networks."]
+        "needs a setting: G101 a-rule, G102 a-rule. Evaluate.",
+        "needs a setting, in part: W103 a-rule, W104 a-rule. Evaluate."]
 
 
-@pytest.mark.parametrize(("spent_secs", "said"), [
-    (1.0, "1.0% of training time (budget 1%); "), (6.0, "6.3% of training time (budget 1%); "),
-])
-def test_the_cost_line_says_what_was_spent_of_what_budget(spent_secs: float, said: str) -> None:
-    last = replace(LAST, cost=replace(LAST.cost, capture_secs=spent_secs))
+def test_rules_that_do_not_apply_are_listed_only_where_all_are() -> None:
+    items = [NotEvaluated("T101", "tree-depth", "No trees.", "Boosted trees only.", Unmet.NOT_APPLICABLE),
+             NotEvaluated("L106", "plateau", "Not judged yet: few losses.")]
 
-    assert f"recording cost {said}" in replace(CLEAN, workers=(replace(DONE, last=last),)).to_text()
+    assert not_evaluated_lines(items, whole=False) == ["not enough data yet: L106 plateau. Not judged yet: few losses."]
+    assert not_evaluated_lines(items, whole=True)[1] == (
+        "not applicable: T101 tree-depth. No trees. Boosted trees only.")
+
+
+def test_one_line_counts_the_rules_that_the_user_can_feed() -> None:
+    items = [NotEvaluated("L102", "overfit", "No evaluation.", EVALUATE, Unmet.NEEDS_SETTING),
+             NotEvaluated("L103", "overtraining", "No evaluation.", EVALUATE, Unmet.NEEDS_SETTING),
+             NotEvaluated("L106", "plateau", "Not judged yet."),
+             NotEvaluated("M101", "batch-size", "No GPU.", "", Unmet.NOT_APPLICABLE)]
+
+    assert not_evaluated_line(items) == (
+        "2 rules need an evaluation in the run, 1 rule needs more data")
+    assert not_evaluated_line(items[3:]) == ""
 
 
 def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw() -> None:
@@ -105,23 +118,97 @@ def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw()
                                replace(LAST, coverage=replace(WHOLE, steps_seen=seen)))
                   for rank, seen in enumerate((500, 480)))
 
-    assert replace(CLEAN, workers=ranks).verdict.startswith("No findings in the 480 of 500 steps")
+    assert replace(CLEAN, workers=ranks).verdict.startswith(
+        "No problems found. Tensors were recorded at 480 of 500 steps")
 
 
-def test_the_text_shows_finding_remedy_cost_and_coverage() -> None:
-    text = replace(CLEAN, findings=(FINDING,), unseen=("Layer fc is compiled.",), problems=("The store was away.",),
-                   not_evaluated=(NotEvaluated("L102", "overfit", "No evaluation.", "Evaluate."),)).to_text()
+def test_a_healthy_run_earns_three_lines() -> None:
+    assert closing_text(CLEAN) == """
+barograph: 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
+  No problems found in 500 steps.
+  run       file:///tmp/run"""
+
+
+def test_a_healthy_run_says_briefly_what_was_not_checked() -> None:
+    early = NotEvaluated("L106", "plateau", "Not judged yet: few losses.")
+    gpu = NotEvaluated("M101", "batch-size", "No GPU.", "", Unmet.NOT_APPLICABLE)
+    summary = replace(CLEAN, not_evaluated=(early, gpu), unseen=(
+        "Tensors were recorded at 26 of 500 steps (the budget).", "Steps 80 to 151 were not recorded."))
+
+    assert closing_text(summary).splitlines()[2:] == [
+        "  No problems found. Steps 80 to 151 were not recorded. 1 rule needs more data (barograph show RUN --rules).",
+        "  run       file:///tmp/run"]
+
+
+def test_the_text_shows_problem_evidence_remedy_and_what_was_not_seen() -> None:
+    text = closing_text(replace(
+        CLEAN, findings=(DEAD,), unseen=("Layer fc is compiled.",), warnings=("The store was away.",),
+        not_evaluated=(NotEvaluated("L102", "overfit", "No evaluation.", EVALUATE, Unmet.NEEDS_SETTING),)))
 
     assert text == """
-barograph: 1 finding, 1 of them open.
-  costly    G101 vanishing-gradient since step 40, last seen in step 480: The gradient vanishes.
-            do: Use ReLU.
-  not seen       Layer fc is compiled.
-  not evaluated  L102 overfit: No evaluation. Evaluate.
-  problems       The store was away.
-  p0        finished after 500 steps, 500 with tensors; 4 of 4 parameters, 4 gradients; 3 of 3 modules; loss; \
-5 evaluations; recording cost 1.0% of training time (budget 1%); 0.2 s to start; 0 steps dropped
+barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
+  costly    ReLU units are dead (since step 40, A101)
+            The biases are -10
+            fix: Initialize biases to 0.
+  not seen  Layer fc is compiled.
+  rules     1 rule needs an evaluation in the run (barograph show RUN --rules)
+  warning   The store was away.
   run       file:///tmp/run"""
+
+
+def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
+    found = tuple(replace(
+        FINDING, id=f"P108-{place}", code="P108", opened_step=place, message=f"{place} is wrong: it is.",
+        causes=(Suspicion(f"cause-{place}", 0.9 - place / 100, "seen", f"Mend {place}."),)) for place in range(9))
+    stop = ActionTaken("stop", FINDING.id, "G101 vanishing-gradient: it vanishes.", 0.0, "p0", 42, 1.0, "stopped", True)
+    summary = replace(
+        CLEAN, findings=found, held=(held_at(8), held_at(9)), actions=(stop,) * 4, unseen=("One.", "Two."),
+        warnings=("The store was away.", "It is back."), go_on_from=1200,
+        workers=(replace(DONE, word="killed"),))
+
+    lines = closing_text(summary, command="ended with exit code 3").splitlines()[1:]
+
+    assert len(lines) == 12
+    assert lines[1] == "  costly    0 is wrong (since step 40, P108)"
+    assert lines[2] == "            fix: Mend 0."
+    assert lines[3] == "  and 8 more problems (barograph show RUN --all)"
+    assert lines[4].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
+    assert lines[5] == "  done      stop, asked by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
+    assert lines[-3:] == ["  command   ended with exit code 3",
+                          "  resume    barograph resume file:///tmp/run   (from step 1,200)",
+                          "  run       file:///tmp/run"]
+
+
+def test_on_a_terminal_evidence_is_cut_and_the_remedy_folded() -> None:
+    cause = replace(DEAD.causes[0], why="The biases " + "really " * 20, remedy="Initialize " + "biases " * 15)
+    far = replace(DEAD, message="The units " + "never " * 30 + "fire.", causes=(cause,))
+
+    lines = closing_text(replace(CLEAN, findings=(far,)), width=80).splitlines()[2:6]
+
+    assert max(len(line) for line in lines) <= 80
+    assert lines[1].endswith("really …")
+    assert lines[2].startswith("            fix: Initialize biases")
+    assert lines[3].startswith("            biases biases")
+
+
+def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
+    after = tuple(replace(FINDING, id=f"L10{place}", code=code, rule=name, opened_step=50 + place)
+                  for place, (code, name) in enumerate((("L101", "loss-not-decreasing"), ("L108", "underfit"),
+                                                        ("L106", "plateau"), ("L103", "overtraining"))))
+
+    lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
+
+    assert lines[5] == "            leads to: loss-not-decreasing and 3 more"
+
+
+def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it() -> None:
+    nothing = replace(LAST, coverage=replace(WHOLE, steps=0, steps_seen=0))
+
+    lines = closing_text(replace(CLEAN, steps=0, workers=(replace(DONE, last=nothing),))).splitlines()[1:]
+
+    assert lines[0] == "barograph: 0 training steps were recorded."
+    assert lines[1].startswith("  fix       Mark where a step ends: run = barograph.attach(explicit_steps=True)")
+    assert len(lines) == 3
 
 
 def held_at(step: int) -> CapsuleHead:
@@ -131,27 +218,25 @@ def held_at(step: int) -> CapsuleHead:
 def test_held_steps_are_told_though_no_rule_found_anything() -> None:
     summary = replace(CLEAN, held=(held_at(8),))
 
-    assert summary.verdict == "No findings in 500 steps. 1 step held by the flight recorder."
-    lines = summary.to_text().splitlines()
-    assert lines[2] == "  held           step 8: The gradient of fc.weight is not finite."
-    assert lines[-1] == "  again     barograph replay file:///tmp/run"
+    assert summary.verdict == "No problems found in 500 steps. 1 step held by the flight recorder."
+    assert closing_text(summary).splitlines()[3] == (
+        "  held      step 8: The gradient of fc.weight is not finite. (barograph replay file:///tmp/run)")
     assert summary.to_json()["held"] == [
         {"step": 8, "optimizer": "", "held": "not finite", "text": "The gradient of fc.weight is not finite.",
          "capsule": "0000-00000008-p0"}]
 
 
-def test_of_many_held_steps_the_first_are_named() -> None:
-    lines = replace(CLEAN, held=tuple(map(held_at, (8, 9, 10, 11, 12)))).to_text().splitlines()
+def test_of_many_held_steps_the_first_is_named() -> None:
+    lines = closing_text(replace(CLEAN, held=tuple(map(held_at, (8, 9, 10, 11, 12))))).splitlines()
 
-    assert lines[4].startswith("                 step 10: ")
-    assert lines[5] == "                 and 2 steps more"
-    assert lines[-1] == "  again     barograph capsules file:///tmp/run"
+    assert lines[3] == ("  held      step 8 and 4 more steps: The gradient of fc.weight is not finite. "
+                        "(barograph capsules file:///tmp/run)")
 
 
 def test_where_a_training_can_go_on_the_command_is_told() -> None:
     summary = replace(CLEAN, url="my runs/first", go_on_from=1200)
 
-    assert summary.to_text().endswith("\n  go on     barograph resume 'my runs/first'   (from step 1,200)")
+    assert "\n  resume    barograph resume 'my runs/first'   (from step 1,200)" in closing_text(summary)
     assert summary.to_json()["go_on_from"] == 1200
 
 
@@ -175,7 +260,7 @@ def test_the_json_is_strict_json() -> None:
 
     assert json.loads(text)["workers"][0]["capture_share"] == 0.01
     assert json.loads(text)["workers"][0]["last"]["step_secs"] == "inf"
-    assert json.loads(text)["verdict"] == "1 finding, 1 of them open."
+    assert json.loads(text)["verdict"] == "1 problem: The gradient vanishes."
 
 
 def summarized(store: Store, training: Training, rule: Rule, last: Heartbeat | None, *, end: bool = True) -> RunSummary:
@@ -192,7 +277,7 @@ def summarized(store: Store, training: Training, rule: Rule, last: Heartbeat | N
 def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: type[Rule]) -> None:
     summary = summarized(store, training, high(), SEEN)
 
-    assert (summary.unseen, summary.verdict, summary.steps) == ((), "No findings in 1 step.", 1)
+    assert (summary.unseen, summary.verdict, summary.steps) == ((), "No problems found in 1 step.", 1)
     assert [worker.state for worker in summary.workers] == [EndState.FINISHED]
 
 
@@ -220,7 +305,7 @@ def test_every_gap_of_the_coverage_is_said(
     summary = summarized(store, training, high(), replace(LAST, coverage=replace(ONE_STEP, **changes)))
 
     assert summary.unseen == (unseen,)
-    assert "No findings" not in summary.to_text()
+    assert "No problems found in" not in closing_text(summary)
 
 
 def test_dropped_steps_are_said(
@@ -246,7 +331,7 @@ def test_what_was_damaged_is_not_seen_by_who_goes_on_either(
     summary = summary_of(store, Watcher(store, [high()], clock=training.clock))
 
     assert chunk.name in summary.unseen[0]
-    assert "No findings" not in summary.to_text()
+    assert "No problems found in" not in closing_text(summary)
 
 
 def test_steps_that_were_recorded_and_never_judged_are_said(
@@ -260,7 +345,7 @@ def test_steps_that_were_recorded_and_never_judged_are_said(
         "8 of the 9 steps whose tensors were recorded: they were removed (keep_last, max_bytes) or lost before they "
         "were judged, or are yet to be.",
     )
-    assert "No findings" not in summary.to_text()
+    assert "No problems found in" not in closing_text(summary)
 
 
 @pytest.mark.parametrize("key", [Key(Kind.TREE, "depth"), Key(Kind.IMPORTANCE, "age"), Key(Kind.OUTPUT, "fc")])
@@ -288,7 +373,7 @@ def test_where_no_rule_could_judge_nothing_was_judged(rules: tuple[str, ...], wh
 def test_whoever_was_kept_from_seeing_the_rest_says_so() -> None:
     verdict = CLEAN.but_not_seen("What was not judged yet: the watching was interrupted.").verdict
 
-    assert verdict == "Nothing was found in what was seen, which is not all of it."
+    assert verdict == "No problems found. What was not judged yet: the watching was interrupted."
 
 
 def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
@@ -303,7 +388,8 @@ def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
     summary = summary_of(store, watcher)
 
     assert summary.workers[0].steps == 9
-    assert "killed after 9 steps, 9 with tensors" in summary.to_text()
+    assert "  state     p0 killed after 9 steps" in closing_text(summary)
+    assert "9 steps (tensors at each)" in closing_text(summary)
     assert summary.to_json()["workers"][0]["steps"] == 9
 
 
@@ -320,7 +406,7 @@ def test_a_worker_that_still_runs_is_called_running(store: Store, training: Trai
 
     assert [(worker.state, worker.word) for worker in summary.workers] == [(None, "running")]
     assert summary.unseen == ("What is yet to come: it is still running.",)
-    assert "No findings" not in summary.to_text()
+    assert "No problems found in" not in closing_text(summary)
 
 
 def test_where_nothing_was_recorded_that_is_what_is_not_seen(
@@ -328,26 +414,11 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 ) -> None:
     summary = summary_of(store, Watcher(store, [high()], clock=clock))
 
-    assert summary.verdict == "Nothing was judged: nothing was recorded."
+    assert summary.verdict == "0 training steps were recorded."
     (unseen,) = summary.unseen
     assert unseen.startswith("No training was recorded: no process made a step that Barograph hears")
-    assert "not evaluated" not in summary.to_text()
-    assert "No findings" not in summary.to_text()
-
-
-def test_what_is_most_likely_stands_first_with_its_remedy() -> None:
-    found = replace(
-        FINDING, remedy="Look.", why="It costs.",
-        causes=(Suspicion("learning-rate-too-high", 0.6, "the rate is 10", "lower it to 1"),
-                Suspicion("no-warmup", 0.4)),
-    )
-    text = replace(CLEAN, findings=(found,)).to_text()
-    assert "most likely    learning-rate-too-high: the rate is 10" in text
-    assert text.index("do: lower it to 1") < text.index(found.message)
-    assert "why it matters: It costs." in text
-    assert "likely: learning-rate-too-high: the rate is 10" in text
-    assert "or: no-warmup" in text
-    assert "Look." not in text
+    assert "not evaluated" not in closing_text(summary)
+    assert "No problems found in" not in closing_text(summary)
 
 
 def test_json_has_the_diagnosis() -> None:
@@ -355,15 +426,6 @@ def test_json_has_the_diagnosis() -> None:
     assert replace(CLEAN, findings=(found,)).to_json()["diagnosis"] == [
         {"cause": "dead-relu", "weight": 0.5, "why": "most units are dead", "remedy": "Use ReLU."}
     ]
-
-
-def test_rules_that_one_thing_would_feed_share_a_line() -> None:
-    gpu = [NotEvaluated(f"M10{number}", f"rule-{number}", "Nothing.", "It is for GPUs.") for number in (1, 2)]
-    early = [NotEvaluated("A101", "dead-relu", "Too early."), NotEvaluated("G102", "spike", "10 of 20.")]
-    text = replace(CLEAN, not_evaluated=(*gpu, *early)).to_text()
-    assert "M101 rule-1, M102 rule-2: nothing was recorded of what they need. It is for GPUs." in text
-    assert "A101, G102: met nothing that they judge, or too little of it so far; barograph show tells of each." in text
-    assert not_evaluated_lines(early, whole=True) == ["A101 dead-relu: Too early.", "G102 spike: 10 of 20."]
 
 
 def test_rounds_of_trees_that_were_judged_are_not_taken_for_lost() -> None:

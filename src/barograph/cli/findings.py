@@ -10,7 +10,7 @@ from barograph.cli.printing import Printer
 from barograph.cli.signs import SIGN
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState
-from barograph.watch.wording import SEVERITY_STYLES, cause_lines, finding_lines
+from barograph.watch.wording import SEVERITY_STYLES, finding_lines
 
 _INDENT = 4
 
@@ -21,11 +21,8 @@ def print_findings(printer: Printer, findings: Iterable[Finding], diagnosis: Seq
     Args:
         printer: Where to.
         findings: Which.
-        diagnosis: Of the whole run: what is most likely behind them comes first.
+        diagnosis: Of the whole run: the causes of each come in its order.
     """
-    for number, line in enumerate(cause_lines(diagnosis)):
-        printer.line(Text.assemble(("most likely: ", "bold"), line) if number == 0 else line,
-                     indent=2 if number == 0 else _INDENT)
     for finding in findings:
         head, *rest = finding_lines(finding, diagnosis)
         style = "dim" if finding.state is FindingState.CLOSED else SEVERITY_STYLES[finding.severity]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from barograph.model.manifest import Heartbeat
+from barograph.watch.figures import count
 
 _SAVE, _RESTORE = "\x1b7", "\x1b8"
 _MIN_ROWS = 5
@@ -95,8 +96,8 @@ def line_of(parts: Sequence[str], width: int) -> str:
     """Return one line of the parts, from the first on as many as fit whole; the first is cut where it must be.
 
     Example:
-        >>> line_of(["2 findings open", "step 1200", "loss 0.25"], 40)
-        ' barograph  2 findings open · step 1200'
+        >>> line_of(["2 problems", "step 1200", "loss 0.25"], 36)
+        ' barograph  2 problems · step 1200'
     """
     line = (_OWNER + parts[0])[:max(0, width)]
     for part in parts[1:]:
@@ -106,17 +107,17 @@ def line_of(parts: Sequence[str], width: int) -> str:
     return line
 
 
-def status(heartbeats: Sequence[Heartbeat], open_findings: int) -> list[str]:
+def status(heartbeats: Sequence[Heartbeat], open_problems: int) -> list[str]:
     """Return the state of a run in a few words each, what matters most first.
 
     Args:
         heartbeats: The last of each worker.
-        open_findings: How many findings are open.
+        open_problems: How many problems are open.
     """
     if not heartbeats:
         return ["waiting for the first step"]
     lead = max(heartbeats, key=lambda beat: beat.step)
-    parts = ["1 finding open" if open_findings == 1 else f"{open_findings} findings open", f"step {lead.step}"]
+    parts = [count(open_problems, "problem"), f"step {lead.step}"]
     if not math.isnan(lead.loss):
         parts.append(f"loss {lead.loss:.4g}")
     dropped = sum(beat.dropped_steps for beat in heartbeats)

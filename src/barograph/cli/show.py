@@ -18,10 +18,17 @@ def command(
         typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
                           "processes, as the first did."),
     ] = None,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Print every finding, and why rules were not evaluated."),
+    ] = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Print the layers and their health.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Print all that is known of the run.")] = False,
     output: Annotated[bool, typer.Option("--output", help="Print what the script printed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a run: its state, what was found and what to do about it, its losses, and the health of its layers.
+    """Show a run on one screen: its state, its problems and what to do about them, its losses, and how its layers are.
+
+    --rules, --layers and --all print the rest, --json all of it.
 
     The sign before a layer has the colour of the worst open finding that names it; green: it was looked at and
     nothing was found; hollow: it was not judged. The figures are those of the last step that recorded them: norm
@@ -34,9 +41,11 @@ def command(
 
       barograph show runs/first
 
+      barograph show runs/first --rules
+
       barograph show runs/first --around 1200
 
-      barograph show s3://bucket/runs/first --json | jq '.findings[].remedy'
+      barograph show s3://bucket/runs/first --json | jq '.problems[].remedy.text'
     """
     # Loaded here, because --help needs none of it.
     if output:
@@ -44,9 +53,11 @@ def command(
 
         print_output(run, worker, as_json=as_json)
     elif around is None:
-        from barograph.cli.show_page import print_run
+        from barograph.cli.show_page import Part, print_run
 
-        print_run(run, worker, as_json=as_json)
+        part = (Part.ALL if everything or (rules and layers) else Part.RULES if rules else
+                Part.LAYERS if layers else Part.BRIEF)
+        print_run(run, worker, as_json=as_json, part=part)
     else:
         from barograph.cli.around_page import print_around
 

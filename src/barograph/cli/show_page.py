@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import asdict
+from enum import StrEnum
 
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from barograph.cli.numbers import number_to_json, numbers_of, print_numbers
 from barograph.cli.opening import and_others, run_at, tell_damage
 from barograph.cli.origin_entries import origin_facts, origin_of
 from barograph.cli.printing import Cell, Column, Printer
+from barograph.cli.show_brief import print_brief
 from barograph.cli.signs import state_text
 from barograph.cli.time_line import time_line
 from barograph.experiments.shown import exhibits_of_run
@@ -28,9 +30,13 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import WorkerState
 from barograph.runs.time_of_steps import time_of_steps
 from barograph.runs.view import group_of
+from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.recall import Recall, recalled
-from barograph.watch.wording import shown
+from barograph.watch.wording import not_evaluated_line, problem_head, problem_rest, shown
+
+_BELOW = 12
+"""Columns that what belongs to a problem is moved below its title."""
 
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
@@ -40,8 +46,19 @@ _WORKERS = (
 )
 
 
-def print_run(place: str, worker: str | None = None, *, as_json: bool) -> None:
-    """Print the run at `place`.
+class Part(StrEnum):
+    """What of a run is printed."""
+
+    BRIEF = "brief"
+    """One screen."""
+    RULES = "rules"
+    """Every finding, and every rule that was not evaluated."""
+    LAYERS = "layers"
+    ALL = "all"
+
+
+def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Part = Part.BRIEF) -> None:
+    """Print the run at `place`, or a part of what is known of it; as JSON all of it.
 
     Raises:
         UnknownWorker: There is no such worker.
@@ -55,14 +72,19 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool) -> None:
     recall = recalled(run.store, run.damage)
     if as_json:
         _print_json(printer, run, shown_worker, now, recall)
+    elif part is Part.BRIEF:
+        _print_brief(printer, place, run, shown_worker, now, recall)
+    elif part is Part.RULES:
+        _print_rules(printer, place, now, recall)
+    elif part is Part.LAYERS:
+        _print_layers(printer, run, shown_worker, recall)
     else:
         _print(printer, place, run, shown_worker, now, recall)
     tell_damage(run, place)
 
 
 def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glance, recall: Recall) -> None:
-    judged = recall.watched and recall.complete and not recall.problem
-    printer.line(Text.assemble((shown(run.manifest.name or place), "bold"), "  ", state_text(now.state.value)))
+    printer.line(_title(place, run, now))
     printer.entries([*_facts(run, worker, now, recall), *_kept(place, run, recall)])
     if len(now.workers) > 1:
         printer.heading("Workers")
@@ -70,22 +92,57 @@ def _print(printer: Printer, place: str, run: Run, worker: str | None, now: Glan
     if origin := origin_of(run.store):
         printer.heading("Origin")
         printer.entries(origin_facts(origin))
-    printer.heading("Findings", recall.verdict)
-    print_findings(printer, recall.summary.findings, recall.summary.diagnosis)
-    if hint := _hint(place, now, recall):
-        printer.line(hint, indent=2)
-    summary = recall.summary
-    unjudged = summary.not_evaluated_lines(whole=True)
-    for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Problems", summary.problems)):
-        if texts:
-            printer.heading(title)
-            for text in texts:
-                printer.line(Text.assemble(("· ", "dim"), shown(text)), indent=2)
+    _print_rules(printer, place, now, recall)
     numbers = numbers_of(run)
     if numbers:
         printer.heading("Losses and other numbers")
         print_numbers(printer, numbers, more=f"barograph keys {place} --kind scalar")
     print_exhibits(printer, exhibits_of_run(run.store, run.manifest.run_id))
+    _print_layers(printer, run, worker, recall)
+
+
+def _title(place: str, run: Run, now: Glance) -> Text:
+    return Text.assemble((shown(run.manifest.name or place), "bold"), "  ", state_text(now.state.value))
+
+
+def _print_brief(printer: Printer, place: str, run: Run, worker: str | None, now: Glance, recall: Recall) -> None:
+    summary, manifest = recall.summary, run.manifest
+    facts = [("place", run.url), ("started", local_time(manifest.created_unix) + _lasted(manifest.created_unix, now))]
+    if any(item.last is not None for item in summary.workers):
+        facts.append(("recorded", recorded_line(summary)))
+    told = {"because", "figures", "workers", "held", "checkpoints"}
+    facts += [(name, f"{cell}") for name, cell in (*_facts(run, worker, now, recall), *_kept(place, run, recall))
+              if name in told]
+    print_brief(
+        printer, place, head=_title(place, run, now), facts=facts, verdict=recall.verdict, problems=summary.problems,
+        hint=_hint(place, now, recall) if summary.workers else RECORD_STEPS, unseen=summary.unseen,
+        unjudged=not_evaluated_line(summary.not_evaluated) if recall.watched and not recall.problem else "",
+        numbers=numbers_of(run), layers=layers_of(run, _findings_of(worker, recall)))
+
+
+def _print_rules(printer: Printer, place: str, now: Glance, recall: Recall) -> None:
+    """Print the problems, every finding behind them, and the rules that were not evaluated."""
+    summary = recall.summary
+    printer.heading("Problems", recall.verdict)
+    for problem in summary.problems:
+        printer.line(problem_head(problem), indent=2)
+        for _, text in problem_rest(problem, evidence=len(problem.evidence)):
+            printer.line(text, indent=_BELOW)
+    if hint := _hint(place, now, recall):
+        printer.line(hint, indent=2)
+    if summary.findings:
+        printer.heading("Findings")
+        print_findings(printer, summary.findings, summary.diagnosis)
+    unjudged = summary.not_evaluated_lines(whole=True)
+    for title, texts in (("Not seen", summary.unseen), ("Not evaluated", unjudged), ("Warnings", summary.warnings)):
+        if texts:
+            printer.heading(title)
+            for text in texts:
+                printer.line(Text.assemble(("· ", "dim"), shown(text)), indent=2)
+
+
+def _print_layers(printer: Printer, run: Run, worker: str | None, recall: Recall) -> None:
+    judged = recall.watched and recall.complete and not recall.problem
     layers = layers_of(run, _findings_of(worker, recall))
     if layers:
         printer.heading("Layers", "norm ± standard deviation, of the last step recorded")
@@ -201,10 +258,11 @@ def _print_json(printer: Printer, run: Run, worker: str | None, now: Glance, rec
         "verdict": recall.verdict,
         "watched": recall.watched, "judged_all": recall.complete,
         "open_findings": sum(item.state is FindingState.OPEN for item in recall.summary.findings),
+        "problems": [item.to_json() for item in recall.summary.problems],
         "diagnosis": [asdict(item) for item in recall.summary.diagnosis],
         "findings": [item.to_json() for item in recall.summary.findings],
         "not_evaluated": recall.summary.not_evaluated, "unseen": recall.summary.unseen,
-        "problems": recall.summary.problems, "workers": [_worker_to_json(state) for state in now.workers],
+        "warnings": recall.summary.warnings, "workers": [_worker_to_json(state) for state in now.workers],
         "time": time_of_steps(run), "numbers": [number_to_json(number) for number in numbers_of(run)],
         "layers": [layer_to_json(layer, judged=judged) for layer in layers_of(run, _findings_of(worker, recall))],
         "held": recall.summary.to_json()["held"], "checkpoints": steps_of_checkpoints(run.store),

@@ -7,6 +7,7 @@ watching ends it: whatever happens here, the main thread waits for the command a
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import threading
@@ -19,7 +20,6 @@ from rich.console import Console
 
 from barograph.cli.live import LiveView, can_be_drawn_on, status
 from barograph.errors import EXIT_STOPPED, BarographError, StoreError
-from barograph.model.finding import FindingState
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
@@ -28,6 +28,7 @@ from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
 from barograph.watch.addressing import post_of
+from barograph.watch.closing import closing_text
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.loop import Watcher
@@ -107,9 +108,8 @@ class Supervision:
             self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
                       f"  run       {self._store.url}")
         else:
-            self._say(self._summary.to_text())
-            if exit_code:
-                self._say(f"  command   {_how_it_ended(exit_code)}")
+            self._say(closing_text(self._summary, command=_how_it_ended(exit_code) if exit_code else "",
+                                   width=self._width))
 
     def tell(self, trouble: str) -> None:
         """Tell of something that went wrong, once, and keep it for the summary as JSON."""
@@ -158,11 +158,15 @@ class Supervision:
 
     def _watcher(self) -> Watcher | None:
         try:
-            return Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
-                           post=self._post, expected=self._expected, panels=self._panels)
+            watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
+                              post=self._post, expected=self._expected, panels=self._panels)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None
+        for notifier in self._notifiers:
+            if isinstance(notifier, TerminalNotifier):
+                notifier.jumps = lambda: watcher.rate_jumps
+        return watcher
 
     def _poll(self, watcher: Watcher) -> bool:
         """Return whether every worker has ended and all of it was seen."""
@@ -190,16 +194,20 @@ class Supervision:
             beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
         except StoreError:
             return  # the watcher has told that the store is away
-        still_open = sum(item.state is FindingState.OPEN for item in watcher.findings)
-        self._view.draw(status([beat for beat in beats if beat is not None], still_open))
+        self._view.draw(status([beat for beat in beats if beat is not None], watcher.open_problems))
+
+    @property
+    def _width(self) -> int | None:
+        """Columns of the terminal; None where standard error is none."""
+        return shutil.get_terminal_size().columns if self._stream.isatty() else None
 
     def _to_json(self, exit_code: int) -> dict[str, object]:
         told = list(self._told)
         if self._summary is None:
             return {"url": self._store.url, "attempt": self._attempt, "verdict": "Not watched to its end.",
-                    "problems": told, "exit_code": exit_code}
+                    "problems": [], "warnings": told, "exit_code": exit_code}
         data = self._summary.to_json()
-        return {**data, "problems": [*data["problems"], *told], "exit_code": exit_code}
+        return {**data, "warnings": [*data["warnings"], *told], "exit_code": exit_code}
 
     def _tell(self, text: str) -> None:
         if text not in self._told:

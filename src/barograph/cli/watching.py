@@ -36,6 +36,7 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import post_of
+from barograph.watch.closing import closing_text
 from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
@@ -218,6 +219,7 @@ class _Watching:
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
         self._watcher = watcher_for(run, settings, options, [self._notifier])
+        self._notifier.jumps = lambda: self._watcher.rate_jumps
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""
@@ -302,7 +304,7 @@ class _Watching:
                 return ["the store is away; trying again"]
             running = [state.last for state in states if state.standing is Standing.RUNNING]
             self._beats = [beat for beat in running if beat is not None]
-        return status(self._beats, sum(item.state is FindingState.OPEN for item in self._watcher.findings))
+        return status(self._beats, self._watcher.open_problems)
 
     def _sum_up(self, *, interrupted: bool) -> None:
         summary = summary_of(self._run.store, self._watcher).but_not_seen(
@@ -312,6 +314,7 @@ class _Watching:
         if self._options.as_json:
             Printer().json({**summary.to_json(), "interrupted": interrupted})
             return
-        self._console.print(summary.to_text(), soft_wrap=True)
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(closing_text(summary, width=width), soft_wrap=True)
         if interrupted:
             self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)

@@ -189,6 +189,19 @@ def finding_from_json(data: Mapping[str, Any]) -> Finding:
                       "state": FindingState(data["state"]), "mode": Mode(data["mode"])})
 
 
+class Unmet(StrEnum):
+    """Why a rule was not evaluated."""
+
+    NOT_APPLICABLE = "not applicable"
+    """This training has nothing that the rule is for: no such hardware, framework, model or data."""
+    NOT_ENOUGH_DATA = "not enough data yet"
+    """More steps, or a longer run, would do."""
+    NEEDS_SETTING = "needs a setting"
+    """The user can change it; `NotEvaluated.feed` says how."""
+    FAILED = "failed"
+    """The rule itself raised an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotEvaluated:
     """A rule that saw nothing it could judge, and what would feed it.
@@ -198,12 +211,14 @@ class NotEvaluated:
         rule: Its name.
         reason: Why it could not be evaluated.
         feed: The setting or the line that would feed it.
+        status: Which kind of reason that is.
     """
 
     code: str
     rule: str
     reason: str
     feed: str = field(default="")
+    status: Unmet = Unmet.NOT_ENOUGH_DATA
 
     @property
     def in_part(self) -> bool:

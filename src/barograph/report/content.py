@@ -11,6 +11,7 @@ from typing import Any
 
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, NotEvaluated
+from barograph.queries.problems import Problem
 from barograph.report.background import Background
 from barograph.report.exhibits import Exhibit
 from barograph.watch.plain import plain
@@ -67,11 +68,12 @@ class Judgement:
         watched: Somebody watched it.
         complete: All that was published was judged.
         problem: Why the watcher's state cannot be taken up; "" where it can.
+        problems: What is wrong: the problems behind the findings, the worst first.
         diagnosis: What is most likely behind the findings, the likeliest first.
         findings: Open ones first, then the worst.
         not_evaluated: Rules that could not judge, in whole or in part.
         unseen: What was not recorded, a sentence each.
-        problems: What went wrong with the watching.
+        warnings: What went wrong with the watching.
         actions: What was asked of the training, and what it did.
     """
 
@@ -79,11 +81,12 @@ class Judgement:
     watched: bool
     complete: bool
     problem: str
+    problems: tuple[Problem, ...]
     diagnosis: tuple[Suspicion, ...]
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]
     unseen: tuple[str, ...]
-    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
     actions: tuple[str, ...]
 
 
@@ -443,5 +446,6 @@ class Report:
                                 if item.name != "exhibits"}
         # A finding has a form of its own, in which keys are texts.
         data["exhibits"] = [item.to_json() for item in self.exhibits]
+        data["judgement"]["problems"] = [plain(item.to_json()) for item in self.judgement.problems]
         data["judgement"]["findings"] = [plain(item.to_json()) for item in self.judgement.findings]
         return data

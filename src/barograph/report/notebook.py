@@ -9,12 +9,13 @@ from barograph.errors import nearest
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Key, Kind
+from barograph.queries.problems import Problem
 from barograph.report.charts import Line, line_chart
 from barograph.report.curves import curves_of
 from barograph.report.exhibits import Exhibit
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_exhibits import exhibit
-from barograph.report.page_findings import finding_article, severity_class
+from barograph.report.page_findings import finding_article, problem_article, severity_class
 from barograph.report.page_numbers import by_key, chart_of, marks_of
 from barograph.report.style import fragment
 from barograph.runs.bundle import series_names
@@ -23,7 +24,6 @@ from barograph.runs.one_worker import OneWorker, speaker_of
 from barograph.runs.reader import Run
 from barograph.watch.figures import count, duration, figure, local_time
 from barograph.watch.recall import recalled
-from barograph.watch.wording import cause_lines
 
 MOST_FINDINGS = 12
 """Findings that a notebook shows of a run."""
@@ -55,7 +55,8 @@ def run_html(
     findings = recall.summary.findings
     return fragment(
         _head(run, now, len(findings)), element("p", recall.verdict, class_="verdict") if recall.watched else Markup(),
-        charts_of(run, metrics, findings), findings_of(findings, recall.summary.diagnosis),
+        problems_markup(recall.summary.problems), charts_of(run, metrics, findings),
+        findings_of(findings, recall.summary.diagnosis),
         joined([exhibit(item) for item in exhibits]),
     )
 
@@ -71,12 +72,15 @@ def curve_html(title: str, xs: Sequence[float], ys: Sequence[float], x_title: st
     return fragment(line_chart(title, said, [Line(title, list(xs), list(ys))], x_title=x_title))
 
 
+def problems_markup(problems: Sequence[Problem]) -> Markup:
+    """Return problems, one below the other; of many the first."""
+    return joined([problem_article(item) for item in problems[:MOST_FINDINGS]])
+
+
 def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()) -> Markup:
-    """Return findings, what is likely behind them first, of many the first."""
-    likely = [line.plain for line in cause_lines(diagnosis)]
+    """Return findings, of many the first; their causes come in the order of the diagnosis."""
     more = len(findings) - MOST_FINDINGS
     return joined(
-        element("p", element("b", "Most likely: "), " ".join(likely)) if likely else None,
         [finding_article(item, diagnosis) for item in findings[:MOST_FINDINGS]],
         element("p", f"And {count(more, 'finding')} more: barograph show tells of each.", class_="note")
         if more > 0 else None,

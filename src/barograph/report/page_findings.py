@@ -8,18 +8,21 @@ from collections.abc import Sequence
 
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.queries.causes import causes_in_order
+from barograph.queries.problems import Problem
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.savings import money
-from barograph.watch.diagnosis import causes_in_order
+from barograph.rules.words import sentence
 from barograph.watch.figures import count, duration, local_time, share
 from barograph.watch.wording import (
     CAUSES_SHOWN,
     EVIDENCE_SHOWN,
     after_colon,
-    cause_lines,
     evidence_text,
     not_evaluated_lines,
+    remedy_label,
+    since,
     when,
     where,
 )
@@ -39,10 +42,10 @@ def severity_class(severity: str) -> str:
 def head(report: Report) -> Markup:
     """Return the name of the run, its state, and the figures that matter most."""
     run, judgement = report.run, report.judgement
-    still_open = sum(item.state is FindingState.OPEN for item in judgement.findings)
+    still_open = sum(item.state is FindingState.OPEN for item in judgement.problems)
     tiles = [
         ("state", run.state),
-        ("findings", f"{len(judgement.findings)}, {still_open} open" if judgement.watched or judgement.findings else
+        ("problems", f"{len(judgement.problems)}, {still_open} open" if judgement.watched or judgement.findings else
                      "not judged"),
         ("steps", f"{run.steps:,}" + (f" ({run.steps_seen:,} with tensors)" if run.steps_seen < run.steps else "")),
         ("trained for", duration(run.secs) if run.secs else "–"),
@@ -74,20 +77,19 @@ def facts(report: Report) -> Markup:
 
 
 def findings(report: Report) -> Markup:
-    """Return the findings, what is likely behind them all, and what could not be judged."""
+    """Return the problems, the findings behind them, and what could not be judged."""
     judgement = report.judgement
-    parts: list[Markup] = []
-    likely = cause_lines(judgement.diagnosis)
-    if likely:
-        parts.append(element("p", element("b", "Most likely: "), " ".join(line.plain for line in likely)))
+    parts: list[Markup] = [problem_article(item) for item in judgement.problems]
     if not judgement.findings:
         parts.append(element("p", judgement.verdict))
+    else:
+        parts.append(element("h3", f"The {count(len(judgement.findings), 'finding')} behind them"))
     parts += [finding_article(item, judgement.diagnosis) for item in judgement.findings[:MOST_FINDINGS]]
     if len(judgement.findings) > MOST_FINDINGS:
         parts.append(element("p", f"And {len(judgement.findings) - MOST_FINDINGS} more: barograph show tells of each."))
     lists = (
         ("Done about them", judgement.actions), ("Not seen", judgement.unseen),
-        ("Not evaluated", not_evaluated_lines(judgement.not_evaluated, whole=True)), ("Problems", judgement.problems),
+        ("Not evaluated", not_evaluated_lines(judgement.not_evaluated, whole=True)), ("Warnings", judgement.warnings),
     )
     parts += [_folded(title, texts) for title, texts in lists if texts]
     return joined(parts)
@@ -129,6 +131,21 @@ def _banners(report: Report) -> Markup:
 
 def _capture(part: float) -> str:
     return "" if math.isnan(part) else f"{share(part)} of the training time"
+
+
+def problem_article(problem: Problem) -> Markup:
+    """Return a problem: what is wrong, since when, the evidence, what to do, and what follows from it."""
+    gone = problem.state is FindingState.CLOSED
+    level = severity_class(problem.severity.value)
+    return element(
+        "article",
+        element("h3", element("span", problem.severity.value, class_=f"badge {level}"), f" {problem.title}"),
+        element("p", since(problem).strip(" ()"), class_="note"),
+        [element("p", line) for line in problem.evidence],
+        None if gone else element("p", element("b", f"{sentence(remedy_label(problem))}: "), problem.remedy.text),
+        element("p", element("b", "Leads to: "), ", ".join(problem.consequences)) if problem.consequences else None,
+        class_=f"{level}{' gone' if gone else ''}",
+    )
 
 
 def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Markup:

@@ -106,8 +106,9 @@ def _judgement(recall: Recall) -> Judgement:
     summary = recall.summary
     return Judgement(
         verdict=recall.verdict, watched=recall.watched, complete=recall.complete, problem=recall.problem,
-        diagnosis=summary.diagnosis, findings=summary.findings, not_evaluated=summary.not_evaluated,
-        unseen=summary.unseen, problems=summary.problems, actions=tuple(str(item) for item in summary.actions),
+        problems=summary.problems, diagnosis=summary.diagnosis, findings=summary.findings,
+        not_evaluated=summary.not_evaluated, unseen=summary.unseen, warnings=summary.warnings,
+        actions=tuple(str(item) for item in summary.actions),
     )
 
 

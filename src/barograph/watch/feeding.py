@@ -1,4 +1,4 @@
-"""What would feed a rule that met nothing it needs, in one sentence; what a framework cannot tell is said as that."""
+"""Why a rule met nothing that it needs, and what would feed it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from barograph.model.facts import Fact
+from barograph.model.finding import Unmet
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
@@ -41,66 +42,71 @@ TOLD_OF: Mapping[Fact, tuple[str, ...]] = {
 }
 """By which trainings each fact is told."""
 
+EVALUATE = ("Evaluate in the run: model.eval() and torch.no_grad() with a loss of torch (PyTorch), validation_data or "
+            "evaluate (Keras), observe(…, evaluation=True) (JAX), a validation set (trees).")
+CALL_BACKWARD = "Call backward on one number, or pass the loss where a step ends: run.step(loss)."
+JUDGE_TRAINING_DATA = 'Evaluate on the training data, too: evals=[(data, "train")], valid_sets or eval_set.'
+PRESET = 'Record tensors: the preset "standard", or a collection with these kinds.'
 
-def feed(unmet: Sequence[Selection], around: frozenset[Kind]) -> str:
-    """Return what would feed these needs, a sentence that stands by itself; "" where nothing would.
+SHORT: Mapping[str, str] = {
+    EVALUATE: "an evaluation in the run", CALL_BACKWARD: "the loss: run.step(loss)",
+    JUDGE_TRAINING_DATA: "an evaluation on the training data", PRESET: 'the preset "standard"',
+}
+"""What a rule needs, in a few words."""
+
+
+def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool = False) -> tuple[Unmet, str]:
+    """Return why nothing was recorded of these needs, and what would feed them: a sentence, "" for nothing.
 
     Args:
         unmet: Needs that met nothing.
         around: Kinds that steps of training recorded, whoever needs them.
+        evaluated: An evaluation was recorded.
     """
     modes = frozenset().union(*(need.schedule.modes for need in unmet))
     # Facts that are asked for together with the loss are told of few trainings: the loss is what is missing.
     kinds = frozenset().union(*(need.kinds - {Kind.FACT} if Kind.LOSS in need.kinds else need.kinds for need in unmet))
     if kinds & OF_TREES or (Kind.FACT in kinds and told_of(unmet) == (_TREES,)):
-        return "It is for boosted trees."
+        return Unmet.NOT_APPLICABLE, "Boosted trees only."
     if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
-        return "It is for trainings on GPUs of NVIDIA; none was seen in use, or machine_hz is 0."
+        return Unmet.NOT_APPLICABLE, "NVIDIA GPUs only; none was in use, or machine_hz is 0."
     if kinds == {Kind.MACHINE}:
-        return "Set machine_hz above 0, and train for some seconds at least."
+        return Unmet.NOT_ENOUGH_DATA, "Set machine_hz above 0 and train for at least some seconds."
     if kinds == {Kind.TIME}:
-        return "Train for some seconds at least: where the time of a step goes is told twice a second."
+        return Unmet.NOT_ENOUGH_DATA, "Train for at least some seconds: the time of steps is recorded twice a second."
     if around & OF_TREES and kinds & (OF_NETWORKS | {Kind.FACT}):
-        return "It is for networks: boosted trees have none of it."
+        return Unmet.NOT_APPLICABLE, "Networks only; boosted trees have none of it."
+    if modes == {Mode.EVAL} and not evaluated:
+        return Unmet.NEEDS_SETTING, EVALUATE
     if kinds == {Kind.FACT}:
-        return f"It is told of {_listed(told_of(unmet))}{'' if modes != {Mode.EVAL} else ', of an evaluation'}."
+        return Unmet.NOT_APPLICABLE, f"Nothing of the kind was found; recorded for {_listed(told_of(unmet))}."
     if modes == {Mode.EVAL}:
-        return _EVALUATE
+        return Unmet.NOT_APPLICABLE, "The evaluations of this run have none of it."
     return _of_losses(kinds, around) or _of_tensors(kinds, around)
 
 
-def _of_losses(kinds: frozenset[Kind], around: frozenset[Kind]) -> str:
+def _of_losses(kinds: frozenset[Kind], around: frozenset[Kind]) -> tuple[Unmet, str] | None:
     if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT}:
-        return ("Use a loss that takes classes (a cross-entropy of torch, Keras or Optax), or name labels and answers: "
-                "run.save_predictions(targets, predictions).")
-    if kinds == {Kind.LOSS} and around & OF_TREES:
-        return "Have the training data judged, too: evals=[(data, \"train\")], valid_sets or eval_set."
+        return Unmet.NOT_APPLICABLE, (
+            "Classification only: a cross-entropy of torch, Keras or Optax, or run.save_predictions(targets, "
+            "predictions).")
     if kinds == {Kind.LOSS}:
-        return "Call backward on one number, or say it where steps end: run.step(loss)."
+        return Unmet.NEEDS_SETTING, JUDGE_TRAINING_DATA if around & OF_TREES else CALL_BACKWARD
     if kinds <= {Kind.LABEL, Kind.CONFUSION, Kind.FACT, Kind.TARGET, Kind.LOSS}:
-        return ("Use a loss of torch, Keras or Optax over classes, or over distances from targets, such as a "
-                "cross-entropy or a mean squared error.")
-    return ""
+        return Unmet.NOT_APPLICABLE, (
+            "Only for losses of torch, Keras or Optax over classes or distances, such as a cross-entropy or a mean "
+            "squared error.")
+    return None
 
 
-def _of_tensors(kinds: frozenset[Kind], around: frozenset[Kind]) -> str:
+def _of_tensors(kinds: frozenset[Kind], around: frozenset[Kind]) -> tuple[Unmet, str]:
     if around and not around - _BESIDE:
-        return "No step of a training was recorded."
-    if kinds == {Kind.BATCH}:
-        return 'It is for models that are fed numbers with a fraction, under the preset "standard".'
-    if kinds == {Kind.OPTIMIZER_STATE}:
-        return 'It is for optimizers that keep something (momentum, Adam), under the preset "standard".'
-    # One sentence for many rules: they are then told in one line.
-    if kinds & {Kind.INPUT, Kind.OUTPUT, Kind.BATCH}:
-        return ('It is for networks whose layers are modules, under the preset "standard" or a collection with these '
-                "kinds.")
-    return ('It is for networks, under the preset "standard" or a collection with these kinds, and a budget that lets '
-            "tensors be recorded.")
-
-
-_EVALUATE = ("Evaluate within the run: PyTorch in model.eval() with torch.no_grad() and a loss function of torch; "
-             "Keras with validation_data or evaluate; JAX with observe(…, evaluation=True); trees with a data set to "
-             "judge by.")
+        return Unmet.NOT_ENOUGH_DATA, "No training step was recorded."
+    if kinds == {Kind.BATCH} and around & {Kind.INPUT, Kind.OUTPUT}:
+        return Unmet.NOT_APPLICABLE, "Only for models with floating-point inputs."
+    if kinds == {Kind.OPTIMIZER_STATE} and around & {Kind.UPDATE, Kind.GRADIENT}:
+        return Unmet.NOT_APPLICABLE, "Only for optimizers with state, such as momentum or Adam."
+    return Unmet.NEEDS_SETTING, PRESET
 
 
 def told_of(needs: Iterable[Selection]) -> tuple[str, ...]:

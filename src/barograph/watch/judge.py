@@ -7,14 +7,15 @@ from typing import Any
 
 from barograph.errors import BadRule
 from barograph.model.clock import Clock
-from barograph.model.finding import Finding, NotEvaluated, Symptom
+from barograph.model.finding import Finding, NotEvaluated, Symptom, Unmet
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
+from barograph.rules.applicability import SILENT_WHERE_NOT_APPLICABLE, TREES_ONLY
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import kinds_in_words
 from barograph.runs.view import StepView
-from barograph.watch.feeding import feed
+from barograph.watch.feeding import OF_TREES, feed
 from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom
 
@@ -44,6 +45,7 @@ class Judge:
         self._tracks = Tracks(rule)
         self._kinds_seen: frozenset[Kind] = frozenset()
         self._around: frozenset[Kind] = frozenset()
+        self._evaluated = False
         self._all_seen = False
         self._calls = 0
         self._judged = 0
@@ -54,6 +56,7 @@ class Judge:
         """Return the findings that opened or closed in this step, and problems with the rule, once each."""
         if view.step.mode is Mode.TRAIN and not self._around >= view.kinds:
             self._around |= view.kinds
+        self._evaluated = self._evaluated or view.step.mode is Mode.EVAL
         if self.broken or self._kinds.isdisjoint(view.kinds):
             return [], []
         if not self._all_seen:
@@ -96,16 +99,20 @@ class Judge:
             return None  # the watcher looks for these itself, and tells of them only where there is something to tell
         unmet = [item.selection for item in self._watched if not item.met]
         if self.broken:
-            return self._unfed(f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
+            return self._unfed(Unmet.FAILED, f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
+        if self.rule.code in TREES_ONLY and not self._judged and self._around and not self._around & OF_TREES:
+            return self._unfed(Unmet.NOT_APPLICABLE, "Boosted trees only.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
-            return self._unfed(f"No layer it judges was seen: {_layers_in_words(unmet)}.", "")
+            return self._unfed(Unmet.NOT_APPLICABLE, f"No layer it judges was seen: {_layers_in_words(unmet)}.")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
-            return self._unfed(f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.",
-                               feed(unmet, self._around))
+            status, advice = feed(unmet, self._around, evaluated=self._evaluated)
+            return self._unfed(status, f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.", advice)
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
-            return self._unfed(f"It saw its records, but could not judge: {reason}.", "")
+            silent = self.rule.code in SILENT_WHERE_NOT_APPLICABLE
+            return self._unfed(Unmet.NOT_APPLICABLE if silent else Unmet.NOT_ENOUGH_DATA,
+                               f"Not judged yet: {reason}.")
         return None
 
     def check(self) -> str:
@@ -123,6 +130,7 @@ class Judge:
         return {
             "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
             "kinds_seen": sorted(self._kinds_seen), "around": sorted(self._around),
+            "evaluated": self._evaluated,
             "met": [need.met for need in self._watched],
             "calls": self._calls, "judged": self._judged,
             "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
@@ -134,6 +142,7 @@ class Judge:
         self._tracks.load(data["tracks"])
         self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
         self._around = frozenset(Kind(kind) for kind in data.get("around", ()))
+        self._evaluated = bool(data.get("evaluated", False))
         self._calls, self._judged = data["calls"], data["judged"]
         met: list[bool] = data["met"]
         if len(met) != len(self._watched):
@@ -168,8 +177,8 @@ class Judge:
     def _broken_text(self) -> str:
         return f"The rule {self.rule.code} {self.rule.name} is not used any more: it failed{self.broken}"
 
-    def _unfed(self, reason: str, feed: str) -> NotEvaluated:
-        return NotEvaluated(self.rule.code, self.rule.name, reason, feed)
+    def _unfed(self, status: Unmet, reason: str, feed: str = "") -> NotEvaluated:
+        return NotEvaluated(self.rule.code, self.rule.name, reason, feed, status)
 
 
 def identity(rule: Rule) -> dict[str, Any]:

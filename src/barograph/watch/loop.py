@@ -18,6 +18,7 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
+from barograph.queries.problems import RateJump, problems_of
 from barograph.rules.base import Rule
 from barograph.runs.control import read_answers, read_requests, read_stop
 from barograph.runs.feed import Feed
@@ -188,6 +189,17 @@ class Watcher:
     def progress(self, group: str) -> Progress | None:
         """Return how far a group of workers was judged; None where nothing of it was."""
         return self._progress.get(group)
+
+    @property
+    def rate_jumps(self) -> tuple[RateJump, ...]:
+        """Steps at which a learning rate jumped."""
+        return tuple(jump for group, item in self._progress.items() for jump in item.rate_jumps(group))
+
+    @property
+    def open_problems(self) -> int:
+        """How many problems there are now."""
+        found = problems_of(self.findings, self.rate_jumps)
+        return sum(item.state is FindingState.OPEN for item in found)
 
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""

@@ -41,11 +41,13 @@ class Recall:
         """One sentence; "No findings" only where all there is was judged, and it is known by which rules."""
         if self.summary.findings:
             return self.summary.verdict
+        if not self.summary.workers:
+            return self.summary.verdict
         if not self.watched:
             return "Nobody has watched this run."
         if not self.complete:
-            return "Nothing was found so far: not everything was judged yet."
-        return "Its watcher recorded no finding." if self.problem else self.summary.verdict
+            return "No problems found so far. Not everything was judged yet."
+        return "Its watcher recorded no findings." if self.problem else self.summary.verdict
 
 
 def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,9 @@ from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
-from barograph.model.manifest import Cost, Ending, EndState, Heartbeat, Worker
+from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.queries.causes import diagnose
+from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
 from barograph.runs.capsules import withheld_steps
@@ -26,11 +27,10 @@ from barograph.runs.process import is_alive, process_of
 from barograph.runs.view import group_of
 from barograph.runs.vitals import heartbeat_of
 from barograph.store.base import Store
-from barograph.watch.diagnosis import diagnose
 from barograph.watch.loop import Watcher
 from barograph.watch.plain import plain
 from barograph.watch.progress import Progress
-from barograph.watch.wording import cause_lines, finding_lines, indented, not_evaluated_lines
+from barograph.watch.wording import not_evaluated_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +98,10 @@ class ActionTaken:
         return f"{self.action}, asked by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
 
 
-_HELD_NAMED = 3
-"""Held steps that the closing word names; of more it says how many."""
+NOTHING_RECORDED = "0 training steps were recorded."
+
+OF_TENSORS = "Tensors were recorded at "
+"""How a worker's word begins of the steps whose tensors its budget passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class RunSummary:
         findings: All of them, open ones first, then the worst, then the oldest.
         rules: Codes of the rules that watched.
         not_evaluated: Those that could not judge what they are for, in whole or in part.
-        problems: What went wrong with the watching.
+        warnings: What went wrong with the watching.
         workers: How each fared.
         unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
             that were passed over on purpose.
@@ -130,13 +132,19 @@ class RunSummary:
     findings: tuple[Finding, ...]
     rules: tuple[str, ...]
     not_evaluated: tuple[NotEvaluated, ...]
-    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
     workers: tuple[WorkerReport, ...]
     unseen: tuple[str, ...]
     actions: tuple[ActionTaken, ...] = ()
     would_have: tuple[tuple[str, str], ...] = ()
     held: tuple[CapsuleHead, ...] = ()
     go_on_from: int | None = None
+    rate_jumps: tuple[RateJump, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, each with its findings, the worst first."""
+        return problems_of(self.findings, self.rate_jumps)
 
     @property
     def diagnosis(self) -> tuple[Suspicion, ...]:
@@ -145,28 +153,36 @@ class RunSummary:
 
     @property
     def verdict(self) -> str:
-        """One sentence: how many findings; and "No findings" only of what was really seen. One more of held steps."""
+        """How many problems; "No problems found" only of what was really seen. One more sentence of held steps."""
         if not self.held:
             return self._verdict_of_rules
         return f"{self._verdict_of_rules} {_counted(len(self.held), 'step')} held by the flight recorder."
 
     @property
+    def trained(self) -> bool:
+        """Whether a step of a training was recorded, or may have been by a worker of which nothing is known."""
+        return any(item.last is None or item.steps for item in self.workers) or self.steps > 0
+
+    @property
     def _verdict_of_rules(self) -> str:
-        if self.findings:
-            still = sum(item.state is FindingState.OPEN for item in self.findings)
-            return f"{_counted(len(self.findings), 'finding')}, {still} of them open."
-        if not self.workers:
-            return "Nothing was judged: nothing was recorded."
+        if problems := self.problems:
+            gone = sum(item.state is not FindingState.OPEN for item in problems)
+            over = "" if not gone else " (gone)" if gone == len(problems) == 1 else f" ({gone} of them gone)"
+            return f"{_counted(len(problems), 'problem')}{over}: {problems[0].title}."
+        if not self.trained:
+            return NOTHING_RECORDED
         mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
             return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
         if self.unseen:
-            return "Nothing was found in what was seen, which is not all of it."
-        by = "" if not mute else f" by the {len(self.rules) - len(mute)} of {len(self.rules)} rules that could judge"
+            # That of the tensors is a matter of course under a budget, and is said with the number of steps.
+            told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
+            more = f" ({len(told) - 1} more gaps: barograph show)" if len(told) > 1 else ""
+            return f"No problems found. {sentence(told[0])}{more}"
         made, seen = steps_made_and_seen(self.workers)
         if seen < made:
-            return f"No findings{by} in the {seen} of {made} steps whose tensors were recorded{_budget(self.workers)}."
-        return f"No findings{by} in {_counted(made, 'step')}."
+            return f"No problems found. Tensors were recorded at {seen:,} of {made:,} steps{_budget(self.workers)}."
+        return f"No problems found in {_counted(made, 'step')}."
 
     def but_not_seen(self, *lines: str) -> RunSummary:
         """Return it with more that was not seen, a sentence each."""
@@ -176,9 +192,10 @@ class RunSummary:
         """Return it as strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
         data: dict[str, Any] = plain({
             "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
+            "problems": [item.to_json() for item in self.problems],
             "diagnosis": [asdict(item) for item in self.diagnosis],
             "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
-            "not_evaluated": [asdict(item) for item in self.not_evaluated], "problems": list(self.problems),
+            "not_evaluated": [asdict(item) for item in self.not_evaluated], "warnings": list(self.warnings),
             "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
             "actions": [asdict(item) for item in self.actions],
             "would_have": [{"finding_id": name, "text": text} for name, text in self.would_have],
@@ -191,33 +208,6 @@ class RunSummary:
     def not_evaluated_lines(self, *, whole: bool) -> list[str]:
         """Return the rules that could not judge and why, as `wording.not_evaluated_lines` does; none if none could."""
         return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
-
-    def to_text(self) -> str:
-        """Return it as lines for a terminal."""
-        lines = ["", f"barograph: {self.verdict}"]
-        lines += _listed("most likely", [line.plain for line in cause_lines(self.diagnosis)])
-        for finding in self.findings:
-            lines += [line.plain for line in indented(finding_lines(finding, self.diagnosis), by=2)]
-        lines += _listed("held", self._held_lines())
-        lines += _listed("done", [str(item) for item in self.actions])
-        lines += _listed("not done", [text for _, text in self.would_have])
-        lines += _listed("not seen", self.unseen)
-        lines += _listed("not evaluated", self.not_evaluated_lines(whole=False))
-        lines += _listed("problems", self.problems)
-        for worker in self.workers:
-            lines.append(f"  {worker.name:<10}{_worker_line(worker)}")
-        lines.append(f"  run       {self.url}")
-        place = shlex.quote(self.url)
-        if self.held:
-            lines.append(f"  again     barograph {'replay' if len(self.held) == 1 else 'capsules'} {place}")
-        if self.go_on_from is not None:
-            lines.append(f"  go on     barograph resume {place}   (from step {self.go_on_from:,})")
-        return "\n".join(lines)
-
-    def _held_lines(self) -> list[str]:
-        named, more = self.held[:_HELD_NAMED], len(self.held) - _HELD_NAMED
-        lines = [f"step {head.step}{f' of {head.optimizer}' if head.optimizer else ''}: {head.text}" for head in named]
-        return [*lines, f"and {_counted(more, 'step')} more"] if more > 0 else lines
 
 
 def summary_of(store: Store, watcher: Watcher) -> RunSummary:
@@ -236,12 +226,12 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
     return RunSummary(
         url=store.url, attempt=attempt, steps=watcher.steps, findings=tuple(findings),
         rules=_codes(watcher.rules), not_evaluated=watcher.not_evaluated(),
-        problems=(*watcher.problems, *watcher.unmet,
+        warnings=(*watcher.problems, *watcher.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
         workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)), actions=tuple(_actions(store, attempt)),
         would_have=tuple((finding.id, text) for finding, text in watcher.would_have),
         held=tuple(withheld_steps(store, attempt)),
-        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None,
+        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=watcher.rate_jumps,
     )
 
 
@@ -380,29 +370,7 @@ def _codes(rules: Iterable[Rule]) -> tuple[str, ...]:
 
 def _budget(workers: Iterable[WorkerReport]) -> str:
     budgets = {item.last.cost.budget for item in workers if item.last and not math.isnan(item.last.cost.budget)}
-    return f" (budget {100 * min(budgets):g} %)" if budgets else ""
-
-
-def _worker_line(worker: WorkerReport) -> str:
-    if worker.last is None:
-        return f"{worker.word}, nothing more is known"
-    last, coverage, cost = worker.last, worker.last.coverage, worker.last.cost
-    why = f" ({worker.reason})" if worker.reason else ""
-    parts = [
-        f"{worker.word}{why} after {_counted(worker.steps, 'step')}, {worker.steps_seen} with tensors",
-        f"{coverage.parameters_seen} of {coverage.parameters} parameters, {coverage.gradients_seen} gradients",
-        f"{coverage.modules_seen} of {coverage.modules} modules", "loss" if coverage.loss_seen else "no loss",
-        _counted(coverage.evaluations, "evaluation"),
-        f"recording cost {cost.share:.1%} of training time{_against_budget(cost)}",
-        f"{cost.startup_secs:.1f} s to start", _counted(last.dropped_steps, "step") + " dropped",
-    ]
-    return "; ".join(parts)
-
-
-def _against_budget(cost: Cost) -> str:
-    if math.isnan(cost.budget):
-        return ""
-    return f" (budget {100 * cost.budget:g}%)"
+    return f" (budget {100 * min(budgets):g}%)" if budgets else ""
 
 
 def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
@@ -410,10 +378,6 @@ def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
     share = None if worker.last is None else worker.last.cost.share
     return {"name": worker.name, "state": worker.word, "reason": worker.reason, "steps": worker.steps,
             "capture_share": share, "last": last}
-
-
-def _listed(title: str, items: Iterable[str]) -> list[str]:
-    return [f"  {title if number == 0 else '':<15}{item}" for number, item in enumerate(items)]
 
 
 def _counted(count: int, noun: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
 
+from barograph.model.finding import Finding, FindingState
+from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
-from barograph.watch.wording import finding_lines, gone_line, indented
+from barograph.watch.wording import finding_lines, gone_line, indented, problem_head, remedy_label, shown
 
 
 class TerminalNotifier:
@@ -23,11 +26,49 @@ class TerminalNotifier:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
+        self.jumps: Callable[[], Sequence[RateJump]] = tuple
+        """Returns the jumps of the learning rate so far; whoever watches sets it."""
+        self._findings: dict[str, Finding] = {}
+        self._told: set[str] = set()
+        self._causes_told: set[str] = set()
+        self._gone: set[str] = set()
 
     def notify(self, notice: Notice) -> None:
-        """Write a few lines."""
+        """Write a problem when it opens, in two lines; a finding that only follows from one that was written is not."""
+        finding = notice.finding
+        if finding is None or notice.event not in (Event.OPENED, Event.CLOSED):
+            self._print(text_of(notice))
+            return
+        self._findings[finding.id] = finding
+        problem = next(item for item in problems_of(self._findings.values(), self.jumps())
+                       if any(one.id == finding.id for one in item.findings))
+        if notice.event is Event.CLOSED:
+            if problem.state is FindingState.CLOSED and problem.title not in self._gone:
+                self._gone.add(problem.title)
+                self._print(_gone(problem))
+        elif not self._is_told(problem):
+            self._print(_opened(problem))
+        self._told.update(item.id for item in problem.findings)
+        self._causes_told.add(problem.cause)
+
+    def _is_told(self, problem: Problem) -> bool:
+        if problem.cause:
+            return problem.cause in self._causes_told
+        return any(item.id in self._told for item in problem.findings)
+
+    def _print(self, text: Text) -> None:
         # Soft wrap leaves the width to the terminal, so that a piped line stays one line.
-        self._console.print(text_of(notice), soft_wrap=True)
+        self._console.print(text, soft_wrap=True)
+
+
+def _opened(problem: Problem) -> Text:
+    return Text.assemble(problem_head(problem), "\n          ", (f"{remedy_label(problem)}: ", "bold"),
+                         shown(problem.remedy.text))
+
+
+def _gone(problem: Problem) -> Text:
+    last = max(item.last_step for item in problem.findings)
+    return Text.assemble(("gone      ", "green"), f"{shown(problem.title)}: not seen since step {last:,}")
 
 
 def text_of(notice: Notice) -> Text:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from enum import StrEnum
 
 from rich.text import Text
 
 from barograph.model.cause import Suspicion
-from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluated, Severity
+from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluated, Severity, Unmet
 from barograph.model.one_line import shown as shown
 from barograph.model.step import named
+from barograph.queries.causes import causes_in_order
+from barograph.queries.problems import Problem
 from barograph.rules.words import number
-from barograph.watch.diagnosis import causes_in_order
+from barograph.watch.feeding import SHORT
 
 SEVERITY_STYLES = {
     Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
@@ -99,53 +102,92 @@ def after_colon(text: str, message: str) -> str:
     return "" if said else f": {text}"
 
 
-def cause_lines(diagnosis: Sequence[Suspicion]) -> list[Text]:
-    """Return what is most likely behind all findings of a run: the cause, what speaks for it, what to do.
-
-    The remedy stands with the first alone; where two are about equally likely, the second has its line, too.
-    """
-    lines: list[Text] = []
-    for cause in diagnosis[:CAUSES_SHOWN]:
-        if lines and cause.weight < _WORTH_NAMING * diagnosis[0].weight:
-            break
-        why = f": {shown(cause.why)}" if cause.why else ""
-        lines.append(Text.assemble((shown(cause.cause), "" if lines else "bold"), why))
-    if diagnosis and diagnosis[0].remedy:
-        lines.insert(1, Text.assemble(("do: ", "bold"), shown(diagnosis[0].remedy)))
-    return lines
-
-
-_WORTH_NAMING = 0.5
-"""Share of the first cause's weight below which another is not named beside it."""
-
-
 def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[str]:
     """Return the rules that were not evaluated: those that one thing would feed in one line, with that thing.
 
-    Those that were fed in part are told apart: they may have findings.
+    Rules that are not applicable to this training are left out unless the whole list is asked for.
 
     Args:
         items: Which.
-        whole: With the reason of each that nothing would feed; else their codes alone.
+        whole: With those that are not applicable, and the reason of each.
     """
-    by_feed: dict[tuple[str, bool], list[NotEvaluated]] = {}
-    unfed: list[NotEvaluated] = []
-    for item in items:
-        (by_feed.setdefault((item.feed, item.in_part), []) if item.feed else unfed).append(item)
+    listed = [item for item in items if whole or item.status is not Unmet.NOT_APPLICABLE]
+    by_feed: dict[tuple[Unmet, str, bool], list[NotEvaluated]] = {}
+    for item in sorted(listed, key=lambda item: _ORDER.index(item.status)):
+        by_feed.setdefault((item.status, item.feed, item.in_part), []).append(item)
     lines = []
-    for (feed, in_part), together in by_feed.items():
-        if len(together) == 1:
-            lines.append(f"{together[0].code} {together[0].rule}: {together[0].reason} {feed}")
+    for (status, feed, in_part), together in by_feed.items():
+        head = f"{status.value}{', in part' if in_part else ''}"
+        if len(together) > 1 and feed:
+            lines.append(f"{head}: {', '.join(f'{item.code} {item.rule}' for item in together)}. {feed}")
         else:
-            named = ", ".join(f"{item.code} {item.rule}" for item in together)
-            some = "some of what they need was not recorded" if in_part else "nothing was recorded of what they need"
-            lines.append(f"{named}: {some}. {feed}")
-    if whole or len(unfed) == 1:
-        return [*lines, *(f"{item.code} {item.rule}: {item.reason}" for item in unfed)]
-    if unfed:
-        codes = ", ".join(item.code for item in unfed)
-        lines.append(f"{codes}: met nothing that they judge, or too little of it so far; barograph show tells of each.")
+            lines += [f"{head}: {item.code} {item.rule}. {item.reason} {item.feed}".rstrip() for item in together]
     return lines
+
+
+_ORDER = (Unmet.FAILED, Unmet.NEEDS_SETTING, Unmet.NOT_ENOUGH_DATA, Unmet.NOT_APPLICABLE)
+
+
+def not_evaluated_line(items: Iterable[NotEvaluated]) -> str:
+    """Return in one line how many rules were not evaluated and what the user can change; "" where there is nothing.
+
+    Rules that are not applicable, or that judged a part, are not mentioned.
+    """
+    items = [item for item in items if not item.in_part]
+    needs: dict[str, int] = {}
+    for item in items:
+        if item.status is Unmet.NEEDS_SETTING:
+            short = SHORT.get(item.feed, item.feed.rstrip("."))
+            needs[short] = needs.get(short, 0) + 1
+    parts = [f"{_rules(number)} {'needs' if number == 1 else 'need'} {what}" for what, number in needs.items()]
+    if waiting := sum(item.status is Unmet.NOT_ENOUGH_DATA for item in items):
+        parts.append(f"{_rules(waiting)} {'needs' if waiting == 1 else 'need'} more data")
+    if failed := [item.code for item in items if item.status is Unmet.FAILED]:
+        parts.append(f"{', '.join(failed)} failed")
+    return ", ".join(parts)
+
+
+def _rules(number: int) -> str:
+    return "1 rule" if number == 1 else f"{number} rules"
+
+
+def problem_head(problem: Problem) -> Text:
+    """Return the first line of a problem: how bad, what, since when."""
+    gone = problem.state is FindingState.CLOSED
+    return Text.assemble(
+        (f"{problem.severity.value:<{_WIDTH}}", "dim" if gone else SEVERITY_STYLES[problem.severity]),
+        (shown(problem.title), "bold"), since(problem),
+    )
+
+
+def since(problem: Problem) -> str:
+    """Return since when there is a problem, where its title does not say it, and the rule that shows it."""
+    parts = [] if f" {problem.since_step:,}" in problem.title else [f"since step {problem.since_step:,}"]
+    parts += ["gone"] if problem.state is FindingState.CLOSED else []
+    return f" ({', '.join([*parts, problem.findings[0].code])})"
+
+
+class Part(StrEnum):
+    """What stands below the title of a problem."""
+
+    EVIDENCE = "evidence"
+    REMEDY = "remedy"
+    CONSEQUENCES = "consequences"
+
+
+def problem_rest(problem: Problem, *, evidence: int = 1) -> list[tuple[Part, str]]:
+    """Return the lines below the title of a problem: so much evidence, the remedy, and what follows from it."""
+    lines = [(Part.EVIDENCE, shown(text)) for text in problem.evidence[:evidence]]
+    if problem.state is not FindingState.CLOSED:
+        lines.append((Part.REMEDY, f"{remedy_label(problem)}: {shown(problem.remedy.text)}"))
+    if problem.consequences:
+        lines.append((Part.CONSEQUENCES, f"leads to: {', '.join(problem.consequences)}"))
+    return lines
+
+
+def remedy_label(problem: Problem) -> str:
+    """Return what the remedy is: a fix, or, where the cause is not known, what would find it."""
+    return "fix" if problem.cause else "cause not known yet"
 
 
 def gone_line(finding: Finding) -> Text:

@@ -9,7 +9,7 @@ import pytest
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
-from barograph.watch.diagnosis import causes_in_order, diagnose
+from barograph.queries.causes import causes_in_order, diagnose
 
 
 def finding(

@@ -52,7 +52,7 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
         for place, suspicion in enumerate(finding.causes):
             # What the finding advises is meant for what it suspects first.
             remedy = suspicion.remedy or ("" if place else finding.remedy)
-            weighed = replace(suspicion, weight=suspicion.weight * _credit(finding), remedy=remedy)
+            weighed = replace(suspicion, weight=suspicion.weight * credit_of(finding), remedy=remedy)
             voice = _Voice(weighed, finding.opened_step)
             of_rules = voices.setdefault(suspicion.cause, {})
             of_rules[finding.code] = min((voice, of_rules.get(finding.code, voice)), key=_rank)
@@ -75,7 +75,8 @@ def causes_in_order(finding: Finding, diagnosis: Iterable[Suspicion]) -> tuple[S
     return tuple(replace(own, why=best.why, remedy=best.remedy) for (_, best), own in in_order)
 
 
-def _credit(finding: Finding) -> float:
+def credit_of(finding: Finding) -> float:
+    """Return what a finding's suspicions count: less once it is gone, or where it is a note."""
     gone = _GONE if finding.state is FindingState.CLOSED else 1.0
     return gone * (_OF_A_NOTE if finding.severity is Severity.NOTE else 1.0)
 

@@ -1,0 +1,338 @@
+"""What is wrong with a run: its findings, grouped by the cause behind them.
+
+One fault shows in many findings. A problem is a cause, the findings that speak for it, and those that follow from
+it. Where no finding has more than a usual suspect, the cause is not known, and the problem says what would find it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from barograph.model.cause import Cause, Suspicion
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, Severity
+from barograph.queries.causes import credit_of, diagnose
+from barograph.queries.consequences import (
+    AFTER_SYMPTOM,
+    BEGIN_LATER,
+    BY_LARGE_STEPS,
+    CAUSES_AFTER,
+    DIRECTIONS,
+    RULES_AFTER,
+    SYMPTOMS,
+    WITNESSES,
+)
+from barograph.queries.remedies import Remedy, remedy_of, without_conflicts
+from barograph.queries.titles import SURE, cause_in_words, tidy, title_of
+from barograph.rules.words import number, sentence
+
+KNOWN = 0.2
+"""A suspicion must be stronger to count: below are the usual suspects, for which nothing in the run speaks."""
+
+_RIVAL = 0.6
+"""A finding with so strong a cause of its own follows from no other, unless its cause does."""
+
+_NEARLY = 0.65
+"""A cause that brings another about is taken for it where its own weight is at least this share of the other's."""
+
+_OF_A_JUMP = 0.95
+_SOON_STEPS = 100
+"""The first finding that a jump of the learning rate explains opens within so many steps of it."""
+
+EVIDENCE_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RateJump:
+    """A step at which the learning rate became several times what it had ever been.
+
+    Attributes:
+        worker: Group of workers.
+        step: The first recorded step with the new rate.
+        old: The rate before.
+        new: The rate from then on.
+        before: The last recorded step with the old rate.
+    """
+
+    worker: str
+    step: int
+    old: float
+    new: float
+    before: int
+
+    @property
+    def when(self) -> str:
+        """At which step, or between which, where those between were not recorded."""
+        if self.step - self.before <= 1:
+            return f"at step {self.step:,}"
+        return f"between steps {self.before:,} and {self.step:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong with a run.
+
+    Attributes:
+        title: What is wrong, in one line.
+        cause: Name of the cause, one of `Cause` or a rule's own; "" where it is not known.
+        weight: How strongly the evidence speaks for it, from 0 to 1.
+        severity: The worst of its findings.
+        state: Open as long as one of its findings is.
+        since_step: First step that showed it.
+        evidence: One or two lines.
+        remedy: What to do; where the cause is not known, what would find it.
+        findings: All its findings: the one that shows it first, then others that speak for the cause, then the rest.
+        consequences: Names of the other rules whose findings follow from it, in the order they opened.
+    """
+
+    title: str
+    cause: str
+    weight: float
+    severity: Severity
+    state: FindingState
+    since_step: int
+    evidence: tuple[str, ...]
+    remedy: Remedy
+    findings: tuple[Finding, ...]
+    consequences: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The same as long as its cause and its first finding are."""
+        return f"{self.cause or 'unknown'}-{self.findings[0].id}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain JSON data; findings by their ids."""
+        remedy = asdict(self.remedy)
+        remedy["direction"] = None if self.remedy.direction is None else self.remedy.direction.name.lower()
+        return {
+            "id": self.id, "title": self.title, "cause": self.cause, "weight": self.weight,
+            "severity": self.severity.value, "state": self.state.value, "since_step": self.since_step,
+            "evidence": list(self.evidence), "remedy": remedy, "findings": [item.id for item in self.findings],
+            "consequences": list(self.consequences),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A cause with its findings; `cause` is None where it is not known."""
+
+    cause: Suspicion | None
+    direct: tuple[Finding, ...]
+    after: tuple[Finding, ...]
+    jump: RateJump | None = None
+
+
+def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> tuple[Problem, ...]:
+    """Return the problems behind the findings of one run: open ones first, then the best evidenced, notes last.
+
+    Args:
+        findings: Of one run, in any order.
+        jumps: Steps at which its learning rate jumped.
+
+    Example:
+        >>> problems_of([])
+        ()
+    """
+    remaining, blamed = _with_jumps(tuple(findings), jumps)
+    groups: list[_Group] = []
+    while (cause := _root_of(remaining)) is not None:
+        group = _group_of(cause, remaining, blamed)
+        groups.append(group)
+        taken = {item.id for item in (*group.direct, *group.after)}
+        remaining = [item for item in remaining if item.id not in taken]
+    groups = _with_symptoms(groups, remaining)
+    evidenced = sorted((_problem_of(group) for group in groups), key=lambda item: -item.weight)
+    remedies = without_conflicts([(item.title, item.remedy) for item in evidenced])
+    resolved = [replace(item, remedy=remedy) for item, remedy in zip(evidenced, remedies, strict=True)]
+    return tuple(sorted(resolved, key=_rank))
+
+
+def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
+    # The best evidenced first, since others may follow from it; but a lost run before all, though nobody knows why.
+    lost = problem.severity is Severity.BREAKING and not problem.cause
+    return (problem.state is not FindingState.OPEN, problem.cause == Cause.SCRIPT_ERROR,
+            problem.severity is Severity.NOTE, not lost, -problem.weight, SEVERITY_ORDER.index(problem.severity),
+            problem.since_step)
+
+
+def _with_jumps(
+    findings: tuple[Finding, ...], jumps: Sequence[RateJump]
+) -> tuple[list[Finding], Mapping[str, RateJump]]:
+    """Return the findings, those that a jump of the learning rate explains blaming it; and that jump, by their ids."""
+    blamed: dict[str, RateJump] = {}
+    for jump in jumps:
+        hit = [item for item in findings if item.worker == jump.worker and item.code in BY_LARGE_STEPS
+               and item.opened_step >= jump.step]
+        if hit and min(item.opened_step for item in hit) - jump.step <= _SOON_STEPS:
+            blamed.update({item.id: jump for item in hit})
+    return [_blaming(item, blamed[item.id]) if item.id in blamed else item for item in findings], blamed
+
+
+def _blaming(finding: Finding, jump: RateJump) -> Finding:
+    old, new = number(jump.old), number(jump.new)
+    suspicion = Suspicion(
+        Cause.LEARNING_RATE_TOO_HIGH, _OF_A_JUMP, f"the learning rate is {new} from step {jump.step} on",
+        f"Keep the learning rate at {old}: find what sets it to {new} {jump.when} (the scheduler, or "
+        "optimizer.param_groups).")
+    others = tuple(item for item in finding.causes if item.cause != Cause.LEARNING_RATE_TOO_HIGH)
+    return replace(finding, causes=(suspicion, *others), since_step=max(finding.since_step, jump.step))
+
+
+def _root_of(findings: Sequence[Finding]) -> Suspicion | None:
+    """Return the cause that explains most of what is left: the best evidenced one, or what it follows from."""
+    known = [item for item in diagnose(findings) if any(_own(found).get(item.cause) for found in findings)]
+    if not known:
+        return None
+    root = known[0]
+    for other in known[1:]:
+        follows = root.cause in CAUSES_AFTER.get(other.cause, ())
+        mutual = other.cause in CAUSES_AFTER.get(root.cause, ()) or _exclude_each_other(other.cause, root.cause)
+        earlier = _onset(other.cause, findings) <= _onset(root.cause, findings)
+        if follows and not mutual and earlier and other.weight >= max(SURE, _NEARLY * root.weight):
+            root = other
+    return root
+
+
+def _exclude_each_other(one: str, other: str) -> bool:
+    if one not in DIRECTIONS or other not in DIRECTIONS:
+        return False
+    (setting, way), (other_setting, other_way) = DIRECTIONS[one], DIRECTIONS[other]
+    return setting == other_setting and way is not other_way
+
+
+def _own(finding: Finding) -> dict[str, float]:
+    """Return the causes that the finding has evidence for, and how strong it is."""
+    return {item.cause: item.weight for item in finding.causes if item.weight > KNOWN}
+
+
+def _speaks_for(finding: Finding, cause: str) -> bool:
+    own = _own(finding)
+    return cause in own and own[cause] >= max(own.values())
+
+
+def _onset(cause: str, findings: Iterable[Finding]) -> int:
+    """Return the step from which on a cause could act."""
+    return min((item.since_step for item in findings if cause in _own(item)), default=0)
+
+
+def _group_of(cause: Suspicion, findings: Sequence[Finding], blamed: Mapping[str, RateJump]) -> _Group:
+    name = cause.cause
+    direct = [item for item in findings if _speaks_for(item, name)] or [item for item in findings if name in _own(item)]
+    jump = blamed.get(direct[0].id) if name == Cause.LEARNING_RATE_TOO_HIGH else None
+    begins = jump is not None or name in BEGIN_LATER
+    onset = _onset(name, direct) if begins else 0
+    workers = {item.worker for item in direct}
+    ids = {item.id for item in direct}
+    after = [item for item in findings if item.id not in ids and item.worker in workers
+             and item.opened_step >= onset and _follows(item, name)]
+    direct.sort(key=lambda item: _rank_of_witness(item, name))
+    if jump is not None:
+        # All of it follows from the jump; the first of it shows the jump.
+        first, *others = sorted(direct, key=_by_opening)
+        direct, after = [first], [*others, *after]
+    after.sort(key=_by_opening)
+    return _Group(cause, tuple(direct), tuple(after), jump)
+
+
+def _by_opening(finding: Finding) -> tuple[int, str]:
+    return finding.opened_step, finding.id
+
+
+def _rank_of_witness(finding: Finding, cause: str) -> tuple[int, float, int, str]:
+    witnesses = WITNESSES.get(cause, ())
+    place = witnesses.index(finding.code) if finding.code in witnesses else len(witnesses)
+    return place, -_own(finding)[cause] * credit_of(finding), finding.opened_step, finding.id
+
+
+def _follows(finding: Finding, cause: str) -> bool:
+    own = _own(finding)
+    causes_after = CAUSES_AFTER.get(cause, frozenset())
+    mine = own.get(cause, 0.0)
+    if any(weight >= _RIVAL and weight > mine and name not in causes_after for name, weight in own.items()):
+        return False
+    if cause in own or finding.code in RULES_AFTER.get(cause, ()):
+        return True
+    return bool(own) and own.keys() <= causes_after
+
+
+def _with_symptoms(groups: list[_Group], unexplained: Iterable[Finding]) -> list[_Group]:
+    """Return the groups with the findings that have no known cause: below what they follow from, or by themselves."""
+    order = {code: place for place, code in enumerate(SYMPTOMS)}
+    found = list(groups)
+    for finding in sorted(unexplained, key=lambda item: (order.get(item.code, len(order)), item.opened_step, item.id)):
+        place = next((place for place, group in enumerate(found) if _belongs(finding, group)), None)
+        if place is None:
+            found.append(_Group(None, (finding,), ()))
+        else:
+            group = found[place]
+            same = group.cause is None and group.direct[0].code == finding.code
+            found[place] = replace(group, direct=(*group.direct, finding)) if same else replace(
+                group, after=(*group.after, finding))
+    return found
+
+
+def _belongs(finding: Finding, group: _Group) -> bool:
+    if finding.worker not in {item.worker for item in group.direct}:
+        return False
+    return any(
+        (finding.code in AFTER_SYMPTOM.get(item.code, ()) and finding.opened_step >= item.since_step)
+        or (group.cause is None and finding.code == item.code)
+        for item in group.direct
+    )
+
+
+def _problem_of(group: _Group) -> Problem:
+    lead = group.direct[0]
+    members = (*group.direct, *group.after)
+    still_open = [item for item in members if item.state is FindingState.OPEN]
+    return Problem(
+        title=_title(group, lead), cause=group.cause.cause if group.cause else "",
+        weight=group.cause.weight if group.cause else 0.0,
+        severity=min((item.severity for item in still_open or members), key=SEVERITY_ORDER.index),
+        state=FindingState.OPEN if still_open else FindingState.CLOSED,
+        since_step=group.jump.step if group.jump else min(item.since_step for item in group.direct),
+        evidence=_evidence(group, lead), remedy=_remedy(group, lead), findings=members,
+        consequences=tuple(dict.fromkeys(item.rule for item in sorted(members[1:], key=_by_opening)
+                                         if item.rule != lead.rule)),
+    )
+
+
+def _title(group: _Group, lead: Finding) -> str:
+    if group.jump is not None:
+        return f"The learning rate jumped from {number(group.jump.old)} to {number(group.jump.new)} {group.jump.when}"
+    if group.cause is None:
+        return title_of("", 0.0, lead)
+    title = title_of(group.cause.cause, group.cause.weight, lead)
+    rate = _remedy(group, lead).old
+    states_it = group.cause.cause == Cause.LEARNING_RATE_TOO_HIGH and group.cause.weight >= SURE
+    return f"{title} ({number(rate)})" if states_it and rate is not None else title
+
+
+def _evidence(group: _Group, lead: Finding) -> tuple[str, ...]:
+    lines = [tidy(lead.message)]
+    cause = group.cause
+    if cause is not None and group.jump is None:
+        why = tidy(next((item.why for item in lead.causes if item.cause == cause.cause and item.why), cause.why))
+        if cause.weight < SURE:
+            lines.append(f"Likely cause: {cause_in_words(cause.cause)} ({why})")
+        elif why and why.rstrip(".").casefold() not in lines[0].casefold():
+            lines.insert(0, sentence(why))
+    return tuple(lines[:EVIDENCE_LINES])
+
+
+def _remedy(group: _Group, lead: Finding) -> Remedy:
+    if group.cause is None:
+        return remedy_of("", tidy(_TO_FIND_OUT.get(lead.code, lead.remedy)))
+    if group.jump is not None:
+        text = group.cause.remedy
+        return replace(remedy_of(group.cause.cause, text), old=group.jump.new, new=group.jump.old)
+    return remedy_of(group.cause.cause, tidy(group.cause.remedy or lead.remedy))
+
+
+_TO_FIND_OUT = {
+    "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
+    "N102": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
+}
+"""What would find the cause that is not known yet, by the rule that leads."""

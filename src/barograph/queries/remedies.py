@@ -1,0 +1,110 @@
+"""What to do about a problem: one thing, with the setting that it changes, and no two that exclude each other."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from barograph.queries.consequences import DIRECTIONS, Direction
+
+_MOST_CHARS = 170
+_RATE = re.compile(r"\b(?P<verb>lower|raise) the (?P<setting>learning rate|momentum|weight decay)\b"
+                   r"(?: from (?P<old>[\d.e+-]*\d))?(?: to (?P<new>[\d.e+-]*\d))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One thing to do.
+
+    Attributes:
+        text: A sentence.
+        setting: The setting that it changes, as "learning rate"; "" where it changes none that is known.
+        old: Its value in this run; None where that is not known.
+        new: The value to try; None where none is named.
+        direction: Which way the setting moves; None where that is not known.
+    """
+
+    text: str
+    setting: str = ""
+    old: float | None = None
+    new: float | None = None
+    direction: Direction | None = None
+
+
+def remedy_of(cause: str, text: str) -> Remedy:
+    """Return the first thing that an advice names, with the setting that it changes.
+
+    Args:
+        cause: What it is against; "" where that is not known.
+        text: As a rule words it.
+
+    Example:
+        >>> remedy_of("learning-rate-too-high", "Lower the learning rate from 30 to 3; or clip.").new
+        3.0
+    """
+    first = first_advice(text)
+    found = _RATE.search(first)
+    if found is None:
+        setting, direction = DIRECTIONS.get(cause, ("", None))
+        return Remedy(first, setting, direction=direction)
+    direction = Direction.DOWN if found["verb"].lower() == "lower" else Direction.UP
+    return Remedy(first, found["setting"].lower(), _value(found["old"]), _value(found["new"]), direction)
+
+
+def first_advice(text: str) -> str:
+    """Return the first of several advices: the text up to a semicolon outside parentheses, of a long one a sentence.
+
+    Example:
+        >>> first_advice("Clip gradients (clip_grad_norm_; clipnorm in Keras); lower the rate.")
+        'Clip gradients (clip_grad_norm_; clipnorm in Keras).'
+    """
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == ";" and depth <= 0:
+            text = text[:place] + "."
+            break
+    if len(text) > _MOST_CHARS:
+        text = re.split(r"(?<=[a-z0-9)])\. (?=[A-Z])", text, maxsplit=1)[0].rstrip(".") + "."
+    return text
+
+
+def without_conflicts(remedies: list[tuple[str, Remedy]]) -> list[Remedy]:
+    """Return the remedies of a run's problems such that no two move one setting to different values.
+
+    Args:
+        remedies: Title and remedy of each problem, the best evidenced first.
+
+    Returns:
+        In the same order; one that would move a setting that an earlier one moves says to fix that first.
+    """
+    moved: dict[str, tuple[str, Remedy]] = {}
+    kept: list[Remedy] = []
+    for title, remedy in remedies:
+        if not remedy.setting or remedy.direction is None:
+            kept.append(remedy)
+            continue
+        first_title, first = moved.setdefault(remedy.setting, (title, remedy))
+        if first is remedy:
+            kept.append(remedy)
+        elif first.direction == remedy.direction:
+            kept.append(first)
+        else:
+            kept.append(Remedy(f"First fix: {first_title}. Then train again."))
+    return kept
+
+
+def contradicting(remedies: list[Remedy]) -> int:
+    """Return how many pairs of remedies move one setting in opposite directions or to different values."""
+    moves = [item for item in remedies if item.setting and item.direction is not None]
+    return sum(
+        one.setting == other.setting and (one.direction, one.new) != (other.direction, other.new)
+        for place, one in enumerate(moves) for other in moves[:place]
+    )
+
+
+def _value(text: str | None) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,173 @@
+"""The end of a run in at most twelve lines: what was recorded, what is wrong, what to do, where the run is."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from barograph.model.manifest import EndState
+from barograph.queries.problems import Problem
+from barograph.watch.figures import count, share
+from barograph.watch.summary import OF_TENSORS, RunSummary, steps_made_and_seen
+from barograph.watch.wording import Part, not_evaluated_line, problem_head, problem_rest, shown
+
+MOST_LINES = 12
+_LABEL = 10
+_LINES_OF_A_PROBLEM = 4
+"""Title, evidence, remedy, consequences."""
+_FIX_LINES = 2
+_RULES = "(barograph show RUN --rules)"
+
+RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss). In JAX use "
+                "barograph.jax.observe, in TensorFlow loops barograph.tensorflow.step.")
+
+
+def closing_text(summary: RunSummary, *, command: str = "", width: int | None = None) -> str:
+    """Return what is printed when a run has ended.
+
+    Args:
+        summary: Of the run.
+        command: How its command ended, where that was not well.
+        width: Columns of the terminal: longer lines are cut or folded, and count as they are folded. None: each
+            line stays whole.
+    """
+    last = [_folded("run", summary.url, None)]
+    head = _head(summary, width)
+    beside = [*_beside(summary, command, width, actions=2)]
+    room = MOST_LINES - len(head) - len(beside) - len(last)
+    if room < _LINES_OF_A_PROBLEM:
+        beside = [*_beside(summary, command, width, actions=1)]
+        room = MOST_LINES - len(head) - len(beside) - len(last)
+    body = problem_lines(summary.problems, most=room, width=width)
+    return "\n".join(["", *head, *body, *beside, *last])
+
+
+def problem_lines(
+    problems: Sequence[Problem], *, most: int, width: int | None, more: str = "barograph show RUN --all"
+) -> list[str]:
+    """Return problems in at most so many lines: all of the first ones rather than a bit of each.
+
+    Args:
+        problems: The worst first.
+        most: Lines.
+        width: See `closing_text`.
+        more: The command that shows those that have no room.
+    """
+    lines: list[str] = []
+    for place, problem in enumerate(problems):
+        left = len(problems) - place - 1
+        room = most - len(lines) - bool(left)
+        whole = _problem(problem, width)
+        if len(whole) <= room - 2 * min(left, 1):
+            lines += whole
+        elif room >= len(brief := _problem(problem, width, brief=True)):
+            lines += brief
+        elif room >= 1:
+            lines.append(whole[0])
+        else:
+            lines.append(f"  and {count(left + 1, 'more problem')} ({more})")
+            break
+    return lines
+
+
+def _problem(problem: Problem, width: int | None, *, brief: bool = False) -> list[str]:
+    lines = [_cut(f"  {problem_head(problem).plain}", width)]
+    for kind, text in problem_rest(problem):
+        if kind is Part.REMEDY:
+            lines += _folded("", text, width, most=_FIX_LINES).split("\n")
+        elif not brief:
+            lines.append(_cut(_folded("", text, None), width) if kind is Part.EVIDENCE else
+                         _consequences(problem.consequences, width))
+    return lines
+
+
+def _consequences(names: Sequence[str], width: int | None) -> str:
+    """Return a line of as many names as fit, and how many more there are."""
+    whole = _folded("", f"leads to: {', '.join(names)}", None)
+    for kept in range(len(names) - 1, 0, -1):
+        if width is None or len(whole) <= width:
+            break
+        whole = _folded("", f"leads to: {', '.join(names[:kept])} and {len(names) - kept} more", None)
+    return whole
+
+
+def _head(summary: RunSummary, width: int | None) -> list[str]:
+    if not summary.trained:
+        return [f"barograph: {summary.verdict}", *_folded("fix", RECORD_STEPS, width, most=3).split("\n")]
+    recorded = recorded_line(summary)
+    if problems := summary.problems:
+        return [f"barograph: {count(len(problems), 'problem')} found; {recorded}"]
+    unjudged = not_evaluated_line(summary.not_evaluated)
+    verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
+    return [f"barograph: {recorded}", *_wrapped("  ", verdict, width, most=2)]
+
+
+def recorded_line(summary: RunSummary) -> str:
+    """Return how many steps and evaluations were recorded, and what that cost of the budget."""
+    made, seen = steps_made_and_seen(summary.workers)
+    made, seen = (max(number, *(getattr(item, name) for item in summary.workers), 0) if summary.workers else 0
+                  for number, name in ((made, "steps"), (seen, "steps_seen")))
+    tensors = "tensors at each" if seen == made else f"tensors at {seen:,}"
+    lasts = [item.last for item in summary.workers if item.last is not None]
+    evaluations = max((last.coverage.evaluations for last in lasts), default=0)
+    parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
+    dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
+    if dearest is not None:
+        budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
+        parts.append(f"capture cost {share(dearest.share)}{budget}")
+    return "; ".join(parts)
+
+
+def _beside(summary: RunSummary, command: str, width: int | None, *, actions: int) -> Iterable[str]:
+    """Yield what is to be known beside the problems, a line each."""
+    place = shlex.quote(summary.url)
+    entries: list[tuple[str, str]] = []
+    if summary.held:
+        first = summary.held[0]
+        of = f" of {first.optimizer}" if first.optimizer else ""
+        rest = f" and {count(len(summary.held) - 1, 'more step')}" if len(summary.held) > 1 else ""
+        verb = "replay" if len(summary.held) == 1 else "capsules"
+        entries.append(("held", f"step {first.step}{of}{rest}: {first.text} (barograph {verb} {place})"))
+    entries += _with_more("done", [str(item) for item in summary.actions], most=actions)
+    entries += _with_more("not done", [text for _, text in summary.would_have], most=1)
+    ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
+             for item in summary.workers if item.word != EndState.FINISHED.value]
+    entries += _with_more("state", ended, most=1)
+    if summary.problems:
+        entries += _with_more("not seen", [text for text in summary.unseen if not text.startswith(OF_TENSORS)], most=1)
+        if line := not_evaluated_line(summary.not_evaluated):
+            entries.append(("rules", f"{line} {_RULES}"))
+    # The last one says how it came out.
+    entries += _with_more("warning", summary.warnings[::-1], most=1)
+    if command:
+        entries.append(("command", command))
+    if summary.go_on_from is not None:
+        entries.append(("resume", f"barograph resume {place}   (from step {summary.go_on_from:,})"))
+    for label, text in entries:
+        # Commands are copied, so they are never cut.
+        yield _cut(_folded(label, shown(text), None), None if place in text else width)
+
+
+def _with_more(label: str, texts: Sequence[str], *, most: int) -> list[tuple[str, str]]:
+    entries = [(label, text) for text in texts[:most]]
+    if len(texts) > most:
+        entries[-1] = (label, f"{entries[-1][1]} (and {len(texts) - most} more)")
+    return entries
+
+
+def _folded(label: str, text: str, width: int | None, *, most: int = 1) -> str:
+    return "\n".join(_wrapped(f"  {label:<{_LABEL}}", text, width, most=most))
+
+
+def _wrapped(first: str, text: str, width: int | None, *, most: int) -> list[str]:
+    if width is None:
+        return [first + text]
+    lines = textwrap.wrap(text, max(20, width - len(first)), break_long_words=False, break_on_hyphens=False,
+                          max_lines=most, placeholder=" …") or [""]
+    return [first + lines[0], *(" " * len(first) + line for line in lines[1:])]
+
+
+def _cut(line: str, width: int | None) -> str:
+    return line if width is None or len(line) <= width else line[: width - 2].rstrip() + " …"
