@@ -85,7 +85,7 @@ def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]
         return {}  # it was removed since it was listed
     except DamagedChunk as error:
         found.damaged.append(str(error))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         found.damaged.append(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).")
     return {}
 
