@@ -33,7 +33,7 @@ def test_what_cannot_be_resumed_is_said(
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
 
     with pytest.raises(error, match=says):
-        resume(place, command, inexact=False, own=False, live=False, as_json=False)
+        resume(place, command, inexact=False, own=False, trusts=False, live=False, as_json=False)
 
     assert attempts_of(store) == [0]
 
@@ -53,7 +53,7 @@ def test_of_a_run_that_has_ended_nobody_says_that_it_goes_on(
     store = store_from_url("run")
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
     with pytest.raises(RunFinished, match=r"nothing is left to go on with\. A longer training is a run of its own"):
-        resume("run", ["python"], inexact=False, own=False, live=False, as_json=False)
+        resume("run", ["python"], inexact=False, own=False, trusts=False, live=False, as_json=False)
     assert capsys.readouterr().err == ""
 
 
@@ -67,4 +67,4 @@ def test_why_nothing_goes_on_from_the_newest_checkpoint_is_told_where_there_is_n
     write_checkpoint(store, attempt=0, steps=20, who="pid1", content={"place": {"why_not": "of the moon"}}, tensors={})
 
     with pytest.raises(ResumeFailed, match=r"passed over: of the moon\. All of them: barograph checkpoints run"):
-        resume("run", ["python"], inexact=False, own=False, live=False, as_json=True)
+        resume("run", ["python"], inexact=False, own=False, trusts=False, live=False, as_json=True)

@@ -81,6 +81,7 @@ class Desk:
 
     def start(self, *command: str | Path, stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH")}
+        environment |= {"BAROGRAPH_TRUST": str(self.folder)}
         environment |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}", **self.environment}
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen(

@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from barograph.errors import NewerFormat, NotARun, StoreUnavailable
+from barograph.model.capsule import CapsuleHead, Held
+from barograph.model.items import Entry, Verb
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Coverage, EndState
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.model.tensor import RawTensor
+from barograph.runs.capsules import write_capsule
+from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.doctor import examine
+from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.output import OutputShelf
 from barograph.runs.papers import ending_bytes, ending_from_bytes, sealed
 from barograph.runs.pending import Recorded
 
@@ -228,3 +234,60 @@ def test_dropped_steps_are_not_missed_once_more(workshop: Any, make_records: Mak
     coverage = Coverage(steps=5, steps_recorded=5)
     diagnosis = ended(workshop, coverage, make_records(0), make_records(1), dropped=3)
     assert (diagnosis.missing, len(diagnosis.dropped)) == ([], 1)
+
+
+def with_all_files(workshop: Any, make_records: MakeRecords) -> None:
+    """Write a run that holds a file of every kind."""
+    workshop.finished(make_records(0, tensors=TENSORS))
+    tensors = {"w": RawTensor("uint8", (64,), bytes(64))}
+    write_checkpoint(workshop.store, attempt=0, steps=3, who="p0", content={}, tensors=tensors)
+    write_capsule(workshop.store, CapsuleHead(0, "p0", 3, 3, "", Held.NOT_FINITE, "", 1.5e9),
+                  {}, tensors, b"pickled")
+    shelf = OutputShelf(workshop.store, 0, {})
+    shelf.add([("out", "hello\n")])
+    shelf.write("p0", last=True)
+    Journal(workshop.store, JOURNAL_OF_RUN).write([Entry("x", Verb.TAG, {"a": 1}, 5.0, "me")])
+    for name in ("imported/tensorboard.json", "origin/0000-options-p0.json"):
+        workshop.store.put(name, sealed({"options": {}}))
+
+
+def test_a_run_with_files_of_every_kind_is_whole(workshop: Any, make_records: MakeRecords) -> None:
+    with_all_files(workshop, make_records)
+    diagnosis = examine(workshop.store)
+    assert diagnosis.whole
+    assert (diagnosis.leftover, diagnosis.foreign) == ([], [])
+
+
+def test_a_flipped_bit_is_noticed_in_every_file(workshop: Any, make_records: MakeRecords) -> None:
+    with_all_files(workshop, make_records)
+    blind = []
+    for name in workshop.names(""):
+        whole = bytes(workshop.store.get(name))
+        workshop.store.inner.put(name, bytes([*whole[:len(whole) // 2], whole[len(whole) // 2] ^ 1,
+                                              *whole[len(whole) // 2 + 1:]]))
+        if not any(name in text for text in examine(workshop.store).damaged):
+            blind.append(name)
+        workshop.store.inner.put(name, whole)
+    assert blind == []
+    assert len(workshop.names("")) >= 13
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "pickled.pickle", ".safetensors"])
+def test_a_file_of_a_capsule_or_a_checkpoint_that_is_gone_is_missed(
+    workshop: Any, make_records: MakeRecords, file: str
+) -> None:
+    with_all_files(workshop, make_records)
+    folder = "capsules" if file != ".safetensors" else "checkpoints"
+    (name,) = [name for name in workshop.names(folder) if name.endswith(file)]
+    workshop.store.inner.delete(name)
+    assert [text.partition(" ")[0] for text in examine(workshop.store).missing] == [name]
+
+
+def test_what_a_save_that_did_not_end_left_behind_is_harmless(workshop: Any, make_records: MakeRecords) -> None:
+    with_all_files(workshop, make_records)
+    for name in workshop.names(""):
+        if name.startswith(("capsules", "checkpoints")) and name.endswith(".json"):
+            workshop.store.inner.delete(name)
+    diagnosis = examine(workshop.store)
+    assert diagnosis.whole
+    assert len(diagnosis.leftover) == 3

@@ -17,6 +17,7 @@ from barograph.experiments.comparing import compared
 from barograph.experiments.lineage import lineage_of
 from barograph.experiments.run import Run, load_run
 from barograph.model.items import Entry, ItemKind, Verb
+from barograph.runs.imported import is_imported
 from barograph.share import planning
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
@@ -251,3 +252,9 @@ def test_from_a_bucket_to_a_bucket(archive: Path, s3_url: str, tmp_path: Path, m
         assert len(brought(archive, catalog).runs) == 2
         assert packed(catalog, "digits") == archive.read_bytes()
         assert {run.new for run in brought(archive, catalog).runs} == {False}
+
+
+def test_a_run_that_was_imported_says_so(archive: Path, target: Catalog, source: Catalog) -> None:
+    for run in brought(archive, target).runs:
+        assert is_imported(store_from_url(run.place))
+        assert not is_imported(store_from_url(f"{source.store.url}/{run.name}"))

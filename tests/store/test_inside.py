@@ -61,7 +61,7 @@ def test_nothing_is_written_removed_linked_or_made_through_a_linked_directory(fo
     assert outside(folder) == {"kept": "original"}
 
 
-@pytest.mark.parametrize("path", ["../outside/kept", "a/../../outside/kept", "/tmp/kept", "..\\kept", "C:kept", "a\0b"])
+@pytest.mark.parametrize("path", ["../outside/kept", "a/../../outside/kept", "/kept", "..\\kept", "C:kept", "a\0b"])
 def test_a_path_that_leads_out_is_refused(folder: Path, path: str) -> None:
     with pytest.raises(StoreDenied, match="leads out of the folder"):
         Inside(folder).write(path, b"evil")

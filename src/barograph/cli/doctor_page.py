@@ -23,7 +23,7 @@ _MEANINGS = {
     "problems": "what the workers themselves reported",
     "removed": "went because the settings limit what is kept",
     "foreign": "objects that are no part of a run, and are passed over",
-    "leftover": "files whose rows are in another one too; harmless",
+    "leftover": "files left by a process that died before it had finished with them; harmless",
 }
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from barograph.cli.trust import check_settings_file
 from barograph.errors import SettingsError
 from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
@@ -25,24 +26,33 @@ DEFAULT_CONFIG = "barograph.toml"
 """Read where it stands in the working directory and no other is named."""
 
 
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run what the settings file or the run of somebody else would start. The folder "
+                                       "of a settings file stays trusted; BAROGRAPH_TRUST names more folders.")
+]
+
 OF_TRAINING = {"recorder": "the flight recorder works", "checkpoints": "checkpoints are saved"}
 """Tables of the settings, beside those of rules and actions, and where what they set takes place: in the training."""
 
 
-def settings_from_options(options: Mapping[str, Any], config: str | None) -> Settings:
+def settings_from_options(options: Mapping[str, Any], config: str | None, *, trusts: bool = False) -> Settings:
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
     Args:
         options: Name of a setting to what was typed; None where nothing was. `notify`, `allow`, `rule_settings`,
             `action_settings`, `recorder` and `checkpoints` add to what the file says.
         config: Path of a TOML file; None: `barograph.toml`, if there is one here.
+        trusts: The user trusts the folder of that file.
 
     Raises:
-        SettingsError: Something is wrong with one of them; the message says which.
+        SettingsError: Something is wrong with one of them; the message says which. Or the file would start programs,
+            and its folder is not trusted.
     """
     base = Settings()
     if config is not None or Path(DEFAULT_CONFIG).is_file():
-        base = settings_from_file(config or DEFAULT_CONFIG)
+        path = Path(config or DEFAULT_CONFIG)
+        base = settings_from_file(path)
+        check_settings_file(path, base, named=config is not None, trusts=trusts)
     return on_top_of(base, options)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from barograph.cli.options import Live
+from barograph.cli.options import Live, Trust
 
 
 def command(
@@ -30,6 +30,7 @@ def command(
     data_changed: Annotated[
         bool, typer.Option("--data-changed", help="Go on also where files that the run opened are not the same.")
     ] = False,
+    trust: Trust = False,
     live: Live = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdict as JSON; what the script prints is not shown.")
@@ -50,5 +51,5 @@ def command(
     # Loaded here, because --help needs none of it.
     from barograph.cli.rerun_page import rerun
 
-    rerun(run, changes or [], to=to, out=out, environment=environment, data_changed=data_changed, live=live,
-          as_json=as_json)
+    rerun(run, changes or [], to=to, out=out, environment=environment, data_changed=data_changed, trusts=trust,
+          live=live, as_json=as_json)

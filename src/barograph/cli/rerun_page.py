@@ -14,6 +14,7 @@ from barograph.cli.launching import recorded
 from barograph.cli.opening import run_at
 from barograph.cli.options import DEFAULT_CONFIG, replaced
 from barograph.cli.printing import Printer
+from barograph.cli.trust import check_command_of_run
 from barograph.errors import RerunFailed, SettingsError
 from barograph.experiments.artifacts import root_of
 from barograph.model.clock import SystemClock
@@ -38,19 +39,20 @@ _MOST_NAMED = 5
 
 def rerun(
     place: str, changes: Sequence[str], *, to: str | None, out: str | None, environment: bool, data_changed: bool,
-    live: bool, as_json: bool,
+    trusts: bool, live: bool, as_json: bool,
 ) -> None:
     """Make a run again, compare, and say how the two stand; end with 1 where they are different.
 
     Raises:
         RerunFailed: Data or environment are not as they were, or the command was not kept whole.
         CheckoutFailed: The code cannot be laid out.
-        SettingsError: A change is none.
+        SettingsError: A change is none, or the run is somebody else's and the user has not agreed to start its command.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     first = run_at(place)
     origin = kept_origin(first.store, place)
     command = _command(origin, changes, place)
+    check_command_of_run(first.store, command, trusts=trusts)
     _check_data(origin, data_changed=data_changed)
     settings, _ = installed_alone(settings_from_mapping(dict(first.manifest.settings)))
     target = store_from_url(to or new_place(origin.program or command[0], root=root_of(first.store).url))

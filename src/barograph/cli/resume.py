@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from barograph.cli.after_place import command_class
-from barograph.cli.options import Live, SummaryAsJson
+from barograph.cli.options import Live, SummaryAsJson, Trust
 
 CONTEXT = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 CLASS = command_class()
@@ -27,6 +27,7 @@ def command(
         bool, typer.Option("--own", help="Only start the script again: it goes on by its own means, from a checkpoint "
                                          "of its own.")
     ] = False,
+    trust: Trust = False,
     live: Live = True,
     as_json: SummaryAsJson = False,
 ) -> None:
@@ -46,4 +47,4 @@ def command(
     # Loaded here, because --help needs none of it.
     from barograph.cli.resume_page import resume
 
-    resume(run, command or [], inexact=inexact, own=own, live=live, as_json=as_json)
+    resume(run, command or [], inexact=inexact, own=own, trusts=trust, live=live, as_json=as_json)

@@ -11,6 +11,7 @@ from barograph.cli.child import check_command, end_like
 from barograph.cli.launching import recorded
 from barograph.cli.opening import run_at
 from barograph.cli.options import replaced
+from barograph.cli.trust import check_command_of_run
 from barograph.errors import ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
@@ -24,17 +25,22 @@ from barograph.runs.reader import Run
 from barograph.store.base import Store
 
 
-def resume(place: str, command: Sequence[str], *, inexact: bool, own: bool, live: bool, as_json: bool) -> None:
+def resume(
+    place: str, command: Sequence[str], *, inexact: bool, own: bool, trusts: bool, live: bool, as_json: bool
+) -> None:
     """Start the script again and have it go on; end as it ends.
 
     Raises:
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
         RunInUse, RunFinished: It is being written, or has ended by itself.
-        SettingsError: The script cannot be run here.
+        SettingsError: The script cannot be run here, or the run is somebody else's and the user has not agreed to start
+            its command.
         ResumeFailed: There is no checkpoint to go on from, or the training could not be brought there.
     """
     run = run_at(place)
     words = list(command) or _as_it_was(run.manifest.command, place)
+    if not command:
+        check_command_of_run(run.store, words, trusts=trusts)
     check_command(words)
     settings, _ = installed_alone(settings_from_mapping(dict(run.manifest.settings)))
     settings = replaced(settings, to=run.store.url)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from barograph.cli.options import (
     DEFAULT_CONFIG,
     Live,
     SummaryAsJson,
+    Trust,
     listed,
     replaced,
     settings_from_options,
@@ -27,6 +29,7 @@ from barograph.errors import SettingsError
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
+from barograph.model.one_line import shown
 from barograph.model.recorder import RecorderSettings, names_from
 from barograph.model.settings import Settings
 from barograph.provenance.secrets import Secrets
@@ -130,6 +133,7 @@ def command(
     strict: Annotated[
         bool | None, typer.Option("--strict", help="Raise Barograph's own errors in the script, for debugging.")
     ] = None,
+    trust: Trust = False,
     live: Live = True,
     as_json: SummaryAsJson = False,
 ) -> None:
@@ -152,8 +156,11 @@ def command(
         "to": to, "rules": rules, "on_finding": on_finding, "budget": budget, "preset": preset, "strict": strict,
         "findings_to": findings_to, "trace": trace, "origin": origin, "allow": allow, "notify": notify,
         "experiment": experiment, "trial": trial, "tag": tag, "set_": set_, "config": config, "record": record,
-        "capsule_on": capsule_on, "checkpoint": checkpoint,
+        "capsule_on": capsule_on, "checkpoint": checkpoint, "trust": trust,
     })
+    settings_file = config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else "")
+    if settings_file and not as_json:
+        print(f"barograph: settings from {shown(settings_file)}", file=sys.stderr, flush=True)
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
@@ -166,11 +173,11 @@ def command(
     actions_by_rule(settings)
     check_capsule_on(settings, chosen)
     recipients = recipients_for(settings)
-    shown = Secrets(os.environ).hide_words(command)
-    claim = claim_run(store, new_manifest(settings, command=shown, clock=SystemClock()), clock=SystemClock())
+    words = Secrets(os.environ).hide_words(command)
+    claim = claim_run(store, new_manifest(settings, command=words, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))
     end_like(recorded(command, launch, store, chosen, live=live, as_json=as_json, recipients=recipients,
-                      settings_file=whole_path(config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else ""))))
+                      settings_file=whole_path(settings_file)))
 
 
 def settings_of(typed: Mapping[str, Any]) -> Settings:
@@ -187,7 +194,7 @@ def settings_of(typed: Mapping[str, Any]) -> Settings:
     settings = settings_from_options({
         **{name: typed[name] for name in as_typed}, "rules": listed(typed["rules"]), "allow": listed(typed["allow"]),
         "notify": typed["notify"] or None, "tags": tags_from(typed["tag"]), **tables_set(typed["set_"]),
-    }, typed["config"])
+    }, typed["config"], trusts=bool(typed.get("trust")))
     if typed["checkpoint"] is not None:
         settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"]))
     if typed["record"] and settings.recorder is None:

@@ -42,6 +42,10 @@ class QuietHours:
         return length - into if into < length else 0.0
 
 
+COMMAND = "command:"
+"""What a notifier begins with that runs a command."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Notify:
     """One who is told.

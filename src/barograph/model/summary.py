@@ -94,7 +94,7 @@ class Summary:
     @property
     def std(self) -> float:
         """Square root of `variance`."""
-        return math.sqrt(self.variance) if self.finite else math.nan
+        return math.sqrt(self.variance) if self.finite > 0 and self.variance >= 0 else math.nan
 
     @property
     def l1(self) -> float:
@@ -103,13 +103,13 @@ class Summary:
 
     @property
     def l2(self) -> float:
-        """Euclidean norm of the finite elements."""
-        return math.sqrt(self.sum_sq)
+        """Euclidean norm of the finite elements; NaN if the sum of squares is negative, as only damage makes it."""
+        return math.sqrt(self.sum_sq) if self.sum_sq >= 0 else math.nan
 
     @property
     def rms(self) -> float:
         """Root mean square of the finite elements; NaN if there is none."""
-        return math.sqrt(self.sum_sq / self.finite) if self.finite else math.nan
+        return math.sqrt(self.sum_sq / self.finite) if self.finite > 0 and self.sum_sq >= 0 else math.nan
 
     @property
     def max_abs(self) -> float:

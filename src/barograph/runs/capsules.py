@@ -140,7 +140,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in paper["files"].items()}
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
     return Capsule(head, content, read_tensors(data, where), pickled, where,
                    {what: name for what, (name, _) in files.items()})
@@ -184,7 +184,7 @@ def _loss(paper: Mapping[str, Any]) -> float:
     """Return the loss of a step: infinite where one was not finite, and least where none is known."""
     try:
         losses = [float.fromhex(loss) for loss in paper["content"]["seen"]["losses"]]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         losses = []
     if not losses:
         return -math.inf
@@ -206,7 +206,7 @@ def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
         return head_from_json(head)
     except BarographError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
 
 

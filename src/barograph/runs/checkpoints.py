@@ -116,8 +116,11 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         return None
     paper = unsealed(store.get(names[-1]), names[-1])
     try:
-        file, attempt, steps, content = paper["file"], int(paper["attempt"]), int(paper["steps"]), paper["content"]
-    except (KeyError, TypeError, ValueError) as error:
+        file, attempt, steps = str(paper["file"]), int(paper["attempt"]), int(paper["steps"])
+        content = dict(paper["content"])
+        for part in ("place", "machine"):
+            dict(content.get(part) or {})
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
     return Checkpoint(names[-1], attempt, steps, content, read_tensors(_proved(store, file), file),
                       bool(paper.get("finite", True)))

@@ -94,7 +94,7 @@ def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNot
             int(text.get("dropped_steps", 0)), int(text.get("dropped_points", 0)), str(text.get("run_id", "")),
             None if firsts is None else {str(optimizer): int(step) for optimizer, step in firsts.items()},
         )
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise DamagedChunk(f"A file's notes do not say what they must: {error} ({name}).") from error
 
 

@@ -19,21 +19,15 @@ from barograph.runs.belonging import open_published
 from barograph.runs.curves_file import read_curves
 from barograph.runs.events import all_rows
 from barograph.runs.gaps import beyond_last
+from barograph.runs.kept_files import check_files
 from barograph.runs.layout import (
-    CAPSULES,
-    CHECKPOINTS,
-    CONTROL,
-    FINDINGS,
     MANIFEST,
-    ORIGIN,
     RETENTION,
-    WATCH,
     ChunkName,
     TensorsName,
     paper_name,
 )
-from barograph.runs.origins import damaged_files
-from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes, unsealed
+from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
@@ -59,7 +53,8 @@ class Diagnosis:
         problems: What the workers themselves reported.
         foreign: Objects that are no part of a run.
         leftover: Files that say nothing that others do not; harmless. Rows that are in another file, too, left by a
-            worker that died while tidying up; buckets that cannot be read.
+            worker that died while tidying up; buckets that cannot be read; files of a checkpoint or a capsule that was
+            not saved to its end.
         workers, chunks, tensors, size_bytes: How many workers, files of records and of tensors, and bytes in all.
         dropped_steps, dropped_points: How many were dropped.
     """
@@ -151,7 +146,7 @@ class _Examination:
         for state in states:
             self._look_at_worker(state, spans)
         self._look_at_trace()
-        self._look_at_papers()
+        self._look_at_other_files()
 
     def _count(self) -> None:
         diagnosis, found = self.diagnosis, self._found
@@ -323,16 +318,11 @@ class _Examination:
             what = f"What {trace.dropped_batches} batches were made of"
             self.diagnosis.dropped.append(f"{what} was dropped: the store did not keep up.")
 
-    def _look_at_papers(self) -> None:
-        for name in self._found.size_bytes:
-            if name.partition("/")[0] in _WITH_PAPERS and name.endswith(".json"):
-                try:
-                    unsealed(self._store.get(name), name)
-                except DamagedChunk as error:
-                    self.diagnosis.damaged.append(str(error))
-                except ObjectNotFound:
-                    continue  # it went away since it was listed
-        self.diagnosis.damaged.extend(damaged_files(self._store, self._found.size_bytes))
+    def _look_at_other_files(self) -> None:
+        found = check_files(self._store, self._found.size_bytes)
+        self.diagnosis.damaged.extend(found.damaged)
+        self.diagnosis.missing.extend(found.missing)
+        self.diagnosis.leftover.extend(found.leftover)
 
     def _removed_through(self, stream: Stream) -> int:
         attempt, worker = stream
@@ -346,8 +336,6 @@ class _Examination:
                 self.diagnosis.damaged.append(str(error))
             return -1
 
-
-_WITH_PAPERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, ORIGIN)
 
 _STANDINGS = {
     Standing.RUNNING: "{whose} is running.",

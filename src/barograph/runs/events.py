@@ -19,6 +19,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 from barograph.runs.rows import SubjectTable, WorkerRows
 from barograph.runs.schema import SCHEMA, TEXTS, UNIT_LISTS
+from barograph.runs.sound import check_columns, check_sizes
 
 _COUNT = MOMENT_FIELDS.index("count")
 _SCRIPT, _MACHINE, _STEP = range(3)
@@ -93,8 +94,11 @@ def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
         missing = set(SCHEMA.names) - set(footer.schema.to_arrow_schema().names)
         if missing:
             raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
-        return pq.ParquetFile(source, metadata=footer, read_dictionary=list(TEXTS))
-    except (pa.ArrowException, OSError) as error:
+        check_sizes(footer, len(data), name)
+        file = pq.ParquetFile(source, metadata=footer, read_dictionary=list(TEXTS))
+        check_columns(file, SCHEMA, name)
+        return file
+    except (pa.ArrowException, OSError, KeyError) as error:
         raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
 
 
@@ -109,7 +113,10 @@ def all_rows(file: pq.ParquetFile, name: str) -> pa.Table:
         table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({name}).") from error
-    return table.unify_dictionaries().combine_chunks()
+    table = table.unify_dictionaries().combine_chunks()
+    _check_lists(table, UNIT_LISTS, name)
+    _check_bins(table, name)
+    return table
 
 
 def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
@@ -305,6 +312,7 @@ class _Histograms:
     def __init__(self, table: pa.Table) -> None:
         self._offsets = _offsets(table, "exponents")
         self._bins, self._counts = (_elements(table, name) for name in ("exponents", "exponent_counts"))
+        _check_bins(table)
 
     def maker(self, rows: NDArray[np.intp]) -> Any:
         return lambda: self._dense(rows)
@@ -330,6 +338,7 @@ class _UnitColumns:
         if self._any:
             self._counts = table["unit_count"].fill_null(0).to_numpy()
             self._bounds = table["unit_bound"].fill_null(0.0).to_numpy()
+            _check_lists(table, UNIT_LISTS)
             self._offsets = _offsets(table, UNIT_LISTS[0])
             self._values = np.stack([_elements(table, name) for name in UNIT_LISTS], axis=1)
 
@@ -341,6 +350,21 @@ class _UnitColumns:
     def _units(self, row: int) -> UnitSummaries:
         columns = self._values[self._offsets[row] : self._offsets[row + 1]]
         return UnitSummaries(int(self._counts[row]), columns, float(self._bounds[row]))
+
+
+def _check_bins(table: pa.Table, file: str = "a file of records") -> None:
+    """Raise DamagedChunk where a histogram has a bin that there is not, or a count for none."""
+    _check_lists(table, ("exponents", "exponent_counts"), file)
+    bins = _elements(table, "exponents")
+    if len(bins) and bins.max() >= EXPONENT_BINS:
+        raise DamagedChunk(f"A histogram has the bin {bins.max()}; there are {EXPONENT_BINS} ({file}).")
+
+
+def _check_lists(table: pa.Table, names: Sequence[str], file: str = "a file of records") -> None:
+    """Raise DamagedChunk where lists that belong together have different lengths."""
+    first, *others = (_chunk_of(table, name).value_lengths().fill_null(0) for name in names)
+    if not all(lengths.equals(first) for lengths in others):
+        raise DamagedChunk(f"The lists in the columns {', '.join(names)} have different lengths ({file}).")
 
 
 def _offsets(table: pa.Table, name: str) -> NDArray[np.int64]:

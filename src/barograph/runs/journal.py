@@ -155,7 +155,7 @@ def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
             Entry(str(uid), Verb(verb), _unmarked(data), float(time_unix), str(by))
             for uid, verb, data, time_unix, by in body["entries"]
         ))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DamagedChunk(f"The batch of entries makes no sense: {error} ({place}).") from error
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from barograph.errors import DamagedChunk
 from barograph.runs.layout import RangeName
 from barograph.runs.proof import proved
+from barograph.runs.sound import check_columns, check_sizes
 from barograph.store.base import Store
 
 _NOTES = b"barograph"
@@ -49,7 +50,8 @@ def notes_in(metadata: Mapping[bytes, bytes] | None) -> Any:
 
 
 def read_noted(
-    store: Store, name: RangeName, run_id: str, *, columns: Sequence[str], texts: Sequence[str], what: str
+    store: Store, name: RangeName, run_id: str, *, columns: Sequence[str], texts: Sequence[str], what: str,
+    schema: pa.Schema | None = None,
 ) -> tuple[pa.Table, Mapping[str, Any]]:
     """Return the table of a file, and what it says of itself.
 
@@ -60,6 +62,7 @@ def read_noted(
         columns: Only these.
         texts: Those of them that come as dictionaries.
         what: The file is, for people.
+        schema: Of the columns; None: whoever asks checks it.
 
     Raises:
         DamagedChunk: It is not what was published under that name in this run, or lacks a column.
@@ -72,11 +75,14 @@ def read_noted(
         notes = notes_in(file.metadata.metadata)
         said_run = notes["run_id"]
         missing = set(columns) - set(file.schema_arrow.names)
+        check_sizes(file.metadata, len(data), str(name))
         table = file.read(columns=list(columns), use_threads=False)
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedChunk(f"The file cannot be read as {what}: {error!r} ({name}).") from error
     if said_run and run_id and said_run != run_id:
         raise DamagedChunk(f"The file is of another run ({name}).")
     if missing:
         raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
+    if schema is not None:
+        check_columns(file, schema, str(name))
     return table, notes

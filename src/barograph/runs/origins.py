@@ -64,7 +64,7 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         return None
     try:
         origin = origin_from_json(unsealed(store.get(papers[which]), papers[which]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({papers[which]}).") \
             from error
     files, uncounted = read_data(store, which)
@@ -110,7 +110,7 @@ def _read_options(store: Store, attempt: int) -> dict[str, Option]:
         try:
             for option, (value, flags) in body["options"].items():
                 found.setdefault(option, Option(value, tuple(map(str, flags))))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
                 from error
     return found
@@ -129,7 +129,7 @@ def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:
                 if file.path not in found or not found[file.path].fingerprint:
                     found[file.path] = file
             uncounted += int(body["uncounted"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
                 from error
     return tuple(sorted(found.values(), key=lambda file: file.path)), uncounted

@@ -10,10 +10,10 @@ import json
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from barograph.errors import DamagedChunk
+from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.provenance.secrets import Secrets
 from barograph.runs.layout import OUTPUT, digest_of
 from barograph.runs.proof import proved
@@ -152,6 +152,27 @@ def read_output(store: Store, attempt: int | None = None) -> list[Output]:
             before = found.get(match["worker"], Output(match["worker"], [], 0))
             found[match["worker"]] = _with(before, bytes(proved(store, match[0], match["digest"])), match[0])
     return list(found.values())
+
+
+def damaged_parts(store: Store, names: Iterable[str]) -> list[str]:
+    """Return one sentence for each part whose bytes are not those that were written.
+
+    Args:
+        store: The run's.
+        names: Of all its objects.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = []
+    for match in filter(None, map(_PART.fullmatch, names)):
+        try:
+            _with(Output("", [], 0), bytes(proved(store, match[0], match["digest"])), match[0])
+        except DamagedChunk as error:
+            found.append(str(error))
+        except ObjectNotFound:
+            continue  # it was removed since it was listed
+    return found
 
 
 def _with(before: Output, data: bytes, name: str) -> Output:

@@ -171,7 +171,7 @@ def _understood(name: str) -> Iterator[None]:
 def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
     known = _known(Heartbeat, body)
     coverage = _known(Coverage, known["coverage"])
-    cost = {name: value if isinstance(value, int) else _number(value) for name, value in
+    cost = {name: value if name == "interval_steps" else _number(value) for name, value in
             _known(Cost, known["cost"]).items()}
     return Heartbeat(**{
         **known,

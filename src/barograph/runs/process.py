@@ -49,9 +49,11 @@ def is_alive(process: Process) -> bool | None:
     """
     if not process.boot_id or (process.host, process.boot_id) != (socket.gethostname(), _boot_id()):
         return None
+    if process.pid <= 0:
+        return False  # to a number that is no process's, a signal goes to several
     try:
         os.kill(process.pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass  # it lives, and is another user's

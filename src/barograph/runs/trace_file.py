@@ -116,13 +116,15 @@ def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, in
         StoreError: The store does not answer.
     """
     table, notes = read_noted(store, name, run_id, columns=TRACE_SCHEMA.names, texts=_TEXTS,
-                              what="a part of a data trace")
+                              what="a part of a data trace", schema=TRACE_SCHEMA)
     dropped_batches = notes.get("dropped_batches")
     if not isinstance(dropped_batches, int):
         raise DamagedChunk(f"The file does not say how many batches were dropped ({name}).")
     whose = set(zip(table["attempt"].to_pylist(), table["worker"].to_pylist(), strict=True))
     if not whose <= {(name.attempt, name.worker)}:
         raise DamagedChunk(f"The file holds rows of another worker or attempt than its name says ({name}).")
+    if not table["named"].combine_chunks().value_lengths().equals(table["names"].combine_chunks().value_lengths()):
+        raise DamagedChunk(f"The file has names without numbers, or numbers without names ({name}).")
     return table, dropped_batches
 
 

@@ -14,6 +14,7 @@ from barograph.experiments.told import related_to, told_of
 from barograph.experiments.writing import artifact_uid, in_parts
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.glance import RunState, glances
+from barograph.runs.imported import MARK
 from barograph.runs.journal import JOURNAL_OF_ROOT, paper_of
 from barograph.runs.layout import FOLDERS, MANIFEST
 from barograph.share.manifest import ArchivedItem, ArchivedRun
@@ -137,6 +138,8 @@ def _with_run(choice: Choice, item: Item, store: Store, state: str, include: set
     folder = _folder_for(store, item.uid, {run.folder.casefold() for run in choice.runs})
     pieces, asked, foreign = [], dict(choice.asked), 0
     for found in store.list():
+        if found.name == MARK:
+            continue  # it says how this copy came here
         part = found.name.partition("/")[0]
         if found.name != MANIFEST and (part not in FOLDERS or "/" not in found.name):
             foreign += not _is_of_the_root(store, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from barograph.errors import ImportFailed, ObjectExists, StoreError
 from barograph.experiments.artifacts import ARTIFACTS
 from barograph.experiments.catalog import Catalog
+from barograph.runs.imported import MARK, mark_imported
 from barograph.runs.layout import MANIFEST
 from barograph.share.checking import Checked
 from barograph.share.exporting import Progress
@@ -111,6 +113,10 @@ def _put_all(found: Checked, plan: Plan, on_progress: Progress, total: int) -> N
             put_parts(store, target, found.parts(name))
             done += found.manifest.members[name].size_bytes
             on_progress(done, total)
+        for folder in plan.new:
+            # Before the run becomes visible.
+            put.append((plan.places[folder], MARK))
+            mark_imported(plan.places[folder], found.archive.path.rpartition("/")[2], time.time())
         for name, (store, target) in plan.last.items():
             put.append((store, target))
             _create(found, name, store, target)

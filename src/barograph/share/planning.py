@@ -12,6 +12,7 @@ from barograph.experiments.artifacts import is_kept
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.collecting import wanted_places
 from barograph.model.clock import SystemClock
+from barograph.runs.imported import MARK
 from barograph.runs.layout import MANIFEST
 from barograph.runs.papers import manifest_from_bytes
 from barograph.share.checking import Checked
@@ -113,7 +114,7 @@ def _known_place(run: ArchivedRun, catalog: Catalog) -> Store | None:
 
 def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
     """Return a place below the root with nothing in it but what an import of this run began to put there."""
-    ours = {member.object for member in members}
+    ours = {MARK, *(member.object for member in members)}
     for folder in (run.folder, _other_folder(run)):
         store = store_from_url(_below(root, folder))
         with contextlib.suppress(StoreDenied):  # a file is there, or a link

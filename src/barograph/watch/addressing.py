@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.model.clock import Clock
-from barograph.model.notify import Notify
+from barograph.model.notify import COMMAND, Notify
 from barograph.model.settings import Settings
 from barograph.rules.registry import codes_of
 from barograph.watch.carrier import Carrier
@@ -18,7 +18,6 @@ from barograph.watch.recipient import Recipient
 from barograph.watch.secrets import check_no_inline_secret, filled, has_reference
 from barograph.watch.webhook import Webhook
 
-_COMMAND = "command:"
 _HTTP = ("http", "https")
 
 
@@ -59,8 +58,8 @@ def post_of(settings: Settings, run: str, *, recipients: Mapping[str, Recipient]
 
 
 def _carrier(notify: Notify, name: str) -> tuple[str, Carrier]:
-    if notify.to.startswith(_COMMAND):
-        command = Command(notify.to.removeprefix(_COMMAND), timeout_secs=notify.timeout_secs)
+    if notify.to.startswith(COMMAND):
+        command = Command(notify.to.removeprefix(COMMAND), timeout_secs=notify.timeout_secs)
         return notify.name or f"The command {command.program}", command
     check_no_inline_secret(notify.to, name)
     url = filled(notify.to)
