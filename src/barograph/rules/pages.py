@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from barograph.rules import symptoms
 from barograph.rules.builtin import RULES
 from barograph.rules.page import file_name, index_from_rules, markdown_from_rule
 
 
 def pages() -> dict[str, str]:
-    """Return file name to text for every built-in rule, and the index."""
+    """Return file name to text for every built-in rule and the two indexes."""
     made = {file_name(rule_class): markdown_from_rule(rule_class) for rule_class in RULES}
-    return {"README.md": index_from_rules(RULES), **made}
+    return {"README.md": index_from_rules(RULES), symptoms.FILE_NAME: symptoms.index_by_symptom(RULES), **made}
 
 
 def write_pages(directory: Path) -> list[str]:
