@@ -46,7 +46,8 @@ MINUTE = 60.0
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
                   "ipython": "tests/jupyter/test_page.py"}
-NEEDED = {"keras.md": ("keras", "tensorflow")}
+NEEDED = {"docs/reference/keras.md": ("keras", "tensorflow"), "docs/tutorials/keras.md": ("keras", "tensorflow"),
+          "docs/tutorials/jax.md": ("jax", "optax"), "docs/tutorials/boosted-trees.md": ("xgboost", "sklearn")}
 """Frameworks whose trainings a page shows."""
 PAGES_THAT_RUN = [page for page in PAGES if any(block.language in RUN_LANGUAGES for block in blocks(page))]
 
@@ -60,7 +61,7 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=page_name)
 def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
-    for framework in NEEDED.get(page.name, ()):
+    for framework in NEEDED.get(page_name(page), ()):
         if importlib.util.find_spec(framework) is None:
             pytest.skip(f"{framework} is not installed here")
     names: dict[str, Any] = {"__name__": "__main__"}
