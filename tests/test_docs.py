@@ -306,7 +306,7 @@ def test_every_entry_of_a_report_is_documented() -> None:
 
 @pytest.mark.parametrize("name", list(Fact))
 def test_every_fact_is_documented(name: Fact) -> None:
-    assert f"| `{name.value}` |" in section(DOCS / "explanation/concepts.md", "Facts")
+    assert f"| `{name.value}` |" in section(DOCS / "reference/records.md", "Facts")
 
 
 def test_every_wrapper_is_documented() -> None:
