@@ -46,7 +46,8 @@ def main(folder: Path = ROOT / "build" / "docs", output: Path = ROOT / "site") -
     shutil.rmtree(folder, ignore_errors=True)
     write_pages(folder / "pages")
     (folder / "zensical.toml").write_text(configuration(folder), encoding="utf-8")
-    failed = subprocess.call([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=folder)
+    failed = subprocess.call([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=folder,
+                             env={**os.environ, "NO_COLOR": "1"})
     if not failed:
         shutil.rmtree(output, ignore_errors=True)
         shutil.copytree(folder / "site", output)

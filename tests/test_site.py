@@ -19,14 +19,18 @@ from pages import ROOT
 MINUTE = 60.0
 
 
-@pytest.fixture(scope="module")
-def site() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_site", ROOT / "docs" / "build_site.py")
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    return module("build_site")
 
 
 def test_the_site_builds_without_a_warning(site: ModuleType, tmp_path: Path) -> None:
@@ -57,3 +61,9 @@ def test_every_public_name_is_in_the_api_reference() -> None:
     names = {f"barograph.{name}" for name in barograph.__all__ if name != "__version__"}
     names |= {f"barograph.tracking.{name}" for name in tracking.__all__}
     assert names - shown == set()
+
+
+def test_the_picture_of_the_demo_shows_the_text_and_loads_nothing() -> None:
+    picture = module("record_demo").drawn("$ barograph run train.py\n\x1b[31mAll units of relu2 are dead\x1b[0m")
+    assert "relu2" in picture
+    assert set(re.findall(r"https?://[^\s\"<)]+", picture)) == {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
