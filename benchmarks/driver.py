@@ -35,6 +35,7 @@ from benchmarks import (
     turns,
     weights,
 )
+from benchmarks.coverage import driver as coverage
 from benchmarks.environments import OWN, EnvironmentUnavailable, prepare
 from benchmarks.faults import driver as faults
 from benchmarks.models import MEASURED, WORKLOADS
@@ -204,6 +205,16 @@ def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
                      together.print_together)
 
 
+def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
+    """How much of a training the default settings record."""
+    heading("How much of a training the default settings record")
+    effort = coverage.QUICK if choice.quick else coverage.Effort()
+    effort = replace(effort, rounds=choice.rounds or effort.rounds, programs=choice.programs)
+    report = coverage.measure_coverage(effort, seed=choice.seed)
+    coverage.print_coverage(report)
+    return report
+
+
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the examples are made again to the last bit."""
     return _reported(choice, "The examples, made again", rerun, rerun.measure_rerun, rerun.print_rerun)
@@ -254,6 +265,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "trace": measure_trace,
     "trees": measure_trees,
     "frameworks": measure_frameworks,
+    "coverage": measure_coverage,
     "capsule": measure_capsule,
     "replay": measure_replay,
     "start": measure_start,
@@ -292,7 +304,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", type=_names_among(PARTS), help="parts, with commas between: " + ", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; wider intervals")
     parser.add_argument("--json", metavar="FILE", help="write every raw figure there")
-    parser.add_argument("--rounds", type=int, help="rounds of steps and log")
+    parser.add_argument("--rounds", type=int, help="rounds of steps, log and coverage")
     parser.add_argument("--seed", type=int, default=0, help="of the order of measurements")
     parser.add_argument("--device", default="cpu", help="where steps are made: cpu, cuda, cuda:1")
     parser.add_argument(
@@ -307,6 +319,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--frameworks", type=_names_among(frameworks.FRAMEWORKS), default=list(frameworks.FRAMEWORKS),
                         help="of frameworks: " + ", ".join(f'"{name}"' for name in frameworks.FRAMEWORKS))
     parser.add_argument("--threads", type=int, default=1, help="of the training and of what reads, in frameworks")
+    parser.add_argument("--programs", type=_names_among(coverage.PROGRAMS), default=list(coverage.PROGRAMS),
+                        help="of coverage: " + ", ".join(coverage.PROGRAMS))
     parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="of log")
     return parser
 

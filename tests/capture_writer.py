@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from barograph.model.key import Key
@@ -28,6 +28,13 @@ class ListWriter:
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
         self.steps.append(StepRecords(step, scalars=numbers))
         return True
+
+    def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
+        def put(tick: int, number: int, time_unix: float, values: Sequence[float]) -> bool:
+            return self.put_numbers(Step(tick, number, optimizer, Mode.TRAIN, time_unix),
+                                    dict(zip(keys, values, strict=True)))
+
+        return put
 
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         self.batches += batches

@@ -15,7 +15,6 @@ import pytest
 
 import barograph
 from barograph.attached import AttachedRun
-from barograph.capture import price
 from barograph.model.step import Mode
 from barograph.runs.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -27,8 +26,6 @@ with warnings.catch_warnings():
     from mxnet import autograd, gluon, nd
     from mxnet.gluon import nn
 
-from barograph.capture.mxnet import losses
-from barograph.capture.mxnet.arrays import wait_for
 
 # Where SciPy is installed, MXNet takes a class of it from where that no longer lives.
 pytestmark = pytest.mark.filterwarnings("ignore:Please use `csr_matrix`:DeprecationWarning")
@@ -397,21 +394,6 @@ def test_an_operation_that_fails_in_the_engine_is_raised_in_the_script_and_not_s
     with pytest.raises(mx.base.MXNetError, match="has to be positive"):
         recorded("fails", train, strict=False)
 
-
-def test_where_the_budget_has_no_room_for_a_loss_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = []
-    monkeypatch.setattr(losses, "wait_for", lambda arrays: waits.append(wait_for(arrays)))
-    for name in ("GRACE_SECS", "SHORT_STEPS_GRACE_SECS"):
-        monkeypatch.setattr(price, name, 0.0)
-
-    def train() -> None:
-        net = initialized(plain())
-        fit(net, sgd(net), 60)
-
-    run = recorded("asleep", train, budget=1e-7, preset="free")
-    assert run.workers[0].last.coverage.steps == 60
-    # Two a step: what the backward pass starts from, and what the loss returned.
-    assert len(waits) < 60
 
 
 def test_recurrent_layers_and_the_arrays_of_numpy_are_recorded() -> None:

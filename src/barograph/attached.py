@@ -3,66 +3,34 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any
 
 from barograph.capture.recording import Recording
 from barograph.capture.steps import Steps
 from barograph.companions import LAST_WORDS_SECS, await_gatherer, await_watcher
-from barograph.errors import SessionClosed, SettingsError, UnknownName, nearest
+from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.experiments.recorded_run import RecordedRun
+from barograph.model.manifest import EndState
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
 
 
-class AttachedRun:
+class AttachedRun(RecordedRun):
     """The run that `attach` records; ends with the `with` block, `close`, or the process."""
 
     def __init__(
         self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None,
         gatherer: subprocess.Popen[bytes] | None = None,
     ) -> None:
-        self._recording = recorded
+        super().__init__(recorded)
         self._owned = owned
         self._watcher = watcher
         self._gatherer = gatherer
         if owned:
             recorded.after_close(self._end_watching)
-
-    def __repr__(self) -> str:
-        return f"AttachedRun({self.url!r})"
-
-    @property
-    def url(self) -> str:
-        """Where the run is; what `barograph show` and `barograph.open` take."""
-        return self._recording.url
-
-    def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record numbers.
-
-        Args:
-            values: Name to number; a tensor of one element is read, which waits for its device. Numbers within another
-                dictionary have both names, `val.accuracy`. Whatever is no number is named once, and passed over;
-                None is nothing.
-            step: Step they belong to; None: the number of steps made so far.
-
-        Raises:
-            SessionClosed: The run has been closed.
-        """
-        recorded, given = self._recording, cast("object", values)
-        if not isinstance(given, Mapping):
-            recorded.session.guard.report(
-                f'run.log takes numbers by their names, as in run.log({{"accuracy": 0.5}}), and was given '
-                f"{type(given).__name__}: nothing of it is recorded")
-            return
-        try:
-            recorded.session.log(values, step)
-        except SessionClosed:
-            raise
-        except Exception as error:  # noqa: BLE001 - the guard decides; a number that is none must not end a training
-            recorded.session.guard.caught(error, "logging numbers")
 
     def save(self, name: str, tensor: Any) -> None:
         """Record a whole tensor under a name, with the step that is under way.
@@ -161,9 +129,19 @@ class AttachedRun:
         self._check_open()
         return Steps(count, self._recording.tap)
 
-    def close(self) -> None:
-        """End the recording: every hook is taken out, everything is published. Later calls do nothing."""
+    def close(self, state: str = "finished", reason: str = "") -> None:
+        """End the recording: every hook is taken out, everything is published. Later calls do nothing.
+
+        Args:
+            state, reason: As of `ActiveRun.close`.
+
+        Raises:
+            SettingsError: There is no such state.
+        """
+        super().close(state, reason)
         if self._owned:
+            if state != EndState.FINISHED:
+                self._recording.ended(EndState(state), reason)
             self._recording.close()
 
     def _end_watching(self) -> None:
@@ -176,18 +154,6 @@ class AttachedRun:
             settings = self._recording.session.settings
             last_words = LAST_WORDS_SECS + (settings.notify_timeout_secs if settings.notify else 0.0)
             await_watcher(watcher, last_words if self._recording.session.declared else 0.0)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the run records nothing more."""
-        return self._recording.session.closed
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

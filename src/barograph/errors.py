@@ -39,6 +39,7 @@
     │   ├── NewerCatalog                  a newer Barograph made it
     │   ├── NameTaken                     there is something of that name already
     │   ├── UnknownItem (LookupError)     there is nothing of that name
+    │   ├── AmbiguousName (LookupError)   several things have that name
     │   ├── StillNeeded                   others came of what is to be deleted
     │   └── SearchError (ValueError)      a search does not say what is sought; points at the place
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
@@ -224,6 +225,10 @@ class NameTaken(CatalogError):
 
 class UnknownItem(CatalogError, LookupError):
     """There is nothing of that name in the catalog."""
+
+
+class AmbiguousName(CatalogError, LookupError):
+    """Several things in the catalog have that name."""
 
 
 class StillNeeded(CatalogError):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from barograph.late import importer
 
 if TYPE_CHECKING:
+    from barograph.experiments.active_run import ActiveRun
     from barograph.experiments.analytics import compare, curves, judge
     from barograph.experiments.component import Component
     from barograph.experiments.experiment import Experiment, Trial
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from barograph.experiments.tracked_run import TrackedRun
     from barograph.share.archives import check_archive, export_archive, import_archive
 
-__all__ = ["Action", "Artifact", "Component", "ComponentTable", "Context", "Edge", "Experiment", "Run", "TrackedRun",
-           "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive", "judge",
-           "list_runs", "load_run"]
+__all__ = ["Action", "ActiveRun", "Artifact", "Component", "ComponentTable", "Context", "Edge", "Experiment", "Run",
+           "TrackedRun", "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive",
+           "judge", "list_runs", "load_run"]
 
 # Who writes a run need not wait for what asks the catalog: each name is imported on first use.
 __getattr__ = importer(__name__, {
     "Action": "barograph.experiments.lineage_ends",
+    "ActiveRun": "barograph.experiments.active_run",
     "Artifact": "barograph.experiments.lineage_ends",
     "Component": "barograph.experiments.component",
     "ComponentTable": "barograph.experiments.table",

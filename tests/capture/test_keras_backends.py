@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("keras", reason="keras is not installed")
 
 HERE = Path(__file__).parent
-TESTS = tuple(HERE / f"test_keras{which}.py" for which in ("", "_modes", "_at_once", "_on_jax"))
+TESTS = tuple(HERE / f"test_keras{which}.py" for which in ("", "_modes", "_at_once", "_on_jax", "_ways"))
 
 
 @pytest.mark.parametrize(("backend", "which"), [("torch", ""), ("jax", "not TestKeras")])

@@ -226,10 +226,10 @@ def test_a_step_whose_backward_pass_was_passed_over_is_not_judged(record):
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(4):
-        tape.tap._allowance.dormant = step == 2
+        tape.tap._allowance.light = step == 2
         optimizer.zero_grad(set_to_none=True)
         loss_of(model).backward()
-        tape.tap._allowance.dormant = False
+        tape.tap._allowance.light = False
         optimizer.step()
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
 
@@ -240,9 +240,9 @@ def test_a_step_of_which_one_backward_pass_was_passed_over_is_not_judged(record)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(4):
         optimizer.zero_grad()
-        tape.tap._allowance.dormant = step == 2
+        tape.tap._allowance.light = step == 2
         loss_of(model).backward()
-        tape.tap._allowance.dormant = False
+        tape.tap._allowance.light = False
         loss_of(model).backward()
         optimizer.step()
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
@@ -438,13 +438,13 @@ def test_gradients_that_are_turned_off_at_every_step_have_nobody_listen_for_long
     assert 10 < heard <= 20
 
 
-def test_who_sleeps_stops_listening_with_the_next_step(record):
+def test_a_step_of_numbers_alone_stops_listening_when_it_ends(record):
     tape = facts(record)
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
         step(model, optimizer)
-    tape.tap._allowance.dormant, tape.tap._allowance._asleep = True, 50
+    tape.tap._allowance.light = True
     with torch.no_grad():
         model(torch.randn(16, 4))
     assert tape.tap._forwards.heard

@@ -163,7 +163,19 @@ BAD = {
     "log": lambda out: (out.softmax(1) * 0).log().mean(),
     "div": lambda out: (out / (out.detach() * 0)).mean(),
     "exp": lambda out: (torch.exp(out * 1e4) / torch.exp(out * 1e4).sum()).log().mean(),
-    "sqrt": lambda out: (-out.abs() - 1).sqrt().mean(),
+    "sqrt": lambda out: (out * 0).rsqrt().mean(),
+    "sqrt_of_negative": lambda out: (-out.abs() - 1).sqrt().mean(),
+    "log_of_negative": lambda out: (-out.abs() - 1).log().mean(),
+    "atanh": lambda out: (out * 0 + 1).atanh().mean(),
+    "acosh": lambda out: (out * 0).acosh().mean(),
+    "erfinv": lambda out: (out * 0 + 1).erfinv().mean(),
+    "logit": lambda out: (out * 0).logit().mean(),
+    "std": lambda out: out[:1].std(0).sum(),
+    "var": lambda out: out[:1].var(0).sum(),
+    "softmax": lambda out: out.masked_fill(out == out, -math.inf).softmax(1).sum(),
+    "ctc_loss": lambda out: F.ctc_loss(out[:1, None].log_softmax(-1), torch.ones(1, 3).long(), [1], [3]),
+    "lgamma": lambda out: (out * 0).lgamma().sum(),
+    "xlogy": lambda out: torch.xlogy(out.abs(), -out.abs() - 1).sum(),
     "mean": lambda out: out[LABELS > C].mean(),
     "pow": lambda out: ((-out.abs() - 1) ** 0.5).mean(),
     "mul": lambda out: (out * 1e38 * 1e38).log_softmax(1).sum(),
@@ -171,11 +183,57 @@ BAD = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0:UserWarning")
 @pytest.mark.parametrize("name", BAD)
 def test_the_operation_that_made_the_loss_not_finite_is_named(out, name):
     loss = BAD[name](out)
     assert not math.isfinite(loss.item())
     assert bad_operations([loss.grad_fn]) == {name: 1.0}
+
+
+NOTHING = {
+    "all labels ignored": lambda out: F.cross_entropy(out, torch.full_like(LABELS, -100)),
+    "no sample": lambda out: F.cross_entropy(out[:0], LABELS[:0]),
+    "pixels": lambda out: F.cross_entropy(out.T[None], torch.full((1, N), -100)),
+    "squares of none": lambda out: F.mse_loss(out[:0, 0], Y[:0]),
+    "huber of none": lambda out: F.huber_loss(out[:0, 0], Y[:0]),
+    "bce of none": lambda out: F.binary_cross_entropy_with_logits(out[:0, 0], Y[:0]),
+    "a mask of none": lambda out: out[out > 1e9].mean(),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_mean_over_nothing_is_named(out, name):
+    assert bad_operations([NOTHING[name](out).grad_fn]) == {"mean": 1.0}
+
+
+STEEP = {
+    "acos": lambda square: (square * 0 + 1).acos().sum(),
+    "acosh": lambda square: (square * 0 + 1).acosh().sum(),
+    "hypot": lambda square: torch.hypot(square * 0, square * 0).sum(),
+    "svd": lambda square: torch.linalg.svd(square * 0 + torch.eye(2))[0].sum(),
+    "eigh": lambda square: torch.linalg.eigh(square * 0 + torch.eye(2))[1].sum(),
+    "qr": lambda square: torch.linalg.qr(square * 0 + 1)[0].sum(),
+}
+SMOOTH = {
+    "acos": lambda square: (square * 0 + 0.5).acos().sum(),
+    "svd": lambda square: torch.linalg.svd(square * 0 + torch.diag(torch.tensor([1.0, 2.0])))[0].sum(),
+    "eigh": lambda square: torch.linalg.eigh(square * 0 + torch.diag(torch.tensor([1.0, 2.0])))[1].sum(),
+    "std of equal values": lambda square: (square * 0).std(),
+}
+
+
+@pytest.mark.parametrize("name", STEEP)
+def test_an_operation_with_an_infinite_derivative_is_named(name):
+    loss = STEEP[name](torch.rand(2, 2, requires_grad=True))
+    assert math.isfinite(loss.item())
+    assert list(steep_operations([loss.grad_fn], most_nodes=99, most_secs=1)) == [name]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_an_operation_inside_its_domain_is_not_steep(name):
+    loss = SMOOTH[name](torch.rand(2, 2, requires_grad=True))
+    assert not steep_operations([loss.grad_fn], most_nodes=99, most_secs=1)
 
 
 def test_of_several_operations_that_give_nan_the_nearest_to_the_data_is_named(out):
@@ -279,6 +337,16 @@ def test_a_loss_that_turns_not_finite_names_the_operation_off_schedule(record):
     assert told(tape, 0)["bad_operation"] == 0.0
     assert "bad_operation" not in told(tape, 2)
     assert told(tape, 3)["bad_operation[log]"] == 1.0
+
+
+def test_each_batch_without_a_label_is_told_and_not_the_first_few_alone(record):
+    tape = record(preset="free", collections=(FACTS,))
+    model = nn.Linear(4, C)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(6):
+        train(model, optimizer, NOTHING["all labels ignored"])
+        train(model, optimizer, ONCE["cross entropy"])
+    assert [step for step in range(12) if told(tape, step).get("bad_operation[mean]")] == [0, 2, 4, 6, 8, 10]
 
 
 def test_a_batch_that_is_not_finite_is_told_off_schedule(record):

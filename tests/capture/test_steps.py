@@ -545,26 +545,57 @@ def test_an_evaluation_that_forgot_to_turn_gradients_off_is_one(record):
         assert tape.numbers() == [0, 1, 2]
 
 
-def test_under_a_budget_that_short_steps_cannot_meet_every_step_and_every_evaluation_is_still_counted(record):
-    tape = record(budget=0.001, preset="standard")
+def test_the_loss_and_the_learning_rate_of_every_step_are_recorded_whatever_the_budget(record):
+    tape = record(budget=1e-6, preset="standard")
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    train(model, optimizer)
-    tape.session.price.charge(60.0)  # far more than a run of this length can pay back
-    tape.session.price.pass_step()
-    for steps in (99, 100, 100):
-        train(model, optimizer, steps=steps)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.99)
+    losses = []
+    for _ in range(3):
+        for _ in range(100):
+            x, y = batch()
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            losses.append(loss.item())
+            loss.backward()
+            optimizer.step()
+            schedule.step()
         model.eval()
         with torch.no_grad():
-            x, y = batch()
             F.cross_entropy(model(x), y)
         model.train()
     tape.close()
-    assert tape.session.steps_made == 300
+    steps = tape.steps(Mode.TRAIN)
+    assert [records.step.number for records in steps] == list(range(300))
+    assert [scalars(records)["loss:total"] for records in steps] == losses
+    assert [scalars(records)["loss:cross_entropy"] for records in steps] == losses
+    rates = [scalars(records)["learning_rate:group0"] for records in steps]
+    assert rates == pytest.approx([0.1 * 0.99 ** step for step in range(300)])
     assert tape.numbers(Mode.EVAL) == [100, 200, 300]
-    assert 1 < len(tape.steps()) < 300
-    assert not tape.coverage.complete
+    assert sum(records.moments is not None for records in steps) < 30
     assert any("the budget" in reason for reason in tape.coverage.reasons)
+
+
+def test_losses_of_micro_batches_are_averaged_in_steps_of_numbers_alone_too(record):
+    tape = record(budget=1e-6, preset="standard")
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    means = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        values = []
+        for _ in range(3):
+            x, y = batch()
+            loss = F.cross_entropy(model(x), y) / 3
+            values.append(loss.item())
+            loss.backward()
+        means.append(sum(values) / 3)
+        optimizer.step()
+    assert [scalars(records)["loss:total"] for records in tape.steps()] == pytest.approx(means)
+
+
+def scalars(records):
+    return {str(key): value for key, value in records.scalars.items()}
 
 
 class WithLoss(nn.Module):
@@ -685,7 +716,7 @@ def test_a_tensor_saved_while_steps_are_passed_over_is_kept_with_its_step(record
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     tape.session.price.charge(60.0)
-    tape.session.price.pass_step()
+    tape.session.price.end_step(0)
     for step in range(1, 40):
         if step % 10 == 0:
             tape.tap.save("state", torch.tensor([float(step)]))

@@ -48,13 +48,13 @@ def test_what_was_deleted_together_comes_back_together(call: Call, root: Path) -
     assert gone.startswith("Deleted: experiment the digits, trial wide, ")
     assert call("search", "--root", root, "--json").json == []
     back = call("mark", "the digits", "--restore", "--root", root).out
-    assert back.startswith("Restored with it: trial wide, component data, run first.")
+    assert back.startswith("Restored: experiment the digits, trial wide, component data, run first.")
     assert sorted(row["name"] for row in call("search", "--root", root, "--json").json) == ["data", "first"]
 
 
 def test_of_a_trial_that_is_restored_its_experiment_stays_deleted(call: Call, root: Path) -> None:
     call("mark", "the digits", "--delete", "--cascade", "--root", root)
-    assert call("mark", "wide", "--restore", "--root", root).out.startswith("Restored with it: run first.")
+    assert call("mark", "wide", "--restore", "--root", root).out.startswith("Restored: trial wide, run first.")
     assert call("experiments", "--root", root, "--json").json == []
 
 
@@ -116,3 +116,45 @@ def test_of_very_many_metrics_the_commonest_are_printed_and_the_rest_counted(cal
     assert "layer.1999" not in found.out
     assert "layer.1999" in call("search", "name = 'wide'", "--columns", "name,metrics.layer.1999", "--root", root).out
     assert len(call("search", "name = 'wide'", "--root", root, "--json").json[0]) > 2_000
+
+
+def test_a_name_of_several_is_refused_and_they_are_listed(call: Call, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for _ in range(3):
+        with Run("same", root=root):
+            pass
+    uids = [row["uid"] for row in call("search", "--root", root, "--json").json]
+    for words in (["mark", "same", "--delete"], ["compare", "same", "same"], ["curves", "acc", "same"],
+                  ["lineage", "same"], ["export", "archive", "same", "-o", tmp_path / "a.zip"]):
+        said = call(*words, "--root", root)
+        assert said.code == 2, words
+        assert '3 things are called "same"' in said.err
+        assert [uid for uid in uids if uid in said.err] == uids
+    assert len(call("search", "--root", root, "--json").json) == 3
+    assert call("mark", uids[0], "--delete", "--root", root).code == 0
+    call("mark", uids[1], "--delete", "--root", root)
+    assert call("mark", "same", "--restore", "--root", root).code == 2
+    assert call("mark", "same", "--root", root).code == 0
+
+
+def test_a_run_shares_its_name_with_the_trial_that_was_made_for_it(call: Call, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    with Run("train", experiment="digits", root=root) as run:
+        pass
+    assert call("mark", "train", "--root", root, "--json").json["uid"] == run.uid
+
+
+def test_runs_of_an_experiment_have_names_of_their_own_and_can_be_renamed(call: Call, tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for experiment in ("digits", "digits", "digits", "other"):
+        with Run("train", experiment=experiment, root=root):
+            pass
+    assert sorted(row["name"] for row in call("search", "experiment = 'digits'", "--root", root, "--json").json) == [
+        "train", "train-2", "train-3"]
+    taken = call("mark", "train-2", "--rename", "train-3", "--root", root)
+    assert (taken.code, 'has a run "train-3" already' in taken.err) == (2, True)
+    assert call("mark", "train-2", "--rename", "wide", "--root", root).code == 0
+    call("reindex", "--root", root)
+    assert call("mark", "wide", "--root", root).code == 0
+    refused = call("mark", "digits", "--rename", "numbers", "--root", root)
+    assert (refused.code, "cannot be renamed" in refused.err) == (2, True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
+import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,6 +80,73 @@ def test_numbers_are_kept_with_the_step_and_the_mode_in_which_they_were_saved(tm
     assert trial.tensor("scalar/rate").steps(smd.modes.TRAIN) == [0, 1, 2]
     assert trial.tensor("scalar/rate").steps(smd.modes.EVAL) == [0]
     assert trial.tensor("scalar/rate").value(2) == 0.2
+
+
+def test_what_is_saved_before_the_first_step_is_saved_with_it(tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "run", save_config=smd.SaveConfig(save_steps=[1]))
+    hook.save_scalar("batch_size", 32)
+    train(hook)
+    trial = smd.create_trial(tmp_path / "run")
+    assert trial.tensor("scalar/batch_size").steps() == [0]
+    assert trial.tensor("scalar/batch_size").value(0) == 32
+
+
+def test_what_is_saved_without_any_step_is_saved_as_step_0(tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "run")
+    hook.save_scalar("batch_size", 32)
+    hook.close()
+    assert smd.create_trial(tmp_path / "run").tensor("scalar/batch_size").steps() == [0]
+
+
+def saved_and_loaded(model: torch.nn.Module) -> torch.nn.Module:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded: torch.nn.Module = torch.load(file, weights_only=False)
+    return loaded
+
+
+def scripted(model: torch.nn.Module) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer versions of torch warn of TorchScript itself
+        return torch.jit.script(model)
+
+
+@pytest.mark.parametrize("copied", [
+    copy.deepcopy, saved_and_loaded, lambda model: pickle.loads(pickle.dumps(model)), scripted,
+    lambda model: torch.export.export(model, (torch.ones(1, 3),)).module(),
+])
+def test_a_model_is_copied_while_it_is_recorded_as_without(copied: Any, tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "run", **every_step())
+    model = train(hook, close=False)
+    other = copied(model)
+    assert torch.equal(other(torch.ones(1, 3)), model(torch.ones(1, 3)))
+    assert all(not part._forward_hooks and not part._forward_pre_hooks for part in other.modules())
+    hook.close()
+
+
+@pytest.mark.parametrize("order", ["compiled, registered", "registered, compiled", "registered, compiled in place"])
+def test_the_layers_of_a_compiled_model_are_saved(order: str, tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "run", **every_step())
+    model: Any = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    called = torch.compile(model, backend="eager") if order != "registered, compiled in place" else model
+    hook.register_module(called if order == "compiled, registered" else model)
+    if called is model:
+        model.compile(backend="eager")
+    for _ in range(3):
+        called(torch.ones(4, 3)).sum().backward()
+    hook.close()
+    trial = smd.create_trial(tmp_path / "run")
+    for name in ("0_output_0", "Sequential_0.weight", "gradient/Sequential_0.weight"):
+        assert trial.tensor(name).steps() == [0, 1, 2]
+
+
+def test_a_model_that_is_one_graph_is_left_alone(tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "run", **every_step())
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU())
+    hook.register_module(model)
+    torch.compile(model, backend="eager", fullgraph=True)(torch.ones(4, 3)).sum().backward()
+    hook.close()
 
 
 def test_a_script_that_says_its_mode_late_has_two_trainings(tmp_path: Path) -> None:

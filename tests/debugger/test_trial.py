@@ -83,7 +83,7 @@ def test_what_is_not_there_says_why(trial: Trial) -> None:
     with pytest.raises(NoMoreData) as over:
         trial.wait_for_steps([0, 9])
     assert (over.value.step, over.value.last_step) == (9, 2)
-    with pytest.raises(NoMoreData):
+    with pytest.raises(StepUnavailable):
         trial.tensor(WEIGHT).value(9)
     assert (trial.has_passed_step(1), trial.has_passed_step(9)) == (StepState.AVAILABLE, StepState.UNAVAILABLE)
 

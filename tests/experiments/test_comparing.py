@@ -9,7 +9,7 @@ import pytest
 import barograph
 from barograph.errors import SettingsError, UnknownKey, UnknownName
 from barograph.experiments.catalog import Catalog
-from barograph.experiments.comparing import compared, grouped
+from barograph.experiments.comparing import compared, grouped, metric_and_statistic
 from barograph.experiments.curves import Curve, aligned, best_at, curve_of
 from barograph.experiments.run import Run
 from barograph.model.items import Entry, Verb
@@ -42,10 +42,12 @@ def test_results_of_one_setting_are_a_group(catalog: Catalog) -> None:
     catalog.tell([entry for number, width in enumerate((16, 64, 16)) for entry in
                   component(f"c{number}", parameters={"width": width}, metrics={"acc": width + number})])
     items = catalog.find("order by name")
-    assert grouped(items, "params.width", "acc.max") == {"16": [17.0, 19.0], "64": [66.0]}
-    assert grouped(items, "params.width, tags.t", "metrics.acc") == {"16, None": [16.0, 18.0], "64, None": [65.0]}
+    assert {name: [item.uid for item in members] for name, members in grouped(items, "params.width", "acc").items()
+            } == {"16": ["c0", "c2"], "64": ["c1"]}
+    assert list(grouped(items, "params.width, trial", "acc")) == ["16, ", "64, "]
+    assert metric_and_statistic("metrics.acc.max") == ("acc", "max")
     with pytest.raises(UnknownName, match='Did you mean "acc"'):
-        grouped(items, "params.width", "acd.max")
+        grouped(items, "params.width", "acd")
     with pytest.raises(SettingsError, match=r"write params\.NAME"):
         grouped(items, "width", "acc")
 

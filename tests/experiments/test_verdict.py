@@ -48,9 +48,12 @@ def test_of_one_result_nothing_is_decided(first: list[float], second: list[float
     assert "other seeds" in found.reason
 
 
-def test_results_that_are_all_alike_have_no_width() -> None:
-    assert verdict([1.0, 1.0], [0.5, 0.5]).outcome is Outcome.ACCEPTED
-    assert verdict([1.0, 1.0], [1.0, 1.0]).outcome is Outcome.UNDECIDED
+@pytest.mark.parametrize("method", ["t", "bootstrap"])
+@pytest.mark.parametrize("second", [[0.5, 0.5], [1.0, 1.0]])
+def test_an_interval_without_width_decides_nothing(method: str, second: list[float]) -> None:
+    found = verdict([1.0, 1.0], second, method=method)
+    assert found.outcome is Outcome.UNDECIDED
+    assert "vary" in found.reason
 
 
 def test_the_interval_of_a_mean() -> None:

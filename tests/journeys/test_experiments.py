@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from barograph.runs.one_worker import workers_in
+from barograph.runs.reader import open as open_run
+
 SCRIPT = """
 import sys
 import torch
@@ -74,3 +77,25 @@ def test_from_a_hypothesis_to_what_came_out(folder: Path) -> None:
     assert wrong.splitlines()[-1].index("^") == wrong.splitlines()[-2].index("< 1")
     shutil.rmtree(run)
     assert [row["state"] for row in json.loads(barograph(folder, "search", "tags.keep = 'yes'", "--json"))] == ["gone"]
+
+
+def test_a_script_that_loads_its_run_is_one_worker(folder: Path) -> None:
+    (folder / "logs.py").write_text("""
+import torch
+from barograph.tracking import load_run
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for step in range(5):
+    optimizer.zero_grad()
+    model(torch.ones(8, 4)).square().mean().backward()
+    optimizer.step()
+    load_run().log_metric("acc", step / 10)
+load_run().log_parameters({"width": 4})
+""")
+    barograph(folder, "run", "--to", "run", "logs.py")
+    run = open_run(folder / "run")
+    assert (workers_in(run), len(run.series("loss:total").steps)) == (["p0"], 5)
+    assert run.series("scalar:acc").steps.tolist() == [1, 2, 3, 4, 5]
+    assert "loss:total" in barograph(folder, "keys", "run")
+    [found] = json.loads(barograph(folder, "search", "--root", ".", "params.width = 4", "--json"))
+    assert found["metrics.acc.last"] == 0.4

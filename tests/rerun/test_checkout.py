@@ -13,12 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from barograph.errors import CheckoutFailed, DamagedChunk
-from barograph.model.origin import Code, Origin
+from barograph.cli.checkout_page import lay_settings
+from barograph.errors import CheckoutFailed, DamagedChunk, RerunFailed, StoreDenied
+from barograph.model.origin import Code, Origin, Package
 from barograph.provenance.code import kept_code
 from barograph.provenance.gathering import Gathered
 from barograph.provenance.secrets import Secrets
 from barograph.rerun.checkout import checked_out
+from barograph.rerun.environment import requirements
+from barograph.rerun.listing import environment_listing
 from barograph.rerun.unpacking import unpack
 from barograph.runs.layout import digest_of
 from barograph.runs.origins import read_origin, write_origin
@@ -257,3 +260,116 @@ def test_no_hook_of_the_repository_runs(repository: Repository, store: Store, tm
     assert not (tmp_path / "was-run").exists()
     subprocess.run(["git", "worktree", "add", "--quiet", str(tmp_path / "by-hand")], cwd=repository.root, check=True)
     assert (tmp_path / "was-run").exists()
+
+
+def link_patch(path: str, target: str) -> str:
+    return (f"diff --git a/{path} b/{path}\nnew file mode 120000\n--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n"
+            f"+{target}\n\\ No newline at end of file\n")
+
+
+def with_patch(store: Store, origin: Origin, patch: str) -> Origin:
+    name = f"origin/0001.{digest_of(patch.encode())}.diff"
+    store.create(name, patch.encode())
+    assert origin.code is not None
+    return replace(origin, code=replace(origin.code, diff=name))
+
+
+@pytest.mark.parametrize(("path", "target"), [
+    ("barograph.toml", "/etc/passwd"), ("barograph-environment.txt", "../victim"), ("deep/link", "../../victim"),
+    ("link", "train.py/../../victim"), ("link", ".git/hooks"), ("link", "deep/.GIT/config"),
+])
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_patch_that_makes_a_link_that_leads_out_lays_nothing_out(
+    repository: Repository, store: Store, tmp_path: Path, path: str, target: str, committed: bool
+) -> None:
+    origin = kept(repository, store) if committed else Origin(code=Code(str(repository.root)))
+    with pytest.raises(CheckoutFailed, match="nothing was laid out"):
+        checked_out(store, with_patch(store, origin, link_patch(path, target)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_patch_that_turns_a_file_into_a_link_that_leads_out_is_refused(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    origin = kept(repository, store)
+    (repository.root / "train.py").unlink()
+    (repository.root / "train.py").symlink_to("../victim")
+    patch = repository.git("diff") + "\n"
+    assert "120000" in patch
+    repository.git("checkout", "--", "train.py")
+    with pytest.raises(CheckoutFailed, match="leads out of the folder"):
+        checked_out(store, with_patch(store, origin, patch), tmp_path / "out")
+
+
+def test_links_of_a_patch_that_stay_inside_are_laid_out(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    made = checked_out(store, with_patch(store, kept(repository, store), link_patch("deep/link", "../train.py")),
+                       tmp_path / "out")
+    assert os.readlink(made.folder / "deep" / "link") == "../train.py"
+
+
+def test_settings_take_the_place_of_a_link_that_the_commit_has(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "victim").write_text("original")
+    os.symlink(tmp_path / "victim", repository.root / "barograph.toml")
+    repository.commit()
+    store.create(f"origin/0000.{digest_of(b'every = 5')}.settings.toml", b"every = 5")
+    origin = replace(kept(repository, store), settings=f"origin/0000.{digest_of(b'every = 5')}.settings.toml")
+    made = checked_out(store, origin, tmp_path / "out")
+    lay_settings(store, origin, made)
+    assert (made.folder / "barograph.toml").read_bytes() == b"every = 5"
+    assert not (made.folder / "barograph.toml").is_symlink()
+    assert (tmp_path / "victim").read_text() == "original"
+
+
+def test_nothing_is_done_in_a_directory_behind_a_link_that_the_commit_has(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "kept").write_text("original")
+    os.symlink(tmp_path / "outside", repository.root / "link")
+    repository.commit()
+    origin = replace(kept(repository, store), directory=str(repository.root / "link" / "deep"))
+    assert origin.code is not None
+    made = checked_out(store, replace(origin, directory=f"{repository.root}/link2/deep"), tmp_path / "out")
+    made.make_directory()
+    assert made.directory.is_dir()
+    through = replace(made, directory=made.folder / "link" / "deep")
+    with pytest.raises(StoreDenied, match="through a link"):
+        through.make_directory()
+    with pytest.raises(CheckoutFailed, match="do not fit"):
+        checked_out(store, replace(origin, code=replace(origin.code, deleted=("link/kept",))), tmp_path / "second")
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("commit", ["--orphan=x", "-f", "HEAD", "main"])
+def test_what_is_no_commit_is_refused(store: Store, tmp_path: Path, commit: str) -> None:
+    with pytest.raises(CheckoutFailed, match="is not a commit"):
+        checked_out(store, Origin(code=Code(str(tmp_path), commit=commit)), tmp_path / "out")
+
+
+def test_a_repository_that_came_with_files_runs_nothing(
+    repository: Repository, store: Store, tmp_path: Path
+) -> None:
+    repository.write(".gitattributes", "* filter=evil\n")
+    repository.commit()
+    origin = kept(repository, store)
+    assert origin.code is not None
+    bare = tmp_path / "run" / "capsules"
+    repository.git("clone", "--quiet", "--bare", str(repository.root), str(bare))
+    Repository(bare).git("config", "filter.evil.smudge", f"touch {tmp_path}/was-run")
+    hostile = replace(origin, code=replace(origin.code, root=str(bare)))
+    with pytest.raises(CheckoutFailed):
+        checked_out(store, hostile, tmp_path / "out")
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_line_break_in_the_name_of_a_package_begins_no_line_of_the_listing() -> None:
+    origin = Origin(packages={"x": Package("1\n--index-url http://evil"), "-r": Package("2"),
+                              "good": Package("3.0.0+cpu")}, directory="/a\nb")
+    lines = environment_listing(origin, "runs/x\ny").splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ["good==3.0.0+cpu"]
+    with pytest.raises(RerunFailed, match="names a package that cannot be one"):
+        requirements({"--index-url=http://evil": Package("1")})

@@ -5,17 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from barograph.errors import NewerFormat, NotARun, StoreUnavailable
 from barograph.model.key import Key, Kind
-from barograph.model.manifest import EndState
+from barograph.model.manifest import Coverage, EndState
 from barograph.model.records import StepRecords
+from barograph.model.step import Mode
 from barograph.model.tensor import RawTensor
 from barograph.runs.doctor import examine
-from barograph.runs.papers import sealed
+from barograph.runs.papers import ending_bytes, ending_from_bytes, sealed
 from barograph.runs.pending import Recorded
 
 MakeRecords = Callable[..., StepRecords]
@@ -197,3 +199,32 @@ def test_a_store_that_is_away_says_so(workshop: Any, make_records: MakeRecords) 
     workshop.store.error = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):
         examine(workshop.store)
+
+
+def ended(workshop: Any, coverage: Coverage, *steps: StepRecords, dropped: int = 0) -> Any:
+    """Examine a run of these steps whose worker says at its end what it has recorded."""
+    workshop.finished(*steps)
+    (name,) = workshop.names("endings")
+    ending, last_chunk = ending_from_bytes(workshop.store.get(name), name)
+    last = replace(ending.last, coverage=coverage, dropped_steps=dropped)
+    workshop.store.put(name, ending_bytes(replace(ending, last=last), last_chunk=last_chunk))
+    return examine(workshop.store)
+
+
+@pytest.mark.parametrize("coverage", [Coverage(steps=5, steps_recorded=5), Coverage(steps=5, steps_seen=5)])
+def test_steps_that_were_lost_before_they_were_published_are_missed(
+    workshop: Any, make_records: MakeRecords, coverage: Coverage
+) -> None:
+    diagnosis = ended(workshop, coverage, make_records(0), make_records(3), make_records(4, mode=Mode.EVAL))
+    assert diagnosis.missing == ["3 of 5 recorded steps of worker p0 in attempt 0 are not there: they were lost before "
+                                 "they were published."]
+
+
+def test_steps_that_were_not_recorded_are_not_missed(workshop: Any, make_records: MakeRecords) -> None:
+    assert ended(workshop, Coverage(steps=50, steps_seen=1, steps_recorded=2), make_records(0), make_records(40)).whole
+
+
+def test_dropped_steps_are_not_missed_once_more(workshop: Any, make_records: MakeRecords) -> None:
+    coverage = Coverage(steps=5, steps_recorded=5)
+    diagnosis = ended(workshop, coverage, make_records(0), make_records(1), dropped=3)
+    assert (diagnosis.missing, len(diagnosis.dropped)) == ([], 1)

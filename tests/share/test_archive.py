@@ -18,7 +18,7 @@ from barograph.experiments.lineage import lineage_of
 from barograph.experiments.run import Run, load_run
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.share import planning
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from archives import brought, members_of, remade
-from barograph.errors import BadArchive, ImportFailed, NewerFormat
+from barograph.errors import BadArchive, ImportFailed, NewerFormat, StoreDenied
 from barograph.experiments.catalog import Catalog
 from barograph.model.items import Entry, Verb
 from barograph.runs.journal import paper_of
@@ -241,3 +241,30 @@ def test_members_beyond_four_gigabytes_are_declared_so() -> None:
         writer.add("first/records/a", [b"a"], 5 * 2**30)
     with zipfile.ZipFile(stream) as archive:
         assert (archive.read("first/records/a"), archive.infolist()[0].file_size) == (b"a", 1)
+
+
+@pytest.mark.parametrize("name", ["w64/capsules/.git/config", "w64/records/.GIT/hooks/post-checkout"])
+def test_a_repository_of_git_is_refused(name: str, archive: Path, target: Catalog) -> None:
+    remade(archive, {**members_of(archive), name: b"evil"})
+    refused(archive, target, "git would take the folder for a repository")
+
+
+@pytest.mark.parametrize("link", ["w64/records", ".catalog/artifacts"])
+def test_nothing_is_written_through_a_link_in_the_root(
+    link: str, archive: Path, target: Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    place = Path(target.store.url) / link
+    place.parent.mkdir(exist_ok=True)
+    place.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreDenied, match="leads through a link"):
+        brought(archive, target)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_run_takes_another_name_where_a_link_has_its_own(archive: Path, target: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (Path(target.store.url) / "w64").symlink_to(tmp_path / "elsewhere")
+    places = {run.name: run.place for run in brought(archive, target).runs}
+    assert Path(places["w64"]).name.startswith("w64-")
+    assert list((tmp_path / "elsewhere").iterdir()) == []

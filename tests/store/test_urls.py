@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ObjectNotFound, SettingsError, StoreDenied, StoreUnavailable
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 

@@ -203,7 +203,7 @@ class MindsNoBudget(Teller):
 
     def before(self, weights: Weights, gradients: Weights) -> None:
         if self.tap:
-            self.tap._allowance.mask, self.tap._allowance.dormant = self.tap.session.plan.everything(), False
+            self.tap._allowance.mask = self.tap.session.plan.everything()
         super().before(weights, gradients)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -47,6 +47,25 @@ def follow(tracks: Tracks, pattern: str, *, first: int = 0) -> list[str]:
         found = [symptom(step)] if letter == "s" else []
         events += tracks.take(view, found, judged=letter != "u")
     return [f"{item.state.value} {item.since_step}-{item.last_step}" for item in events]
+
+
+def test_a_finding_that_counts_takes_each_message_and_stays_open() -> None:
+    tracks = Tracks(Silent(recovery=1))
+    for step, letter in enumerate("sccscc"):
+        counted = [replace(symptom(step), counting=True)] if letter == "s" else []
+        tracks = again(tracks)
+        assert not any(item.state is FindingState.CLOSED
+                       for item in tracks.take(StepView.of(step, {LOSS: 1.0}), counted, judged=True))
+
+    (found,) = tracks.open()
+    assert (found.message, found.opened_step, found.last_step) == ("wrong at 3", 0, 3)
+
+
+def again(tracks: Tracks) -> Tracks:
+    """Return what a watcher that was started again has of these tracks."""
+    fresh = Tracks(Silent(recovery=1))
+    fresh.load(json.loads(json.dumps(tracks.to_json())))
+    return fresh
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import Any
-
 from barograph.capture.session import Session
 
 _FREE_ALARMS = 3
@@ -13,7 +10,7 @@ on without a finite loss must not be charged for everything at each step."""
 
 
 class Allowance:
-    """Says of the step under way what is taken of it, whether even its loss is, and how long nothing will be.
+    """Says what is taken of the step under way.
 
     Whose step comes next is a guess until an optimizer steps; where it was wrong, what is due with the
     other optimizer is taken as well.
@@ -22,27 +19,25 @@ class Allowance:
         mask: What is taken; None: not chosen yet.
         alarmed: The loss is not finite, or far from all before it, or it is the last step, and everything there is is
             taken.
-        dormant: The budget has no room even for the loss.
+        light: Nothing but the numbers of the step is taken: its loss and its learning rates.
         label: The optimizer whose step this is held to be.
     """
 
-    __slots__ = ("_alarms", "_asleep", "_asleep_for", "_session", "alarmed", "dormant", "label", "mask")
+    __slots__ = ("_alarms", "_session", "alarmed", "label", "light", "mask")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.mask: int | None = None
         self.alarmed = False
-        self.dormant = False
+        self.light = False
         self.label = ""
         self._alarms = 0
-        self._asleep = 0
-        self._asleep_for: weakref.ref[Any] | None = None
 
     def alarm(self) -> None:
         """Have everything taken of the step under way, whose loss is out of range, as long as that can be afforded."""
         if not self.alarmed:
             self._alarms += 1
-            self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room_for(self._session.plan.everything())
+            self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room()
 
     def take_everything(self) -> None:
         """Have everything taken of the step under way, whatever it costs: for a step that is known to be the last."""
@@ -72,33 +67,15 @@ class Allowance:
         self.mask, self.alarmed = None, False
         return mask
 
-    def prepare(self, label: str, alone: weakref.ref[Any] | None = None) -> None:
-        """Choose for the step that comes next.
-
-        Args:
-            label: Whose step it is held to be.
-            alone: The optimizer, if the script has this one only: then steps may be passed over unasked.
-        """
+    def prepare(self, label: str) -> None:
+        """Choose for the step that comes next, which is held to be that of the optimizer `label`."""
         self.label, self.alarmed = label, False
         self.mask = self._choose()
-        self.dormant = self.mask == 0 and not self._session.affords_numbers(label)
-        self._asleep = self._session.steps_to_sleep() if self.dormant and alone is not None else 0
-        self._asleep_for = alone
-
-    def sleeps_on(self, optimizer: Any) -> bool:
-        """Return whether this step is merely to be counted, and count down to the one that is not."""
-        if self._asleep <= 0 or self._asleep_for is None or self._asleep_for() is not optimizer:
-            return False
-        self._asleep -= 1
-        return True
-
-    def stir(self) -> None:
-        """Have the coming step looked at, though perhaps only to be passed over."""
-        self._asleep = 0
+        self.light = self.mask == 0
 
     def wake(self) -> None:
-        """Have the step under way published: there is something to tell."""
-        self._asleep, self.dormant = 0, False
+        """Have the step under way looked at in full: there is something to record beside its numbers."""
+        self.light = False
 
     def _choose(self) -> int:
         return self._session.choose(self._session.made(self.label), optimizer=self.label)

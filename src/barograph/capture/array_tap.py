@@ -72,7 +72,6 @@ class ArrayTap:
         self._evaluation_is_whole = False
         self._before: dict[str, NDArray[Any]] = {}
         self._copies = Copies()
-        self._rates: dict[int, float] = {}
         self._took = self._evaluation_took = False
         self._has_begun = False
         session.before_close(self._flush)
@@ -86,11 +85,6 @@ class ArrayTap:
     def evaluating(self) -> bool:
         """Whether what comes belongs to an evaluation that was begun."""
         return self._evaluates is not None
-
-    @property
-    def passes_over(self) -> bool:
-        """Whether the budget has no room even for the loss of the step under way: nobody need wait for it."""
-        return self._allowance.dormant and self._mode() is Mode.TRAIN
 
     # What is due
 
@@ -116,7 +110,6 @@ class ArrayTap:
         with self.entrance.guarded("taking the last step whole"):
             self._begin()
             if self._mode() is Mode.TRAIN:
-                self._allowance.wake()
                 self._allowance.take_everything()
             else:
                 self._evaluation_mask, self._evaluation_is_whole = self.session.plan.everything(), True
@@ -284,15 +277,11 @@ class ArrayTap:
         training, buffer = self._mode() is Mode.TRAIN, self._buffer()
         if not callable(value):
             self._note_loss(name, float(value), buffer, training=training)
-        elif not (training and self._allowance.dormant):
+        else:
             buffer.defer(lambda late: self._note_loss(name, float(value()), late, training=training))
 
     def _note_loss(self, name: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
         leaps = training and self.session.level.leaps(number)
-        if training and self._allowance.dormant:
-            if not (self.session.level.jumps(number) or leaps):
-                return
-            self._allowance.wake()
         total, count = buffer.losses.get(name, (0.0, 0))
         buffer.losses[name] = (total + number, count + 1)
         if name == TOTAL or not self.session.seen.loss:
@@ -315,7 +304,7 @@ class ArrayTap:
     def metrics(self, values: Mapping[str, Number]) -> None:
         """Record metrics as scalars, at every step that is published."""
         self._begin()
-        if self.session.plan_asks(Kind.SCALAR) and not (self._allowance.dormant and self._mode() is Mode.TRAIN):
+        if self.session.plan_asks(Kind.SCALAR):
             for name, value in values.items():
                 self._buffer().scalars[Key(Kind.SCALAR, name)] = float(value() if callable(value) else value)
 
@@ -331,13 +320,9 @@ class ArrayTap:
 
     @entry_point("recording a learning rate")
     def learning_rate(self, rate: float, group: int = 0) -> None:
-        """Record the learning rate of a group of parameters, where it has changed or weights are recorded."""
+        """Record the learning rate of a group of parameters in the step under way."""
         self._begin()
-        mask, plan = self._mask(), self.session.plan
-        if self._allowance.dormant or not self.session.plan_asks(Kind.LEARNING_RATE):
-            return
-        if self._rates.get(group) != rate or Kind.WEIGHT in plan.kinds(mask):
-            self._rates[group] = rate
+        if self.session.plan_asks(Kind.LEARNING_RATE):
             self._train.scalars[Key(Kind.LEARNING_RATE, f"group{group}")] = float(rate)
 
     @entry_point("reading weights before their update")
@@ -440,14 +425,10 @@ class ArrayTap:
         self._begin()
         self._end_evaluation()
         label = self._label or ""
-        if self._allowance.dormant:
-            self._train = StepBuffer()
-            self.session.pass_step(label)
-        else:
-            mask = self._allowance.close_step()
-            buffer, self._train = self._train, StepBuffer()
-            buffer.settle(training=True)
-            self.session.end_step(buffer, optimizer=label, mask=mask if self._took else 0, skipped=skipped)
+        mask = self._allowance.close_step()
+        buffer, self._train = self._train, StepBuffer()
+        buffer.settle(training=True)
+        self.session.end_step(buffer, optimizer=label, mask=mask if self._took else 0, skipped=skipped)
         if self._before:
             self._copies.settle()
         self._took, self._before = False, {}
@@ -457,7 +438,7 @@ class ArrayTap:
     def pass_steps(self, count: int) -> None:
         """Count steps that were made before the one under way, and of which nothing is known."""
         for _ in range(count):
-            self.session.pass_step(self._label or "", unseen=True)
+            self.session.pass_step(self._label or "")
 
     @entry_point("beginning an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
@@ -480,7 +461,7 @@ class ArrayTap:
         with self.guarded("beginning a training"):
             if self._has_begun and self.session.made(self._label or ""):
                 self._end_evaluation()
-                self._label, self._has_begun, self._rates = None, False, {}
+                self._label, self._has_begun = None, False
                 self._train, self._allowance = StepBuffer(), Allowance(self.session)
             self._first_step = first_step
 
@@ -554,7 +535,6 @@ class ArrayTap:
     def save(self, name: str, tensor: Any) -> None:
         """Record an array of the script's own, whole, with the step that is under way."""
         self._begin()
-        self._allowance.wake()
         self._reader.keep(Key(Kind.CUSTOM, name), tensor, self._train)
 
     @entry_point("saving predictions")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from barograph.measures.summary import identity_rows
+from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.step import Step
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _FIRST_ROWS = 64
 _DEFERRED_BYTES = 8192
 _MOST_DEFERRED = 1024
+_OF_ANY_PASS = frozenset({Fact.LAYERS_IN_TRAIN.value})
 
 
 class RowTable:
@@ -77,6 +79,8 @@ class StepBuffer:
         losses: Path to the sum of the values that a loss took in the micro-batches of this step, and how many.
         deferred: What is still on its way from a device, see `defer`.
         gathered: What tells its numbers when the step ends.
+        prefix: Begins the paths of losses, where the data of an evaluation are not those that rules compare with
+            training: of it the losses alone are recorded, and how its layers were called.
     """
 
     exponents: NDArray[int64] | None = None
@@ -85,6 +89,7 @@ class StepBuffer:
     losses: dict[str, tuple[float, int]] = field(default_factory=dict)
     deferred: list[Callable[[StepBuffer], None]] = field(default_factory=list)
     gathered: dict[str, Gathered] = field(default_factory=dict)
+    prefix: str = ""
     _moments: NDArray[float64] | None = None
     _units: dict[int, _Units] = field(default_factory=dict)
 
@@ -161,10 +166,17 @@ class StepBuffer:
         """Whether there are plain numbers alone, and none of them still on its way."""
         return self._moments is None and not (self.tensors or self.deferred)
 
+    @property
+    def holds_losses_alone(self) -> bool:
+        """Whether nothing but losses was gathered."""
+        return not (self.scalars or self.gathered or self.tensors or self.deferred) and self._moments is None
+
     def numbers(self) -> dict[Key, float]:
         """Return the plain numbers: of a loss, the mean over the micro-batches."""
-        losses = {Key(Kind.LOSS, path): total / count for path, (total, count) in self.losses.items()}
-        return {**self.scalars, **losses}
+        losses = {Key(Kind.LOSS, self.prefix + path): total / count for path, (total, count) in self.losses.items()}
+        kept = self.scalars if not self.prefix else {
+            key: value for key, value in self.scalars.items() if key.path in _OF_ANY_PASS}
+        return {**kept, **losses}
 
     def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
         """Return what was gathered as the records of `step`; the buffer must not be used again.
@@ -175,6 +187,9 @@ class StepBuffer:
         """
         for merge_in in self.deferred:
             merge_in(self)
+        if self.prefix:
+            return StepRecords(step=step, subjects=subjects, moments=identity_rows(len(subjects)), exponents=None,
+                               units={}, scalars=self.numbers(), tensors={})
         self.reserve(len(subjects), histogram=False)
         return StepRecords(
             step=step,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 from barograph.capture.session import Session
+from barograph.capture.thread_clock import cpu_secs
 
 _P = ParamSpec("_P")
 
@@ -60,7 +60,7 @@ class Passage:
 
     def __enter__(self) -> None:
         self._outermost = self._entrance.enters()
-        self._begin, self._started_secs = time.perf_counter(), self._entrance.session.startup_secs
+        self._begin, self._started_secs = cpu_secs(), self._entrance.session.startup_cpu_secs
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
@@ -69,7 +69,7 @@ class Passage:
         if not outermost:
             return False
         # What belongs to starting up has its own account.
-        session.price.charge(time.perf_counter() - self._begin - (session.startup_secs - self._started_secs))
+        session.price.charge(cpu_secs() - self._begin - (session.startup_cpu_secs - self._started_secs))
         if isinstance(error, Exception):
             session.guard.caught(error, self._doing)
             return True

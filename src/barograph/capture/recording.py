@@ -245,6 +245,10 @@ class Recording:
             text = str(error)
             self._failure = (EndState.FAILED, f"{kind.__name__}: {text}" if text else kind.__name__)
 
+    def ended(self, state: EndState, reason: str) -> None:
+        """Note how the script says that the run ends."""
+        self._failure = (state, reason)
+
     def after_close(self, action: Callable[[], None]) -> None:
         """Have `action` called once everything was published, however the process ends."""
         self._afterwards = action

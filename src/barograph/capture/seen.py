@@ -50,20 +50,17 @@ class Seen:
             layer = path.partition("[")[0]  # one may return several
             self.outputs.add(layer if layer in self.named_modules else path)
 
-    def coverage(self, steps: int, recorded: int, numbers_passed: int, why: str) -> Coverage:
+    def coverage(self, steps: int, recorded: int, why: str) -> Coverage:
         """Return how much was seen.
 
         Args:
             steps: That were made.
             recorded: Of them those with tensors.
-            numbers_passed: Of them those without even a loss.
             why: What has left the others out, for people.
         """
         reasons = list(dict(self.reasons).values())
         if self.parameters > len(self.weights):
             reasons.append(f"{self.parameters - len(self.weights)} of {self.parameters} parameters were never recorded")
-        if self.loss and numbers_passed:
-            reasons.append(f"the loss was recorded at {steps - numbers_passed} of {steps} steps (the budget)")
         if steps and not self.loss:
             reasons.append(f"no loss was seen: {self.no_loss}")
         if recorded < steps:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.buffer import PendingStep, RowTable, StepBuffer
@@ -24,13 +24,14 @@ from barograph.capture.price import Price
 from barograph.capture.seen import Seen
 from barograph.capture.steering import Steering
 from barograph.capture.step_times import StepTimes
+from barograph.capture.thread_clock import cpu_secs
 from barograph.errors import SessionClosed
 from barograph.model.clock import Clock, SystemClock
-from barograph.model.key import Kind
+from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
-from barograph.model.step import ANOTHER_TRAINING, Mode, Step
+from barograph.model.step import ANOTHER_TRAINING, Mode, Step, is_of_later_training
 from barograph.runs.scribe_line import ScribeLine
 
 if TYPE_CHECKING:
@@ -104,15 +105,17 @@ class Session:
         self._rank = rank
         self._writer: RunWriter | ScribeLine | None = None
         self._writer_failed = False
+        self._channels: dict[tuple[Any, ...], Callable[[int, int, float, Sequence[float]], bool]] = {}
         self._tick = 0
         self._steps: dict[str, int] = {}
+        self._offsets: dict[str, int] = {}
         self._stepped_last = ""
         self._training = ""
         self._taken: set[str] = set()
         self.first_step = 0
         self._loaded_steps = 0
         self._recorded_steps: dict[str, int] = {}
-        self._numbers_passed = 0
+        self._handed_over_steps = 0
         self._last_end: float | None = None
         self._step_secs: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._last_loss = float("nan")
@@ -121,7 +124,9 @@ class Session:
         self._look_waits = False
         self._looked_at = 0
         self.startup_secs = 0.0
-        """Seconds that training has waited for the loader that feeds it."""
+        """Seconds that training has waited for Barograph to start up."""
+        self.startup_cpu_secs = 0.0
+        """Of them, processor time of the training thread that an entry point must not charge as well."""
         self.write_capsule: CapsuleWriter | None = None
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
@@ -170,11 +175,16 @@ class Session:
 
     def start_at(self, optimizer: str, number: int) -> None:
         """Let an optimizer begin with step `number`, as its checkpoint says; 0: with `first_step`."""
-        self._steps.setdefault(optimizer, number or self.first_step)
+        if optimizer not in self._steps:
+            number = number or self.first_step
+            # A later training goes on where the steps of this process are, so that all share one budget.
+            before = sum(self._steps.values()) if is_of_later_training(optimizer) else 0
+            self._steps[optimizer], self._offsets[optimizer] = number, number - before
 
     def resume_at(self, steps: Mapping[str, int]) -> None:
         """Let each optimizer begin with the step after those that it had made in the run before."""
         self._steps.update(steps)
+        self._offsets.update(steps)
 
     def take_label(self) -> str:
         """Return what the one optimizer of a training is called that begins now: "", and after others "#2", "#3"."""
@@ -200,8 +210,11 @@ class Session:
             return due if self.price.affords_evaluation(due, now) else 0
         if self.price.budget is None:
             return self.plan.scheduled(number, mode)
+        position, now = number - self._offsets.get(optimizer, 0), self.clock.monotonic()
+        if not self.price.comes_round(position, now):
+            return 0
         due = self._agenda.due(number, mode, optimizer)
-        return due if self.price.affords(due, number, self.clock.monotonic()) else 0
+        return due if self.price.affords(due, position, now) else 0
 
     def evaluation_goes_on(self, mask: int) -> bool:
         """Return whether there is room to read on in the evaluation under way."""
@@ -221,27 +234,16 @@ class Session:
             self._agenda.owe(self.plan.everything(), optimizer)
             self.price.grant(_LOOK_STEPS)
 
-    def has_room_for(self, mask: int) -> bool:
-        """Return whether the budget has room for `mask` now, whatever is due."""
-        return self.price.has_room_for(mask, self.clock.monotonic())
+    def has_room(self) -> bool:
+        """Return whether the budget has room for tensors now, whatever is due."""
+        return self.price.has_room(self.clock.monotonic())
 
-    def affords_numbers(self, optimizer: str) -> bool:
-        """Return whether the loss of the coming step is recorded, or not even that can be afforded."""
-        return self.price.affords_numbers(self.made(optimizer), self.clock.monotonic())
-
-    def steps_to_sleep(self) -> int:
-        """Return how many steps may be passed over before it is worth asking again what can be afforded."""
-        if not self._step_secs:
-            return 0
-        return self.price.steps_until_numbers(self._step_secs[-1], self.clock.monotonic())
-
-    def pass_step(self, optimizer: str, *, unseen: bool = False) -> None:
-        """Count a step of which nothing is recorded; `unseen`: not because of what it would cost."""
+    def pass_step(self, optimizer: str) -> None:
+        """Count a step of which nothing is known."""
         self._hand_over_fed(optimizer)
         self._steps[optimizer] = self.made(optimizer) + 1
         self._tick += 1
-        self._numbers_passed += not unseen
-        self.price.pass_step()
+        self.price.end_step(0)
         self._time_step()
 
     def began(self) -> None:
@@ -251,14 +253,12 @@ class Session:
             self._claim()
 
     def _claim(self) -> None:
-        begin = time.perf_counter()
-        try:
-            self._writer = self._open_writer(self._rank(), self.status)
-        except Exception:
-            self._writer_failed = True  # tried once: a training must not be asked again at every step
-            raise
-        finally:
-            self.add_startup(time.perf_counter() - begin)
+        with self.timed_startup():
+            try:
+                self._writer = self._open_writer(self._rank(), self.status)
+            except Exception:
+                self._writer_failed = True  # tried once: a training must not be asked again at every step
+                raise
 
     # What taps tell when something ends
 
@@ -284,19 +284,53 @@ class Session:
             buffer.scalars.update(self.times.told(self._last_end))
         self._publish(buffer, Step(self._tick, number, optimizer, Mode.TRAIN, self.clock.unix(), skipped))
 
+    def end_light_step(self, optimizer: str, losses: Mapping[str, tuple[float, int]], rates: Sequence[float]) -> None:
+        """Publish a step of which only losses and learning rates were taken; the fast way of `end_step`.
+
+        Args:
+            optimizer: Whose step.
+            losses: Path to the sum of the values that a loss took in this step, and how many.
+            rates: Learning rate of each parameter group.
+        """
+        if self.fed_by is not None:
+            self._hand_over_fed(optimizer)
+        number = self._steps[optimizer]
+        self._steps[optimizer] = number + 1
+        self._stepped_last = optimizer
+        self.price.end_step(0)
+        now = self._time_step()
+        tick, self._tick = self._tick, self._tick + 1
+        writer = self._writer
+        if writer is None or self.closed:
+            return
+        values = [total / count for total, count in losses.values()]
+        values += rates
+        told = self.times.told(now)
+        if told:
+            keys = _keys_of(losses, len(rates))
+            numbers = {**dict(zip(keys, values, strict=True)), **told}
+            writer.put_numbers(Step(tick, number, optimizer, Mode.TRAIN, self.clock.unix()), numbers)
+            return
+        series = (optimizer, len(rates), *losses)
+        channel = self._channels.get(series)
+        if channel is None:
+            channel = self._channels[series] = writer.channel(_keys_of(losses, len(rates)), optimizer)
+        channel(tick, number, self.clock.unix(), values)
+
     def _hand_over_fed(self, optimizer: str) -> None:
         if self.fed_by is not None:
             batches = self.fed_by(self._tick, self.made(optimizer), optimizer)
             if batches and self._writer is not None:
                 self._writer.put_batches(batches)
 
-    def _time_step(self) -> None:
+    def _time_step(self) -> float:
         now = self.clock.monotonic()
         if self._last_end is not None:
             self._step_secs.append(now - self._last_end)
         self._last_end = now
         self.price.hear(now)
         self.times.step_ended(now)
+        return now
 
     def end_evaluation(self, buffer: StepBuffer, mode: Mode, mask: int = 0) -> None:
         """Publish what was gathered between two training steps in another mode, where `mask` was taken."""
@@ -310,6 +344,8 @@ class Session:
         self._tick += 1
         if self._writer is None or self.closed:
             return
+        # Of tensors it is not known yet whether there are any.
+        self._handed_over_steps += step.mode is Mode.TRAIN and bool(buffer.scalars or buffer.losses)
         if buffer.light:
             self._writer.put_numbers(step, buffer.numbers())
         else:
@@ -322,7 +358,10 @@ class Session:
         if self.level.jumps(value) or self._look_waits:
             self.look_closely(self._stepped_last)
 
-    def log(self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None) -> None:
+    def log(
+        self, values: Mapping[str, Any], step: int | None = None, mode: Mode | None = None,
+        time_unix: float | None = None,
+    ) -> None:
         """Record numbers of the script's own; without a mode, in the one that the script has set."""
         if self.closed:
             raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
@@ -336,7 +375,7 @@ class Session:
                 return
         number = self.steps_made if step is None else step
         mode = mode or self.mode or Mode.TRAIN
-        now = time.time()
+        now = time.time() if time_unix is None else time_unix
         for name, value in values.items():
             if isinstance(value, int | float):
                 writer.log(name, value if type(value) is float else float(value), number, mode, now)
@@ -405,21 +444,37 @@ class Session:
             step_secs=steps[len(steps) // 2] if steps else float("nan"),
             loss=self._last_loss,
             cost=Cost(
-                train_secs=max(0.0, self.price.elapsed_secs(now)),
+                train_secs=self.price.training_secs(now) + self.price.spent_secs,
                 capture_secs=self.price.spent_secs,
                 startup_secs=self.startup_secs,
                 budget=self.price.budget_or_nan,
                 interval_steps=self.price.interval_steps,
             ),
-            coverage=self.seen.coverage(
-                sum(self._steps.values()), sum(self._recorded_steps.values()), self._numbers_passed,
+            coverage=replace(self.seen.coverage(
+                sum(self._steps.values()), sum(self._recorded_steps.values()),
                 "the schedule" if self.settings.budget is None else "the budget"),
+                steps_recorded=self._handed_over_steps),
             problems=self.guard.problems,
         )
 
-    def add_startup(self, secs: float) -> None:
-        """Add to the time spent on starting up, which is no part of the price of any step."""
+    def add_startup(self, secs: float, used_secs: float = 0.0) -> None:
+        """Add to the time spent on starting up, which is no part of the price of any step.
+
+        Args:
+            secs: By the clock on the wall.
+            used_secs: Processor time of this thread meanwhile, where an entry point would charge it.
+        """
         self.startup_secs += secs
+        self.startup_cpu_secs += used_secs
+
+    @contextmanager
+    def timed_startup(self) -> Iterator[None]:
+        """Count what a `with` block takes as start-up."""
+        begin, cpu_begin = time.perf_counter(), cpu_secs()
+        try:
+            yield
+        finally:
+            self.add_startup(time.perf_counter() - begin, cpu_secs() - cpu_begin)
 
     @contextmanager
     def starting_up(self, *, ours: bool = True) -> Iterator[None]:
@@ -429,18 +484,26 @@ class Session:
             ours: All of the block is done for the recording; without, only what the price was charged with meanwhile:
                 the rest is the script's own, as when its step is compiled.
         """
-        begin, startup_secs, spent_secs = time.perf_counter(), self.startup_secs, self.price.spent_secs
+        begin, cpu_begin = time.perf_counter(), cpu_secs()
+        before, cpu_before, spent_secs = self.startup_secs, self.startup_cpu_secs, self.price.spent_secs
         try:
             yield
         finally:
             secs, charged_secs = time.perf_counter() - begin, self.price.spent_secs - spent_secs
             self.price.charge(-charged_secs)
-            self.startup_secs = startup_secs + (secs if ours else charged_secs + self.startup_secs - startup_secs)
+            if ours:
+                self.startup_secs, self.startup_cpu_secs = before + secs, cpu_before + cpu_secs() - cpu_begin
+            else:
+                self.add_startup(charged_secs, charged_secs)
             self.price.pass_over(secs, self.clock.monotonic())
 
     def plan_asks(self, kind: Kind) -> bool:
         """Return whether any Selection, at any step, asks for this kind."""
         return any(kind in selection.kinds for selection in self.plan.selections)
+
+
+def _keys_of(losses: Iterable[str], rates: int) -> list[Key]:
+    return [*(Key(Kind.LOSS, path) for path in losses), *(Key(Kind.LEARNING_RATE, f"group{n}") for n in range(rates))]
 
 
 def _free_label(taken: set[str]) -> str:

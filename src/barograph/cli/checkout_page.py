@@ -9,6 +9,7 @@ from barograph.cli.opening import run_at
 from barograph.cli.options import DEFAULT_CONFIG
 from barograph.cli.printing import Printer
 from barograph.errors import CheckoutFailed
+from barograph.model.one_line import shown
 from barograph.model.origin import Origin
 from barograph.rerun.checkout import Checkout, checked_out
 from barograph.rerun.listing import environment_listing
@@ -28,14 +29,18 @@ def checkout(place: str, out: str | None, *, as_json: bool) -> None:
     run = run_at(place)
     origin = kept_origin(run.store, place)
     made = checked_out(run.store, origin, Path(out or run.manifest.name or "checkout").absolute())
-    lay_settings(run.store, origin, made)
-    (made.folder / LISTING).write_text(environment_listing(origin, place), encoding="utf-8")
+    try:
+        lay_settings(run.store, origin, made)
+        made.inside.write(LISTING, environment_listing(origin, place).encode())
+    except BaseException:
+        made.remove()
+        raise
     if as_json:
         Printer().json({"folder": str(made.folder), "directory": str(made.directory), "commit":
                         origin.code.commit if origin.code else "", "notes": made.notes})
         return
     for note in made.notes:
-        print(f"barograph: {note}", file=sys.stderr)
+        print(f"barograph: {shown(note)}", file=sys.stderr)
     print(made.directory)
 
 
@@ -55,11 +60,9 @@ def lay_settings(store: Store, origin: Origin, made: Checkout) -> None:
     """Have the settings file be as it was.
 
     Raises:
-        DamagedChunk, StoreError: They cannot be read.
+        DamagedChunk, StoreError: They cannot be read, or cannot be written in the folder.
     """
     settings = read_file(store, origin.settings)
     file = made.directory / DEFAULT_CONFIG
-    # A link could lead out of the folder.
-    if settings and not file.is_symlink() and not (file.is_file() and file.read_bytes() == settings):
-        made.directory.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(settings)
+    if settings and not (file.is_file() and file.read_bytes() == settings):
+        made.inside.write(file.relative_to(made.folder).as_posix(), settings)

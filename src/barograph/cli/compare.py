@@ -29,8 +29,8 @@ def command(
         bool | None, typer.Option("--less-is-better/--greater-is-better", help="Default: less for losses and errors.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Also the best value of --metric that each had reached there: "
-                                                       "30,60,90.")
+        str | None, typer.Option(metavar="N,...", help="Also the best value of --metric that each run (with --by: each "
+                                                       "group on average) had reached there: 30,60,90.")
     ] = None,
     along: Annotated[str, typer.Option(help="What --at and the curves of --html go by: step, time "
                                                 "(seconds) or epoch.")] = "step",
@@ -45,9 +45,10 @@ def command(
 ) -> None:
     """Say in what runs differ: parameters, code, data, findings and what came out; or judge groups of them.
 
-    With --by, runs that have the same value are one group, and the two best groups are held against each other: the
-    best is accepted as better only where the confidence interval of the difference leaves out zero. A single run of
-    each says nothing of noise, so nothing is decided then.
+    With --by, runs that have the same value are one group, and the two best groups are compared: the best is accepted
+    as better only where the confidence interval of the difference leaves out zero. Reruns, runs that repeat the values
+    of another and runs with the same seed count once. A single result says nothing about noise, so nothing is decided
+    then.
 
     Examples:
 
@@ -65,7 +66,7 @@ def command(
     if by is not None:
         if metric is None:
             raise typer.BadParameter("--by needs --metric: what is to count")
-        compare_page.print_groups(names or [], by, metric, root, search=search or "", less=less, level=level,
+        compare_page.print_groups(names or [], by, metric, root, search=search or "", at=at, less=less, level=level,
                                   method=method, along=along, html=html, as_json=as_json)
         return
     if search is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.text import Text
@@ -13,7 +15,7 @@ from barograph.cli.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
 from barograph.errors import SettingsError
-from barograph.experiments.comparing import Comparison, compared, group_of
+from barograph.experiments.comparing import Comparison, compared, group_of, metric_and_statistic
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement, is_less_better, judged
@@ -25,6 +27,7 @@ from barograph.share.page_comparison import page_of_comparison
 from barograph.store.whole_file import check_writable, write_whole
 from barograph.watch.figures import count, figure, size
 
+_MOST_REPEATS = 10
 _COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED: "yellow"}
 
 
@@ -55,8 +58,8 @@ def print_differences(
 
 
 def print_groups(
-    names: Sequence[str], by: str, metric: str, root: str | None, *, search: str, less: bool | None, level: float,
-    method: str, along: str, html: Path | None, as_json: bool,
+    names: Sequence[str], by: str, metric: str, root: str | None, *, search: str, at: str | None, less: bool | None,
+    level: float, method: str, along: str, html: Path | None, as_json: bool,
 ) -> None:
     """Print how groups of runs did, and whether the best is better than the next; arguments as of the command.
 
@@ -66,9 +69,10 @@ def print_groups(
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names] if names else catalog.find(search)
     found = judged(items, by, metric, less_is_better=less, level=level, method=method)
+    reached = _reached_by_groups(items, found, at, along) if at is not None else {}
     if html is not None:
         order = [group.name for group in found.groups]
-        shown = sorted((item for item in items if _series(metric) in item.metrics),
+        shown = sorted((item for item in items if metric_and_statistic(metric)[0] in item.metrics),
                        key=lambda item: (order.index(group_of(item, by)), item.name))
         differing = compared(shown) if len(shown) > 1 else None
         _write_page(printer, html, shown, differing, metric=metric, along=along, judgement=found, quiet=as_json)
@@ -76,15 +80,23 @@ def print_groups(
         printer.json({
             "metric": metric, "by": by, "greater_is_better": found.greater_is_better,
             "groups": [asdict(group) for group in found.groups],
-            "verdict": asdict(found.verdict) if found.verdict else None,
+            "verdict": asdict(found.verdict) if found.verdict else None, "reached": reached,
         })
         return
     printer.table((Column(by), Column("runs", right=True), Column(f"mean {metric}", right=True),
-                   Column(f"{level:.0%} interval", right=True)),
-                  [[group.name, f"{len(group.values)}", figure(group.mean), _bounds(group.low, group.high)]
-                   for group in found.groups])
+                   Column(f"{level:.0%} interval", right=True), Column("differ in")),
+                  [[group.name, group.counted, figure(group.mean), _bounds(group.low, group.high),
+                    ", ".join(group.differs)] for group in found.groups])
+    repeats = [sentence for group in found.groups for sentence in group.repeats]
+    if repeats:
+        printer.line("Counted once:")
+        printer.lines(repeats, _MOST_REPEATS)
     if sentence := _sentence(found):
         printer.line(sentence)
+    if reached:
+        printer.heading(f"best {metric_and_statistic(metric)[0]} by {along}, mean of each group")
+        printer.table([Column(along, right=True), *(Column(group.name, right=True) for group in found.groups)],
+                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in reached.items()])
 
 
 def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
@@ -122,7 +134,8 @@ def _write_page(
     judgement: Judgement | None, quiet: bool,
 ) -> None:
     check_writable(file, example="compared.html")
-    overlays, left_out = overlays_of(items, metric=_series(metric) if metric is not None else None, along=along,
+    called = metric_and_statistic(metric)[0] if metric is not None else None
+    overlays, left_out = overlays_of(items, metric=called, along=along,
                                      by=judgement.by if judgement is not None else "")
     data = page_of_comparison(ComparisonContent(
         tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judgement,
@@ -134,24 +147,39 @@ def _write_page(
         printer.line(f"{file} ({size(len(data))}). Open it in a browser.")
 
 
-def _series(metric: str) -> str:
-    """Return the name of a metric without its statistic."""
-    name, _, statistic = metric.removeprefix("metrics.").rpartition(".")
-    return name if statistic in STATISTICS and name else metric.removeprefix("metrics.")
-
-
 def _reached(
     items: Sequence[Item], metric: str, at: str, along: str, less: bool | None
 ) -> dict[float, list[float]]:
-    try:
-        places = [float(text) for text in at.split(",") if text.strip()]
-    except ValueError:
-        raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
-    called = _series(metric)
+    """Return for each of the places the best value that each run had reached there."""
+    places = _places(at)
+    called = metric_and_statistic(metric)[0]
     greater = not is_less_better(metric, less)
     best = [best_at(curve_of(run_at(str(item.facts["place"])), called, along), places, greater_is_better=greater)
             for item in items]
     return {place: [values[number] for values in best] for number, place in enumerate(places)}
+
+
+def _reached_by_groups(
+    items: Sequence[Item], found: Judgement, at: str, along: str
+) -> dict[float, list[float]]:
+    """Return for each of the places the mean of what the runs of each group had reached there."""
+    called, less = metric_and_statistic(found.metric)[0], not found.greater_is_better
+    members = {group.name: [item for item in items if called in item.metrics and group_of(item, found.by) == group.name]
+               for group in found.groups}
+    by_group = [_reached(runs, called, at, along, less) for runs in members.values()]
+    return {place: [_mean_of_known(reached[place]) for reached in by_group] for place in _places(at)}
+
+
+def _mean_of_known(values: Sequence[float]) -> float:
+    known = [value for value in values if value == value]
+    return fmean(known) if known else math.nan
+
+
+def _places(at: str) -> list[float]:
+    try:
+        return [float(text) for text in at.split(",") if text.strip()]
+    except ValueError:
+        raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
 
 
 def _bounds(low: float, high: float) -> str:

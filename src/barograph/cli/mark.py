@@ -26,6 +26,9 @@ def command(
     note: Annotated[
         str | None, typer.Option(help="Say something of it, in Markdown. What was said before stays.")
     ] = None,
+    rename: Annotated[
+        str | None, typer.Option("--rename", metavar="NEW", help="Give a run or a component another name.")
+    ] = None,
     delete: Annotated[
         bool, typer.Option("--delete", help="Forget it; for 30 days --restore brings it back. A run's folder stays.")
     ] = False,
@@ -46,6 +49,8 @@ def command(
 
       barograph mark barograph-runs/20261122-101500-train-1f3a --tag team=vision --star
 
+      barograph mark 20261122-101500-train-1f3a --rename wide-3
+
       barograph mark digits --delete --cascade
     """
     # Loaded here, because --help needs none of it.
@@ -56,4 +61,4 @@ def command(
     if cascade and not delete:
         raise typer.BadParameter("--cascade is said with --delete")
     mark(target, root, tag=tag, untag=untag, star=star, archive=archive, description=description, note=note,
-         delete=delete, cascade=cascade, restore=restore, as_json=as_json)
+         rename=rename, delete=delete, cascade=cascade, restore=restore, as_json=as_json)

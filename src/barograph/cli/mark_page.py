@@ -23,24 +23,31 @@ _NAMED = 10
 
 def mark(
     target: str, root: str | None, *, tag: Sequence[str] | None, untag: Sequence[str] | None, star: bool | None,
-    archive: bool | None, description: str | None, note: str | None, delete: bool, cascade: bool, restore: bool,
-    as_json: bool,
+    archive: bool | None, description: str | None, note: str | None, rename: str | None, delete: bool,
+    cascade: bool, restore: bool, as_json: bool,
 ) -> None:
     """Say what was asked of an item, and print it; arguments as of the command.
 
     Raises:
         UnknownItem: There is none of that name.
+        AmbiguousName: Several have the name.
+        NameTaken: Another of its experiment has the new name.
         StillNeeded: Others came of what is to be deleted.
     """
     catalog, printer = open_catalog(root), Printer()
     item = catalog.deleted(target) if restore else catalog.item(target)
+    if rename is not None:
+        catalog.rename(item, rename)
     catalog.tell(_entries(item, tag, untag, star, archive, description, note))
     if delete:
         gone = catalog.delete(item, cascade=cascade)
         printer.line(f"Deleted: {_named(gone)}. For {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
         return
-    if restore and len(back := catalog.restore(item.uid)) > 1 and not as_json:
-        printer.line(f"Restored with it: {_named(back[1:])}.")
+    if restore:
+        back = catalog.restore(item.uid)
+        if not as_json:
+            printer.line(f"Restored: {_named(back)}.")
+            return
     item = catalog.item(item.uid)
     _print(printer, item, as_json=as_json)
     if not as_json and item.kind in Component.kinds:

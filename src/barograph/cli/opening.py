@@ -8,7 +8,15 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from barograph.errors import BarographError, DamagedChunk, NewerFormat, NotARun, SettingsError, StoreDenied
+from barograph.errors import (
+    AmbiguousName,
+    BarographError,
+    DamagedChunk,
+    NewerFormat,
+    NotARun,
+    SettingsError,
+    StoreDenied,
+)
 from barograph.model.items import ItemKind
 from barograph.runs.glance import runs_below
 from barograph.runs.layout import MANIFEST
@@ -16,7 +24,7 @@ from barograph.runs.one_worker import workers_in
 from barograph.runs.places import root_place
 from barograph.runs.reader import Run
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 _LISTED = 3
@@ -39,10 +47,11 @@ def store_at(place: str) -> Store:
 
 
 def run_at(place: str) -> Run:
-    """Return the run at a place as typed, or of a name: of several that have it the one that was created last.
+    """Return the run at a place as typed, or of a name.
 
     Raises:
         NotARun: There is none; the message says what is there, and the nearest place that has one.
+        AmbiguousName: Several runs have the name; the message lists them.
         NewerFormat, DamagedChunk: Its first paper cannot be read.
         SettingsError, StoreError: As for `store_at`; the place cannot be read.
     """
@@ -61,7 +70,11 @@ def run_at(place: str) -> Run:
 
 
 def place_called(name: str) -> str | None:
-    """Return where the run of a name is, in the usual root; None where none is called so, or there is something."""
+    """Return where the run of a name is, in the usual root; None where none is called so, or there is something.
+
+    Raises:
+        AmbiguousName: Several runs have the name; the message lists them.
+    """
     if "/" in name or os.sep in name or Path(name).exists():
         return None
     root = root_place()
@@ -74,6 +87,8 @@ def place_called(name: str) -> str | None:
         catalog = catalog_at(root)
         catalog.feed()
         return str(catalog.item(name, ItemKind.RUN).facts["place"]) or None
+    except AmbiguousName:
+        raise
     except BarographError:
         return None  # that there is no run at that place is what is to be said
 

@@ -50,13 +50,18 @@ class Afterwards:
     def stops(self, bad: BadOperation, held: Capsule, where: tuple[str, ...]) -> Iterable[StopAt]:
         """Yield each thing that is to be done, the debugger last."""
         for what, file in self._files():
-            yield StopAt(bad.number, what, str(Path(file).resolve()), where, held.where, held.files["tensors"])
+            yield StopAt(bad.number, what, _in_its_folder(file), where, held.where, held.files["tensors"])
         if self.debugger:
             yield StopAt(bad.number, DEBUGGER)
 
     def _files(self) -> Iterable[tuple[str, str]]:
         named = ((SCRIPT, self.script), (NOTEBOOK, self.notebook))
         return ((what, file) for what, file in named if file is not None)
+
+
+def _in_its_folder(file: str) -> str:
+    # The folder may be a link. The file is replaced where it is one: who names it may be a capsule of somebody else.
+    return str(Path(file).parent.resolve() / Path(file).name)
 
 
 def do(afterwards: Afterwards, result: ReplayResult, held: Capsule, make: Callable[[StopAt], object]) -> list[str]:

@@ -64,7 +64,7 @@ def rerun(
                 _say(note)
             lay_settings(first.store, origin, made)
             link_data(origin, made.folder)
-            made.directory.mkdir(parents=True, exist_ok=True)
+            made.make_directory()
             os.chdir(made.directory)
             words = _moved(command, origin, made.folder)
             exit_code = _run(words, settings, origin, first, python, live=live, quiet=as_json)

@@ -15,7 +15,7 @@ from barograph.errors import NotARun
 from barograph.runs.glance import Glance, RunState, glances, runs_below
 from barograph.runs.places import root_place
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import figure, local_time, share
 from barograph.watch.recall import has_judged_all

@@ -31,7 +31,7 @@ from barograph.rules.registry import rules_from_settings
 from barograph.runs.memory import give_memory_back
 from barograph.runs.reader import Run
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order
 from barograph.watch.figures import count
 from barograph.watch.line import HostLost

@@ -15,6 +15,7 @@ from barograph.capture.guard import Guard
 from barograph.debugger.collection import Collection, CollectionKeys
 from barograph.debugger.exceptions import SMDebugError, SMDebugNotImplementedError, SMDebugTypeError, SMDebugValueError
 from barograph.debugger.gathering import Array, Choice, Gathered, array_of
+from barograph.debugger.listening import Listening
 from barograph.debugger.modes import ModeKeys
 from barograph.debugger.reduction_config import ReductionConfig
 from barograph.debugger.save_config import SaveConfig
@@ -91,12 +92,14 @@ class Hook:
         self._ranks: Ranks = ranks_here()
         self._everyone = include_workers == "all"
         self._names_of_modules: dict[Any, str] = {}
+        self._roots: set[Any] = set()
+        self._listening: Listening | None = None
         self._known_names: list[str] = []
         self._handles: list[Any] = []
         self._gathered: Gathered | None = None
         self._numbers: dict[str, Array] = {}
         self._custom: dict[str, tuple[Any, str]] = {}
-        self._now = (-1, ModeKeys.GLOBAL, -1)
+        self._now = (0, ModeKeys.GLOBAL, 0)
         self._saving: Saving | None = None
         if self._saves:
             self._saving = Saving(self.out_dir, self._ranks, everyone=self._everyone, names=self._known_names)
@@ -119,14 +122,16 @@ class Hook:
             raise SMDebugTypeError(f"{type(module).__name__} is no module of PyTorch.")
         if module in self._names_of_modules:
             raise SMDebugError("This module is registered already.")
+        # A compiled model calls the module that it was made of; names and passes are those of that.
+        module = getattr(module, "_orig_mod", module)
         model = type(module).__name__
         for name, part in module.named_modules():
             self._names_of_modules[part] = name or model
         self._know(f"{name}_output_0" for name in self._names_of_modules.values())
         self._know(f"{model}_{name}" for name, _ in module.named_parameters())
         self._know(f"gradient/{model}_{name}" for name, _ in module.named_parameters())
-        self._handles.append(module.register_forward_pre_hook(lambda root, _: self._begin_step(root)))
-        module.apply(self._listen)
+        self._roots.add(module)
+        self._listen()
         for name, parameter in module.named_parameters():
             if parameter.requires_grad:
                 take = functools.partial(self._take_gradient, f"gradient/{model}_{name}")
@@ -146,7 +151,7 @@ class Hook:
             raise SMDebugTypeError(f"{type(loss_module).__name__} is no module of PyTorch.")
         self._names_of_modules[loss_module] = type(loss_module).__name__
         self._know([f"{type(loss_module).__name__}_output_0"])
-        self._listen(loss_module)
+        self._listen()
 
     def set_mode(self, mode: ModeKeys) -> None:
         """Say what the script does from now on.
@@ -232,6 +237,8 @@ class Hook:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        if self._listening is not None:
+            self._listening.stop()
         if self._saving is not None:
             self._saving.book.collections = self._choice.to_json()
             for problem in self._saving.close(EndState.FINISHED, "", self.guard.problems):
@@ -248,12 +255,22 @@ class Hook:
         if self._saving is not None:
             self._saving.expect(self._known_names)
 
-    def _listen(self, module: Any) -> None:
-        self._handles.append(module.register_forward_hook(lambda own, given, made: self._take_layer(own, given, made)))
+    def _listen(self) -> None:
+        if self._listening is None:
+            self._listening = Listening(self._forward_begins, self._forward_ended)
+
+    def _forward_begins(self, module: Any, _: Any) -> None:
+        if module in self._roots:
+            self._begin_step(module)
+
+    def _forward_ended(self, module: Any, given: Any, made: Any) -> None:
+        if module in self._names_of_modules:
+            self._take_layer(module, given, made)
 
     @_guarded
     def _begin_step(self, root: Any) -> None:
-        self._end_step()
+        if self.step >= 0:
+            self._end_step()  # what is saved before the first step is saved with it
         self._choice.settle(self._names_of_modules)
         self.step += 1
         self.mode_steps[self.mode] += 1
@@ -293,7 +310,7 @@ class Hook:
         gathered, self._gathered = self._gathered, None
         numbers, self._numbers = self._numbers, {}
         values: Mapping[str, Array] = {**(gathered.values if gathered else {}), **numbers}
-        if self._saving is not None and (values or (gathered and gathered.shapes)) and self._now[0] >= 0:
+        if self._saving is not None and (values or (gathered and gathered.shapes)):
             self._saving.book.collections = self._choice.to_json()
             step, mode, mode_step = self._now
             self._saving.put(step, mode, mode_step, values, gathered.shapes if gathered else {})

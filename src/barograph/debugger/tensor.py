@@ -61,7 +61,7 @@ class Tensor:
             worker: Whose; None: that of the first.
 
         Raises:
-            StepUnavailable, StepNotYetAvailable, NoMoreData: Nothing is there of that step.
+            StepUnavailable, StepNotYetAvailable: Nothing is there of that step.
             TensorUnavailableForStep: It was not saved then, or not as a whole.
             InvalidWorker: That worker did not save it.
         """
@@ -80,7 +80,7 @@ class Tensor:
 
         Raises:
             ShapeUnavailableForStep: Neither it nor its shape was saved then.
-            StepUnavailable, StepNotYetAvailable, NoMoreData, InvalidWorker: As of `value`.
+            StepUnavailable, StepNotYetAvailable, InvalidWorker: As of `value`.
         """
         entry = self._entry(step_num, mode, worker)
         if entry.shape is not None:

@@ -241,12 +241,12 @@ class Trial:
         """Return where a step is there.
 
         Raises:
-            StepUnavailable, NoMoreData: It is not, and will not be.
+            StepUnavailable: It is not, and will not be.
             StepNotYetAvailable: It may come.
         """
         state = self.has_passed_step(step, mode)
         if state is StepState.UNAVAILABLE:
-            raise self._absence(step, mode)
+            raise StepUnavailable(step, mode)
         if state is StepState.NOT_YET_AVAILABLE:
             raise StepNotYetAvailable(step, mode)
 

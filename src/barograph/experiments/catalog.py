@@ -16,7 +16,16 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select, union
 
-from barograph.errors import CatalogUnavailable, NameTaken, ObjectExists, StillNeeded, UnknownItem, nearest
+from barograph.errors import (
+    AmbiguousName,
+    CatalogUnavailable,
+    NameTaken,
+    ObjectExists,
+    SettingsError,
+    StillNeeded,
+    UnknownItem,
+    nearest,
+)
 from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_url, why_elsewhere
 from barograph.experiments.feeding import Fed, Feeder
@@ -32,12 +41,14 @@ from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
 from barograph.runs.places import DEFAULT_ROOT
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import local_time
 
 UNDO_DAYS = 30.0
 """What was deleted can be restored for so long."""
 
 _MOST_NEAR = 10_000
 _PAPER_ENTRIES = 10_000
+_MOST_LISTED = 10
 
 
 class Catalog:
@@ -203,12 +214,13 @@ class Catalog:
         """Return the item of that name, identity or, of a run, place.
 
         Args:
-            name: Of several that have it the one that was created last.
+            name: A name, an identity or a place.
             kinds: It must be one of these, where any are given.
             parent: Of a trial, the identity of its experiment; None: of any.
 
         Raises:
             UnknownItem: There is none; the message says the nearest.
+            AmbiguousName: Several have the name; the message lists them.
         """
         return self._called(name, kinds, parent, deleted=False)
 
@@ -217,6 +229,7 @@ class Catalog:
 
         Raises:
             UnknownItem: There is nothing of that name, or it is too late to restore it.
+            AmbiguousName: Several have the name; the message lists them.
         """
         return self._called(name, (), None, deleted=True)
 
@@ -261,6 +274,24 @@ class Catalog:
         self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
         return gone
 
+    def rename(self, item: Item, name: str) -> None:
+        """Give a run or a component another name; its identity and its place stay.
+
+        Raises:
+            SettingsError: It is something else, or nothing can have that name.
+            NameTaken: Another run or component of one of its experiments has it.
+        """
+        if item.kind not in COMPONENTS:
+            raise SettingsError(f'{item.kind.capitalize()} "{item.name}" cannot be renamed: its name is its identity. '
+                                "Runs and components can be.")
+        checked_name(f"the {item.kind}", name)
+        mine = {trial.experiment for trial in item.trials}
+        for other in self._where(ITEMS.c.name == storable(name), ITEMS.c.kind.in_(COMPONENTS)):
+            shared = mine & {trial.experiment for trial in other.trials}
+            if shared and other.uid != item.uid:
+                raise NameTaken(f'Experiment "{min(shared)}" has a {other.kind} "{name}" already.')
+        self.tell([Entry(item.uid, Verb.SET, {"name": name})])
+
     def restore(self, uid: str) -> list[Item]:
         """Bring back what was deleted, with what was deleted together with it; return it, the item first."""
         back = self._gone_with(uid)
@@ -295,10 +326,32 @@ class Catalog:
         if parent is not None:
             statement = statement.where(ITEMS.c.parent == parent)
         with self.reading() as connection:
-            found = connection.execute(statement.order_by(ITEMS.c.created_unix.desc()).limit(1)).scalars().all()
-            if found:
-                return items_by_id(connection, found)[0]
-            raise self._unknown(connection, name, kinds)
+            newest_first = statement.order_by(ITEMS.c.created_unix.desc(), ITEMS.c.id.desc())
+            rows = connection.execute(newest_first).scalars().all()
+            if not rows:
+                raise self._unknown(connection, name, kinds)
+            return self._one_of(connection, items_by_id(connection, rows), name)
+
+    def _one_of(self, connection: Connection, found: list[Item], name: str) -> Item:
+        """Return the one that is meant among items of one name.
+
+        An identity or a place means one alone. A trial that was made for a run has the run's name; then the run is
+        meant.
+
+        Raises:
+            AmbiguousName: Several may be meant; the message lists them.
+        """
+        url = store_from_url(name).url if _may_be_place(name) else ""
+        exact = [item for item in found if item.uid == name or (url and item.facts["place"] == url)]
+        if exact:
+            return exact[0]
+        trials = {trial.uid for item in found for trial in item.trials}
+        meant = [item for item in found if item.uid not in trials]
+        if len(meant) == 1:
+            return meant[0]
+        listed = "".join(f"\n  {_described(item)}" for item in meant[:_MOST_LISTED])
+        more = f"\n  and {len(meant) - _MOST_LISTED} more" if len(meant) > _MOST_LISTED else ""
+        raise AmbiguousName(f'{len(meant)} things are called "{name}". Use the identity of one of them:{listed}{more}')
 
     def _where(self, *conditions: Any) -> list[Item]:
         with self.reading() as connection:
@@ -366,6 +419,14 @@ def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str,
     """Return what makes an item that is known by its name."""
     return Entry(uid_of(kind, name, parent=parent), Verb.CREATE,
                  {"kind": kind, "name": name, "parent": parent, "fields": dict(fields or {})})
+
+
+def _described(item: Item) -> str:
+    """Return what tells an item from others of its name: identity, kind, state, time and place."""
+    facts = item.facts
+    said = (item.uid, str(item.kind), str(facts["state"] or ""), local_time(facts["created_unix"]),
+            str(facts["place"] or ""))
+    return "  ".join(text for text in said if text)
 
 
 def _word(entry: Entry) -> tuple[str, str, str, float, str]:

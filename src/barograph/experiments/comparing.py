@@ -91,31 +91,52 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
     return Comparison(tuple(item.name for item in items), parts, same)
 
 
-def grouped(
-    items: Sequence[Item], by: str, metric: str
-) -> dict[str, list[float]]:
-    """Return a metric of components, group by group: the results of the same thing done with other seeds.
+def grouped(items: Sequence[Item], by: str, metric: str) -> dict[str, list[Item]]:
+    """Return the components that have a metric, group by group.
 
     Args:
         items: The components; those without the metric are left out.
         by: What tells groups apart: `params.NAME`, `tags.NAME`, `trial` or `experiment`; several with commas between.
-        metric: `NAME.STATISTIC`; without a statistic the last value.
+        metric: Its name, without a statistic.
 
     Raises:
         SettingsError: `by` is nothing that tells groups apart.
-        UnknownName: No component has the metric.
+        UnknownName: No component has the metric, or what `by` names; the message says the nearest.
     """
-    name, dot, statistic = metric.removeprefix("metrics.").rpartition(".")
-    if not dot or statistic not in STATISTICS:
-        name, statistic = metric.removeprefix("metrics."), "last"
-    groups: dict[str, list[float]] = {}
+    _check_by(items, by)
+    groups: dict[str, list[Item]] = {}
     for item in items:
-        if name in item.metrics:
-            groups.setdefault(group_of(item, by), []).append(float(getattr(item.metrics[name], statistic)))
+        if metric in item.metrics:
+            groups.setdefault(group_of(item, by), []).append(item)
     if not groups:
         known = sorted({known for item in items for known in item.metrics})
-        raise UnknownName(f'None of these has a metric "{name}". {nearest(name, known)}')
+        raise UnknownName(f'None of these has a metric "{metric}". {nearest(metric, known)}')
     return groups
+
+
+def metric_and_statistic(metric: str) -> tuple[str, str]:
+    """Return the name of a metric and the statistic that is asked of it: the last value where none is.
+
+    Example:
+        >>> metric_and_statistic("metrics.val.acc.max"), metric_and_statistic("val.acc")
+        (('val.acc', 'max'), ('val.acc', 'last'))
+    """
+    text = metric.removeprefix("metrics.")
+    name, dot, statistic = text.rpartition(".")
+    return (name, statistic) if dot and statistic in STATISTICS else (text, "last")
+
+
+def _check_by(items: Sequence[Item], by: str) -> None:
+    """Raise UnknownName where `by` names a parameter or a tag that no component has: all would be one group."""
+    for part in by.split(","):
+        kind, _, name = part.strip().partition(".")
+        _reader(part.strip())
+        known = {known for item in items for known in (item.parameters if kind == "params" else item.tags)}
+        if kind in _NAMED and items and name not in known:
+            raise UnknownName(f'None of these has a {_NAMED[kind]} "{name}". {nearest(name, sorted(known))}')
+
+
+_NAMED = {"params": "parameter", "tags": "tag"}
 
 
 def group_of(item: Item, by: str) -> str:

@@ -113,6 +113,11 @@ class Component(Handle, Exhibiting["Component"]):
 
         return showing.component_parts(self.item, self.exhibits())
 
+    def rename(self, name: str) -> Self:
+        """Give it another name; arguments and errors as of `Catalog.rename`."""
+        self.catalog.rename(self.item, name)
+        return self.refresh()
+
     def log_metric(self, name: str, value: float) -> Self:
         """Keep a number that came out, once for all. What comes as a series belongs in a `Run`.
 

@@ -20,7 +20,7 @@ from barograph.experiments.backup import copy_file, copy_tables
 from barograph.experiments.schema import METADATA, ROOT
 from barograph.machine.filesystem import network_filesystem
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 
 CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
 """Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""

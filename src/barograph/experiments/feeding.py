@@ -24,7 +24,7 @@ from barograph.model.items import Entry, ItemKind, MetricSummary, Verb
 from barograph.runs.glance import glances, runs_below
 from barograph.runs.journal import JOURNAL_OF_ROOT, Batch, Journal
 from barograph.store.base import Stamped, Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 _THREADS = 8

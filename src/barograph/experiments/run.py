@@ -8,25 +8,29 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from barograph.errors import RunFinished, RunInUse, SettingsError, UnknownItem
+from barograph.experiments.active_run import ActiveRun
+from barograph.experiments.artifacts import root_of
 from barograph.experiments.tracked_run import TrackedRun, attempt_to_join
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, Relation, checked_name
-from barograph.model.launch import launch_from_environment
+from barograph.model.launch import LAUNCH_VARIABLE, launch_from_environment
 from barograph.model.settings import Settings
 from barograph.runs.claim import claim_run
 from barograph.runs.places import named_place, new_manifest, new_place, root_place
+from barograph.runs.run_names import unique_name
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
     from barograph.experiments.component import Component
     from barograph.experiments.handle import Listing
+    from barograph.experiments.recorded_run import RecordedRun
 
 
 class Run(TrackedRun):
     """A new run that this program writes: in a `with` statement, or until it is closed.
 
     Args:
-        name: For people; "": as its folder is called.
+        name: For people; "": as its folder is called. Where a run of the experiment has it already: `NAME-2`.
         experiment, trial: That it belongs to, by name; they are created where they are new.
         tags: Name to text.
         to: Directory or URL of the run; "": a new place below the root.
@@ -51,7 +55,7 @@ class Run(TrackedRun):
 
     def __init__(
         self, name: str = "", *, experiment: str = "", trial: str = "", tags: Mapping[str, str] | None = None,
-        to: str | os.PathLike[str] = "", part_of: TrackedRun | None = None,
+        to: str | os.PathLike[str] = "", part_of: ActiveRun | None = None,
         root: str | os.PathLike[str] | None = None,
     ) -> None:
         for what, said in (("the run", name), ("the experiment", experiment), ("the trial", trial)):
@@ -60,6 +64,8 @@ class Run(TrackedRun):
         clock = SystemClock()
         # Its catalog is not opened: that is for those who ask, and a run need not wait for it.
         store = store_from_url(os.fspath(to) or new_place(name or "run", root=store_from_url(root_place(root)).url))
+        if name and experiment:
+            name = unique_name(root_of(store), experiment, name, store.url)
         settings = Settings(to=store.url, experiment=experiment, trial=trial, tags=dict(tags or {}))
         manifest = new_manifest(settings, command=tuple(sys.orig_argv), clock=clock, name=name)
         super().__init__(store, claim_run(store, manifest, clock=clock).attempt, clock=clock)
@@ -70,7 +76,7 @@ class Run(TrackedRun):
     @classmethod
     def load_or_create(
         cls, name: str, *, experiment: str = "", trial: str = "", root: str | os.PathLike[str] | None = None
-    ) -> TrackedRun:
+    ) -> ActiveRun:
         """Return the run of that name to write more of it; where there is none, a new one.
 
         Of several processes that ask at once for a name that is new, all get one and the same run.
@@ -106,29 +112,30 @@ class Tracker(Run):
         return cls(display_name, root=root)
 
     @staticmethod
-    def load(name: str = "", *, root: str | os.PathLike[str] | None = None) -> TrackedRun:
+    def load(name: str = "", *, root: str | os.PathLike[str] | None = None) -> ActiveRun:
         """Return the run of that name; "": the one that this process is recorded in."""
         return load_run(name, root=root)
 
 
-def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> TrackedRun:
+def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> ActiveRun:
     """Return a run to write more of it, beside those who write it now or after them.
 
+    The run that records this process is written by the worker that records it, not by a second one.
+
     Args:
-        name: Of the run, its identity or its place; "": the one that `barograph run` records this process in.
+        name: Of the run, its identity or its place; "": the one that records this process.
         root: As of `Experiment.create`.
 
     Raises:
         UnknownItem: There is none; the message says the nearest.
         SettingsError: There is no name, and nothing records this process.
     """
-    clock = SystemClock()
+    recorded = _recorded()
     if not name:
-        launch = launch_from_environment(os.environ)
-        if launch is None:
-            raise SettingsError("load_run needs the name of a run: this process does not run under `barograph run`.")
-        store = store_from_url(launch.settings.to)
-        return TrackedRun(store, launch.attempt, clock=clock)
+        return recorded if recorded is not None else _launched()
+    if recorded is not None and name in (recorded.uid, recorded.name, recorded.url):
+        return recorded
+    clock = SystemClock()
     # The catalog's libraries are loaded where it is asked: who writes a run of its own need not wait for them.
     from barograph.experiments.handle import catalog_at
 
@@ -136,10 +143,30 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> T
     catalog.feed()
     item = catalog.item(name, ItemKind.RUN)
     store = store_from_url(str(item.facts["place"]))
+    if recorded is not None and recorded.url == store.url:
+        return recorded
     run = TrackedRun(store, attempt_to_join(store, clock), clock=clock)
     # In a bucket nothing else tells that one that ended long ago goes on.
     catalog.look_again([item.uid])
     return run
+
+
+def _recorded() -> RecordedRun | None:
+    if "barograph.capture.recording" not in sys.modules and not os.environ.get(LAUNCH_VARIABLE):
+        return None
+    # Loaded here: a program that is not recorded need not wait for what records.
+    from barograph.experiments.recorded_run import recorded_run
+
+    return recorded_run()
+
+
+def _launched() -> TrackedRun:
+    """Return the run of `barograph run` in a process that it does not record, such as a forked one."""
+    launch = launch_from_environment(os.environ)
+    if launch is None:
+        raise SettingsError("load_run needs the name of a run: nothing records this process. Start it with "
+                            "`barograph run`, or call barograph.attach before.")
+    return TrackedRun(store_from_url(launch.settings.to), launch.attempt, clock=SystemClock())
 
 
 def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Component]:

@@ -111,11 +111,13 @@ def verdict_html(shown: Verdict) -> str:
 
 def judgement_html(shown: Judgement) -> str:
     """Return groups as a table, the best first, and the verdict on the first two."""
-    rows = [(group.name, f"{len(group.values)}", figure(group.mean),
+    rows = [(group.name, ", ".join(group.differs), group.counted, figure(group.mean),
              "" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
             for group in shown.groups[:MOST_ROWS]]
-    heads = (shown.by, "runs", f"mean {shown.metric}", f"{shown.level:.0%} interval")
-    parts = [table("Groups, the best first", heads, rows, numbers=3), _more(len(shown.groups), "group")]
+    heads = (shown.by, "differ in", "runs", f"mean {shown.metric}", f"{shown.level:.0%} interval")
+    repeats = [sentence for group in shown.groups for sentence in group.repeats]
+    parts = [table("Groups, the best first", heads, rows, numbers=3), _more(len(shown.groups), "group"),
+             element("p", f"Counted once: {'; '.join(repeats[:MOST_ROWS])}.", class_="note") if repeats else Markup()]
     return fragment(*parts) + (verdict_html(shown.verdict) if shown.verdict is not None else "")
 
 

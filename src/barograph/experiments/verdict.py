@@ -70,7 +70,7 @@ def verdict(
 
     Returns:
         Accepted or rejected where the whole interval is on one side of zero; else undecided, also where a group has
-        fewer than two numbers.
+        fewer than two numbers, or the interval has no width.
 
     Raises:
         SettingsError: There is no such method or level.
@@ -92,9 +92,13 @@ def verdict(
     counts = len(a), len(b)
     difference = float(a.mean() - b.mean()) if min(counts) else math.nan
     if min(counts) < 2:
-        reason = "Of one result nobody can tell noise: repeat it with other seeds."
+        reason = "A single independent result cannot be told from noise: repeat it with other seeds."
         return Verdict(Outcome.UNDECIDED, difference, math.nan, math.nan, level, method, counts, reason)
     low, high = _METHODS[method](a, b, level)
+    if low == high:
+        reason = ("The results of neither group vary: they repeat one another rather than being independent. Repeat "
+                  "them with other seeds.")
+        return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts, reason)
     better, worse = (low > 0, high < 0) if greater_is_better else (high < 0, low > 0)
     if better or worse:
         return Verdict(Outcome.ACCEPTED if better else Outcome.REJECTED, difference, low, high, level, method, counts)

@@ -14,7 +14,7 @@ def register(shell: Any) -> None:
     html = shell.display_formatter.formatters["text/html"]
     for module, name, draw in (
         ("barograph.runs.reader", "Run", _run), ("barograph.model.finding", "Findings", _findings),
-        ("barograph.model.finding", "Finding", _finding), ("barograph.attaching", "AttachedRun", _attached),
+        ("barograph.model.finding", "Finding", _finding),
     ):
         html.for_type_by_name(module, name, draw)
 
@@ -24,12 +24,6 @@ def _run(run: Any) -> str:
     from barograph.report.notebook import run_html
 
     return run_html(run, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
-
-
-def _attached(attached: Any) -> str:
-    from barograph.runs.reader import open as open_run
-
-    return _run(open_run(attached.url))
 
 
 def _findings(findings: Any) -> str:

@@ -131,6 +131,16 @@ class Cause(StrEnum):
     """A division by zero or by nearly zero: by a norm, a count, a standard deviation."""
     SQRT_OF_ZERO = "sqrt-of-zero"
     """A square root or norm at zero, whose gradient is infinite."""
+    OUT_OF_DOMAIN = "out-of-domain"
+    """An operation got a value outside its domain: a logarithm or root of a negative number, acos beyond ±1."""
+    INFINITE_DERIVATIVE = "infinite-derivative"
+    """An operation whose output is finite and whose derivative is not: acos at ±1, SVD with equal singular values."""
+    FULLY_MASKED = "fully-masked"
+    """A softmax over a row that is masked with −inf throughout."""
+    NOTHING_TO_AVERAGE = "nothing-to-average"
+    """A mean over nothing: no label of the batch counts, or a selection is empty."""
+    NOT_KNOWN_YET = "not-known-yet"
+    """Nothing recorded explains it; a replay of the failing step does."""
 
     # Trees and machines
     TREES_TOO_DEEP = "trees-too-deep"

@@ -87,8 +87,9 @@ class Fact(StrEnum):
     """1: a loss of squares or distances whose targets are small whole numbers that repeat, as class numbers do."""
     BAD_OPERATION = "bad_operation"
     """1 beside the operation that made the loss, or a gradient, not finite: `bad_operation[log]`, `[exp]`, `[div]`,
-    `[sqrt]`, `[addmm]`; `[data]`: what was fed was not finite itself. 0.5 where the weights are not finite any more,
-    and this one's derivative can be infinite.
+    `[sqrt]`, `[log_of_negative]`, `[addmm]`; `[mean]`: a mean over nothing, as of labels that are all ignored;
+    `[data]`: what was fed was not finite itself. 0.5 where the weights are not finite any more, and this one's
+    derivative can be infinite.
     0, with nothing in brackets: the loss was finite when it was looked at."""
 
     # What was fed

@@ -70,6 +70,8 @@ class Symptom:
         since: Step the fault began, where the rule knows it was before this one; None: this step.
         causes: What may be behind it, strongest first.
         severity: How bad, where that depends on what was seen; None: as the rule says.
+        counting: The message counts what was seen so far. The finding takes each new message and stays open until
+            the run ends.
     """
 
     message: str
@@ -79,6 +81,7 @@ class Symptom:
     since: int | None = None
     causes: tuple[Suspicion, ...] = ()
     severity: Severity | None = None
+    counting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

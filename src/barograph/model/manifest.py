@@ -78,6 +78,8 @@ class Coverage:
         steps, steps_seen: Optimizer steps made; those with their tensors recorded.
         evaluations: Evaluations seen.
         reasons: One sentence for each thing that was not seen, and why.
+        steps_recorded: Optimizer steps with at least one number that was handed to the writer, whether or not it was
+            published; -1 where it is not known.
     """
 
     parameters: int = 0
@@ -90,6 +92,7 @@ class Coverage:
     steps_seen: int = 0
     evaluations: int = 0
     reasons: tuple[str, ...] = ()
+    steps_recorded: int = -1
 
     @property
     def complete(self) -> bool:

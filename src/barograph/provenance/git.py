@@ -16,6 +16,8 @@ _ALWAYS = (
     "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "color.ui=false",
     "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c", "diff.ignoreSubmodules=none",
     "-c", "diff.relative=false", "-c", "core.pager=cat", "-c", "advice.detachedHead=false",
+    # A repository without a worktree may have come with somebody's files, and its settings run programs.
+    "-c", "safe.bareRepository=explicit",
 )
 _LEFT_OUT = frozenset((
     "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_TRACE", "GIT_PAGER",

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from barograph.errors import CheckoutFailed, DamagedChunk, ObjectNotFound
+from barograph.errors import CheckoutFailed, DamagedChunk, ObjectNotFound, StoreDenied
+from barograph.model.one_line import quoted
 from barograph.model.origin import Code, Origin, Submodule
 from barograph.provenance.git import Git, GitFailed
 from barograph.provenance.patch import paths_in, refilled
 from barograph.provenance.secrets import MARK
-from barograph.rerun.unpacking import check_paths, unpack
+from barograph.rerun.unpacking import check_link, check_paths, unpack
 from barograph.runs.origins import read_file
 from barograph.store.base import Store
+from barograph.store.inside import Inside
 
 _PATIENCE_SECS = 600.0
+_COMMIT = re.compile(r"[0-9a-f]{7,64}|")
+_LINK_MODE = "120000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,19 @@ class Checkout:
     directory: Path
     repository: Path | None
     notes: tuple[str, ...]
+
+    @property
+    def inside(self) -> Inside:
+        """What else is written in the folder is written by this."""
+        return Inside(self.folder)
+
+    def make_directory(self) -> None:
+        """Make the directory that the command was typed in.
+
+        Raises:
+            StoreDenied: It leads through a link.
+        """
+        self.inside.make_directory(self.directory.relative_to(self.folder).as_posix())
 
     def remove(self) -> None:
         """Take the folder away again, and out of its repository's list of worktrees."""
@@ -67,6 +86,10 @@ def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
     check_paths(paths_in(diff), "the patch")
     check_paths(code.deleted, "the list of deleted files")
     check_paths((module.path for module in code.submodules), "the list of submodules")
+    for commit in (code.commit, *(module.commit for module in code.submodules)):
+        # git would take another text for an option.
+        if not _COMMIT.fullmatch(commit):
+            raise CheckoutFailed(f"{quoted(commit)} is not a commit; nothing was laid out.")
     repository = _commit_in(code, folder)
     made = Checkout(folder, _directory(origin, code, folder), repository, ())
     try:
@@ -86,22 +109,41 @@ def _kept(store: Store, name: str) -> bytes:
 
 def _change(code: Code, folder: Path, diff: bytes, untracked: bytes) -> list[str]:
     """Make the changes that were not committed; return what is not as it was."""
-    git = Git(folder, patience_secs=_PATIENCE_SECS)
+    git, inside = Git(folder, patience_secs=_PATIENCE_SECS), Inside(folder)
     try:
         if code.deleted:
             git.ask("rm", "--quiet", "--cached", "--", *(f":(top,literal){path}" for path in code.deleted))
             for path in code.deleted:
-                (folder / path).unlink(missing_ok=True)
+                inside.remove(path)
         if diff:
             whole = refilled(diff, lambda path: _lines(git, code.commit, path)) if MARK.encode() in diff else diff
-            # Into the index as well, so that what was added is told from what never was.
-            git.ask("apply", "--binary", "--index", "--whitespace=nowarn", "-", stdin=whole)
+            # First the index alone: the links that the patch makes are checked before any file is written. The index
+            # also tells what was added from what was never tracked.
+            git.ask("apply", "--binary", "--cached", "--whitespace=nowarn", "-", stdin=whole)
+            _check_links(git)
+            git.ask("apply", "--binary", "--whitespace=nowarn", "-", stdin=whole)
     except GitFailed as error:
         raise CheckoutFailed(f"The uncommitted changes do not fit the commit {code.commit[:12]}: {error}.") from None
+    except StoreDenied as error:
+        raise CheckoutFailed(f"A deleted file cannot be removed: {error}") from error
     if untracked:
         unpack(untracked, folder)
     notes = [f"{item.what} is not as it was: {item.why}." for item in code.left_out]
     return [*notes, *(note for module in code.submodules if (note := _fill(module, code, folder)))]
+
+
+def _check_links(git: Git) -> None:
+    """Refuse links in the index that lead out of the folder and that the commit does not have.
+
+    Raises:
+        CheckoutFailed: There is one.
+        GitFailed: git cannot tell.
+    """
+    words = iter(git.names("diff", "--cached", "--raw", "--no-renames", "--abbrev=64", "-z"))
+    for change, path in zip(words, words, strict=True):
+        _, mode, _, blob, _ = change.split(" ")
+        if mode == _LINK_MODE:
+            check_link(path, os.fsdecode(git.ask("cat-file", "blob", blob)), "the patch")
 
 
 def _lines(git: Git, commit: str, path: str) -> list[bytes]:
@@ -155,11 +197,12 @@ def _fill(module: Submodule, code: Code, folder: Path) -> str:
         return ""
     source, target = Path(code.root, module.path), folder / module.path
     try:
+        Inside(folder).make_directory(module.path)
         Git(folder, patience_secs=_PATIENCE_SECS, may_fetch=True).ask(
             "clone", "--quiet", "--no-checkout", "--", str(source), str(target))
         Git(target, patience_secs=_PATIENCE_SECS).ask("checkout", "--quiet", "--detach", module.commit)
-    except GitFailed as error:
-        return f"The submodule {module.path} is not there: {error}."
+    except (GitFailed, StoreDenied) as error:
+        return f"The submodule {module.path} is not there: {str(error).removesuffix('.')}."
     return f"The submodule {module.path} had changes, which were not kept." if module.dirty else ""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.errors import StoreDenied
 from barograph.model.origin import DataFile, Origin
 from barograph.runs.fingerprints import fingerprint_of
+from barograph.store.inside import Inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,16 @@ def link_data(origin: Origin, folder: Path) -> int:
     """
     if origin.code is None:
         return 0
-    linked = 0
+    linked, inside = 0, Inside(folder)
     for file in origin.given:
         source = Path(os.path.normpath(file.path))
         if not source.is_relative_to(origin.code.root) or not source.is_file():
             continue
-        target = folder / source.relative_to(origin.code.root)
-        if target.exists() or target.is_symlink():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(source)
-        linked += 1
+        target = source.relative_to(origin.code.root)
+        # What is there stays, and what a link of the commit leads to has its data there.
+        with contextlib.suppress(StoreDenied):
+            inside.link(target.as_posix(), str(source))
+            linked += 1
     return linked
 
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from barograph.errors import RerunFailed
+from barograph.model.one_line import quoted
 from barograph.model.origin import Origin, Package
 from barograph.provenance.packages import Interpreter, asked, differing, packages_of, this_interpreter
 from barograph.provenance.secrets import MARK, Secrets
 
 _BUILD_SECS = 3600.0
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _NOT_BUILT = ("pip", "setuptools", "wheel", "uv")
 """What builds environments, and decides nothing in them."""
 
@@ -93,7 +95,16 @@ def requirements(packages: Mapping[str, Package]) -> dict[str, str]:
     return {name: _requirement(name, package) for name, package in packages.items() if name not in _NOT_BUILT}
 
 
+def is_package(name: str, package: Package) -> bool:
+    """Return whether these can be the name, version and source of a package, and not options or lines of their own."""
+    return bool(_NAME.fullmatch(name)) and not re.search(r"\s", package.version) \
+        and not re.search(r"\s", package.source.partition(" ")[2]) and package.source.isprintable()
+
+
 def _requirement(name: str, package: Package) -> str:
+    if not is_package(name, package):
+        raise RerunFailed(f"The run names a package that cannot be one: {quoted(name)} {quoted(package.version)} "
+                          f"{quoted(package.source)}. Use the present environment: --no-environment.")
     how, _, url = package.source.partition(" ")
     if not how:
         return f"{name}=={package.version}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 
+from barograph.model.one_line import shown
 from barograph.model.origin import Origin, Package
+from barograph.rerun.environment import is_package
 
 
 def environment_listing(origin: Origin, place: str) -> str:
@@ -24,10 +26,13 @@ def environment_listing(origin: Origin, place: str) -> str:
         *(f"#   {name}={shlex.quote(value)}" for name, value in origin.environment.items()),
         *(_line(name, package) for name, package in origin.packages.items()),
     ]
-    return "\n".join(lines) + "\n"
+    # A line break in what a run says of itself must not begin a line that pip obeys.
+    return "\n".join(map(shown, lines)) + "\n"
 
 
 def _line(name: str, package: Package) -> str:
+    if not is_package(name, package):
+        return f"# not the name and version of a package: {name} {package.version} {package.source}"
     how, _, url = package.source.partition(" ")
     if how == "git":
         return f"{name} @ git+{url}"

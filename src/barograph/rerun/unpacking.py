@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
-import posixpath
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from barograph.errors import CheckoutFailed
+from barograph.model.one_line import quoted
+from barograph.store.inside import Inside, climbs_out, leads_out
 
 _MOST_BYTES = 64 * 2**20
 
@@ -33,8 +33,9 @@ def unpack(packed: bytes, folder: Path) -> list[str]:
             for entry in entries:
                 _check_kind(entry)
             # Links come last, so that nothing is written through one.
+            inside = Inside(folder)
             for entry in sorted(entries, key=lambda item: item.issym()):
-                _lay_out(archive, entry, folder)
+                _lay_out(archive, entry, inside)
             return [entry.name for entry in entries]
     except (tarfile.TarError, EOFError, OSError) as error:
         raise CheckoutFailed(f"The archive of untracked files cannot be laid out: {error}.") from error
@@ -51,33 +52,41 @@ def check_paths(paths: Iterable[str], where: str) -> None:
         CheckoutFailed: One does.
     """
     for path in paths:
-        parts = path.replace("\\", "/").split("/")
-        if path.startswith(("/", "\\")) or ".." in parts or path[1:2] == ":" or "\0" in path:
-            raise CheckoutFailed(f'In {where} the path "{path}" leads out of the folder; nothing was laid out.')
-        if any(part.lower() == ".git" for part in parts):
-            raise CheckoutFailed(f'In {where} the path "{path}" leads into what git keeps; nothing was laid out.')
+        if climbs_out(path):
+            raise CheckoutFailed(f"In {where} the path {quoted(path)} leads out of the folder; nothing was laid out.")
+        if any(part.lower() == ".git" for part in path.replace("\\", "/").split("/")):
+            raise CheckoutFailed(f"In {where} the path {quoted(path)} leads into what git keeps; nothing was laid out.")
+
+
+def check_link(path: str, target: str, where: str) -> None:
+    """Refuse a symbolic link that leads out of a folder, or into what git keeps there.
+
+    Args:
+        path: Of the link, from the folder.
+        target: What it says.
+        where: It stands, for the message.
+
+    Raises:
+        CheckoutFailed: It does.
+    """
+    if leads_out(path, target):
+        raise CheckoutFailed(f"In {where} the link {quoted(path)} leads out of the folder, to {quoted(target)}; "
+                             "nothing was laid out.")
+    check_paths([part for part in target.split("/") if part not in ("", "..")], where)
 
 
 def _check_kind(entry: tarfile.TarInfo) -> None:
     if entry.issym():
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(entry.name), entry.linkname))
-        if entry.linkname.startswith("/") or target.startswith("../") or target == "..":
-            raise CheckoutFailed(f'In the archive of untracked files the link "{entry.name}" leads out of the folder, '
-                                 f"to {entry.linkname}; nothing was laid out.")
+        check_link(entry.name, entry.linkname, "the archive of untracked files")
     elif not entry.isfile():
-        raise CheckoutFailed(f'In the archive of untracked files "{entry.name}" is no file; nothing was laid out.')
+        raise CheckoutFailed(f"In the archive of untracked files {quoted(entry.name)} is not a file; nothing was laid "
+                             "out.")
 
 
-def _lay_out(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
-    path = folder / entry.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A link that the commit has may lead out, too.
-    if not path.parent.resolve().is_relative_to(folder.resolve()) or path.is_symlink():
-        raise CheckoutFailed(f'In the archive of untracked files the path "{entry.name}" leads through a link.')
+def _lay_out(archive: tarfile.TarFile, entry: tarfile.TarInfo, inside: Inside) -> None:
     if entry.issym():
-        os.symlink(entry.linkname, path)
+        inside.link(entry.name, entry.linkname)
         return
     content = archive.extractfile(entry)
     assert content is not None
-    path.write_bytes(content.read())
-    path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+    inside.write(entry.name, content.read(), executable=bool(entry.mode & 0o100))

@@ -8,6 +8,7 @@ from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.odd_batches import odd_batch_behind
+from barograph.rules.operations import NO_LABELS, averaged_nothing, operations_of
 from barograph.rules.origin import Origin, was_fed_well
 from barograph.rules.suspects import FAR_LOSS, ranked
 from barograph.rules.told import told_of
@@ -18,29 +19,46 @@ GREW = 10.0
 """A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
 
 _SOME_SAMPLES = 0.5
-OPERATIONS = {"exp": Cause.EXP_OVERFLOW, "log": Cause.LOG_OF_ZERO, "div": Cause.DIVISION_BY_ZERO,
-               "sqrt": Cause.SQRT_OF_ZERO}
 USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
     "batch": ((Cause.NON_FINITE_INPUT, 0.7),),
-    "first output": ((Cause.NON_FINITE_INPUT, 0.5), (Cause.LEARNING_RATE_TOO_HIGH, 0.2)),
-    "output": ((Cause.LEARNING_RATE_TOO_HIGH, 0.2), (Cause.BAD_SAMPLE, 0.1)),
+    "first output": ((Cause.NON_FINITE_INPUT, 0.5),),
+    "output": ((Cause.BAD_SAMPLE, 0.1),),
     "between": ((Cause.EXP_OVERFLOW, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.LOG_OF_ZERO, 0.2)),
-    "gradient": ((Cause.SQRT_OF_ZERO, 0.4), (Cause.DIVISION_BY_ZERO, 0.2)),
-    "weight": ((Cause.LEARNING_RATE_TOO_HIGH, 0.3),),
+    "gradient": ((Cause.SQRT_OF_ZERO, 0.3), (Cause.DIVISION_BY_ZERO, 0.2)),
 }
+REPLAY = ("Run it again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
+          "samples.")
+_UNEXPLAINED_BELOW = 0.4
+_NOT_KNOWN_WEIGHT = 0.4
 
 
 def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
-    """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place."""
+    """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place.
+
+    Where nothing was seen and nothing grew, the cause is not known yet, and that is said first.
+    """
     fed_well = was_fed_well(view)
     usual = [Suspicion(cause, 0.1, f"it arose in the {origin.place}, and what the model was fed is finite")
              if fed_well and cause is Cause.NON_FINITE_INPUT else
              Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
-    if not fed_well and origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
+    grew = _growth_suspicions(view, memory)
+    if not (fed_well or grew) and origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
         usual.append(Suspicion(Cause.NON_FINITE_INPUT, 0.8, f"{percent(share)} of the first module's outputs are not "
                                "finite: those of some samples, and not what bad weights make"))
-    return ranked(*operation_suspicions(view), *_batch_suspicions(view), odd_batch_behind(memory, view.step.number),
-                  *_growth_suspicions(view, memory), narrow_suspicion(origin), *usual)
+    found = ranked(*operations_of(view, loss_is_finite=origin.place in ("gradient", "weight")).values(),
+                   NO_LABELS if averaged_nothing(view) else None, *_batch_suspicions(view),
+                   odd_batch_behind(memory, view.step.number), *grew,
+                   narrow_suspicion(origin), *usual)
+    explained = bool(found) and found[0].weight >= _UNEXPLAINED_BELOW
+    return found if explained else ranked(not_known_yet(origin, memory), *found)
+
+
+def not_known_yet(origin: Origin, memory: Memory) -> Suspicion:
+    """Return that nothing explains it, with what was ruled out."""
+    grown = [word for word in ("loss", "norm") if f"last_{word}" in memory]
+    ruled_out = " and ".join({"loss": "the loss", "norm": "the gradient norm"}[word] for word in grown)
+    why = (f"{ruled_out} had not grown before, and " if grown else "") + "no operation was seen to fail"
+    return Suspicion(Cause.NOT_KNOWN_YET, _NOT_KNOWN_WEIGHT, f"it arose in the {origin.place}; {why}", REPLAY)
 
 
 def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
@@ -48,15 +66,8 @@ def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
         return USUAL_BY_PLACE.get(origin.place, ())
     # A loss of its own, with all outputs seen and finite, is to blame; else it only shows what happened elsewhere.
     if "outputs" not in origin.text:
-        return ((Cause.LEARNING_RATE_TOO_HIGH, 0.2), (Cause.LOG_OF_ZERO, 0.2), (Cause.DIVISION_BY_ZERO, 0.1),
-                (Cause.NON_FINITE_INPUT, 0.2))
-    return (Cause.LOG_OF_ZERO, 0.4), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.EXP_OVERFLOW, 0.2)
-
-
-def operation_suspicions(view: StepView) -> list[Suspicion]:
-    """Return what the operation that made the loss not finite says, where capture found it."""
-    return [Suspicion(OPERATIONS[name], 0.9 * min(sure, 1.0), f"the loss became not finite in the operation {name}")
-            for name, sure in told_of(view, Fact.BAD_OPERATION).items() if sure > 0 and name in OPERATIONS]
+        return (Cause.LOG_OF_ZERO, 0.2), (Cause.DIVISION_BY_ZERO, 0.1), (Cause.NON_FINITE_INPUT, 0.2)
+    return (Cause.LOG_OF_ZERO, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.EXP_OVERFLOW, 0.2)
 
 
 def _batch_suspicions(view: StepView) -> list[Suspicion]:
@@ -92,12 +103,12 @@ def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
     rate = learning_rate(view)
     if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
         found.append(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if least <= FAR_LOSS else 0.3,
-                               f"the loss had grown from {number(least)} to {number(last)} before",
-                               sentence(lower_rate(rate, 10)) + "."))
+                               f"the loss had grown from {number(least)} to {number(last)} by step "
+                               f"{memory['last_loss_step']}: training diverged", _slower(rate)))
     least, last = memory.get("least_norm"), memory.get("last_norm")
     if least is not None and last is not None and last > GREW * least > 0:
         why = f"the gradient norm had grown from {number(least)} to {number(last)} before"
-        found += [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, why, sentence(lower_rate(rate, 10)) + "."),
+        found += [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, why, _slower(rate)),
                   Suspicion(Cause.EXPLODING_GRADIENT, 0.4, why)]
         if memory.get("recurrent"):
             found.append(Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5, f"{why}, in a model with recurrent layers",
@@ -105,12 +116,23 @@ def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:
     return found
 
 
+def _slower(rate: float | None) -> str:
+    return f"{sentence(lower_rate(rate, 10))}, warm it up, or clip gradients to a norm of 1."
+
+
 def narrow_suspicion(origin: Origin) -> Suspicion | None:
+    """Return what float16 may have to do with it: values beyond its range, or an epsilon that it rounds to 0."""
     subject = origin.table.subjects[origin.row]
     if subject.dtype != "float16":
         return None
-    infinite = bool(origin.table.infinite[origin.row])
-    return Suspicion(Cause.FP16_OVERFLOW, 0.8 if infinite else 0.6,
+    if origin.place == "weight":
+        return Suspicion(Cause.FP16_UNDERFLOW, 0.8,
+                         f'"{subject.key.path}" is float16 and no gradient shows it: in float16 an epsilon of 1e-8, as '
+                         "Adam's, is 0, and the update divides 0 by 0",
+                         "Keep the weights in float32 and compute under autocast, or raise eps from 1e-8 to 1e-4.")
+    # NaN alone comes of many things; what has overflowed is infinite somewhere before it is NaN.
+    infinite = bool(origin.table.infinite.any())
+    return Suspicion(Cause.FP16_OVERFLOW, 0.8 if infinite else 0.3,
                      f'"{subject.key.path}" is float16, which ends at 65504',
                      "Use bfloat16, or keep this layer in float32.")
 

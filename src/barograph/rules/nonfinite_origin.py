@@ -14,7 +14,8 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.columns import table_of
-from barograph.rules.nonfinite_causes import OPERATIONS, USUAL_BY_PLACE, narrow_suspicion, operation_suspicions
+from barograph.rules.nonfinite_causes import USUAL_BY_PLACE, narrow_suspicion
+from barograph.rules.operations import operations_of
 from barograph.rules.origin import MODULES, ORDER, Origin, any_bad, bad_rows, origin_of, was_fed_well
 from barograph.rules.suspects import ranked
 from barograph.rules.words import joined
@@ -55,7 +56,7 @@ class NonFiniteOrigin(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         tables = {kind: table_of(view, kind) for kind in ORDER}
         is_bad = any_bad(view, tables, only_nan=False)
-        operations = operation_suspicions(view)
+        operations = operations_of(view)
         if not operations and not is_bad:
             memory["hit"] = False
             if not len(tables[Kind.OUTPUT]):
@@ -71,15 +72,16 @@ class NonFiniteOrigin(Rule):
             yield Symptom(
                 message=f"{origin.text}.", remedy=self._remedy(origin),
                 evidence=(origin.evidence(view.step.number),),
-                causes=ranked(*operations, narrow_suspicion(origin), *_module_suspicions(origin)),
+                causes=ranked(*operations.values(), narrow_suspicion(origin), *_module_suspicions(origin)),
             )
         elif operations:
-            names = [name for name, cause in OPERATIONS.items() if cause in {item.cause for item in operations}]
+            hit = "gradient" if origin is not None and origin.place == "gradient" else "loss"
+            operations = operations_of(view, loss_is_finite=hit == "gradient")
             yield Symptom(
-                message=f"The loss became not finite in an operation of its own: {joined(names)}.",
-                remedy=_AGAINST_OPERATION[names[0]], causes=ranked(*operations),
+                message=f"The {hit} became not finite in an operation of its own: {joined(list(operations))}.",
+                remedy=next(iter(operations.values())).remedy, causes=ranked(*operations.values()),
                 evidence=tuple(Evidence(fact(Fact.BAD_OPERATION, name), view.step.number, "operation", 1.0, 0.0,
-                                        f"the operation {name} made it") for name in names),
+                                        item.why) for name, item in operations.items()),
             )
         else:
             yield Unjudged("the first step that was not finite does not show in which module it became so")
@@ -96,16 +98,6 @@ class NonFiniteOrigin(Rule):
                 "exponential, root or division in it wants a clamp or an epsilon.")
 
 
-_AGAINST_OPERATION = {
-    "exp": "Take softmax, logsumexp or the loss that works on logits, which subtract the maximum first, in place "
-           "of exp.",
-    "log": "Take the loss that works on logits (cross_entropy or binary_cross_entropy_with_logits of torch, "
-           "from_logits=True in Keras), or clamp what goes into the logarithm to at least 1e-8.",
-    "div": "Add an epsilon to what is divided by (x / (y + 1e-8)), or clamp it from below.",
-    "sqrt": "Add an epsilon inside the root: sqrt(x + 1e-12); the derivative of the root is infinite at 0.",
-}
-
-
 def _module_suspicions(origin: Origin) -> list[Suspicion]:
     layer = origin.table.subjects[origin.row].layer
     if origin.place == "between":
@@ -113,6 +105,4 @@ def _module_suspicions(origin: Origin) -> list[Suspicion]:
                 for cause, weight in USUAL_BY_PLACE["between"]]
     if layer == "Softmax":
         return [Suspicion(Cause.EXP_OVERFLOW, 0.3, f"it arose in a {layer}")]
-    if origin.table.column("nan")[origin.row] == 0:
-        return [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, "its outputs are infinite, not NaN: they grew too large")]
     return []

@@ -8,14 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind, layer_path
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.columns import Table, learning_rate, stated_loss, table_of
-from barograph.rules.nonfinite_causes import GREW, causes_of, was_fed_badly
-from barograph.rules.odd_batches import follow_batches, odd_batch_behind
+from barograph.rules.columns import GRADIENTS, Table, stated_loss, table_of
+from barograph.rules.nonfinite_causes import REPLAY, causes_of, was_fed_badly
+from barograph.rules.odd_batches import follow_batches
+from barograph.rules.operations import averaged_nothing
 from barograph.rules.origin import (
     MODULES,
     ORDER,
@@ -29,7 +31,7 @@ from barograph.rules.origin import (
     was_fed_well,
 )
 from barograph.rules.suspects import recurrent
-from barograph.rules.words import joined, lower_rate, number, sentence
+from barograph.rules.words import joined
 from barograph.runs.view import StepView
 
 
@@ -76,6 +78,7 @@ class NonFinite(Rule):
         tables = {kind: table_of(view, kind) for kind in ORDER if kind in self.kinds}
         if view.step.mode is Mode.TRAIN:
             follow_batches(view, memory)
+            memory["steps"] = memory.get("steps", 0) + 1
         if not any_bad(view, tables, only_nan=self.only_nan):
             _remember(view, memory)
             return
@@ -89,18 +92,22 @@ class NonFinite(Rule):
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
             bad[Kind.INPUT] = tables[Kind.INPUT].column("nan") + tables[Kind.INPUT].infinite > 0
         origin = origin_of(tables, bad, fed_well=was_fed_well(view))
+        causes = causes_of(origin, view, memory)
+        if view.step.mode is Mode.TRAIN and origin.place == "loss" and _is_harmless(view, bad, memory):
+            yield _of_the_loss_alone(origin, view, memory, causes)
+            return
         what = origin.text if origin.place not in MODULES else _hit_in_words(tables, bad)
         yield Symptom(
             message=f"{what}{_unseen_before(view, memory)}.",
-            remedy=_remedy(origin, view, memory),
+            remedy=_remedy(origin, view, causes[0] if causes else None),
             evidence=(origin.evidence(view.step.number), *_others_hit(origin, tables, bad, view.step.number)),
-            causes=causes_of(origin, view, memory),
+            causes=causes,
         )
 
 
 def _remember(view: StepView, memory: Memory) -> None:
     if view.step.mode is Mode.TRAIN:
-        memory["training_is_hit"] = False
+        memory["training_is_hit"], memory["loss_bad_in_a_row"] = False, 0
     gradients = table_of(view, Kind.GRADIENT)
     if len(table_of(view, Kind.OUTPUT)) or len(gradients):
         memory["finite_step"] = view.step.number
@@ -113,6 +120,39 @@ def _remember(view: StepView, memory: Memory) -> None:
     if found is not None and view.step.mode is Mode.TRAIN:
         memory["last_loss"], memory["last_loss_step"] = found[1], view.step.number
         memory["least_loss"] = min(found[1], memory.get("least_loss", found[1]))
+
+
+def _is_harmless(view: StepView, bad: Mapping[Kind, Flags], memory: Memory) -> bool:
+    """Take in a step whose loss is not finite; return whether it spoils nothing beyond the mean of the losses.
+
+    Its gradients and weights are finite, as those of a mean over no label are, and it is no state that lasts.
+    """
+    gradients = table_of(view, Kind.GRADIENT)
+    known = len(gradients) > 0 or averaged_nothing(view)
+    alone = all(not bad[kind].any() for kind in (*GRADIENTS, Kind.UPDATE, Kind.WEIGHT) if kind in bad)
+    memory["loss_bad_in_a_row"] = memory.get("loss_bad_in_a_row", 0) + 1
+    return known and alone and gradients.is_whole and memory["loss_bad_in_a_row"] < _LASTS
+
+
+def _of_the_loss_alone(
+    origin: Origin, view: StepView, memory: Memory, causes: tuple[Suspicion, ...]
+) -> Symptom:
+    memory["loss_alone"] = count = memory.get("loss_alone", 0) + 1
+    steps = memory["steps"]
+    batches = f"{count} of {steps} batches"
+    no_labels = averaged_nothing(view)
+    what = (f"{batches} had nothing to average (no label counts), so the loss is NaN there" if no_labels else
+            f"The loss is not finite in {batches}; gradients and weights stay finite")
+    return Symptom(
+        message=f"{what}. Training goes on, but a mean over all losses is NaN.",
+        remedy=_remedy(origin, view, causes[0] if causes else None),
+        evidence=(origin.evidence(view.step.number),), subject="loss alone", causes=causes,
+        severity=Severity.DOUBTFUL, counting=True,
+    )
+
+
+_LASTS = 10
+"""Steps in a row with a loss that is not finite: that is a state, and no batch of its own."""
 
 
 def _unseen_before(view: StepView, memory: Memory) -> str:
@@ -130,34 +170,25 @@ def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> st
     return f"NaN or infinite values: {joined(hit)} are not finite"
 
 
-def _remedy(origin: Origin, view: StepView, memory: Memory) -> str:
-    slower = lower_rate(learning_rate(view), 10)
-    odd = odd_batch_behind(memory, view.step.number)
-    if odd is not None:
-        return f"{sentence(odd.why)}. {odd.remedy}"
-    least, last = memory.get("least_loss"), memory.get("last_loss")
-    if least is not None and last is not None and last > GREW * max(least, 0.0) > 0:
-        return (f"The loss had grown from {number(least)} to {number(last)} by step {memory['last_loss_step']}: "
-                f"training diverged. {sentence(slower)}, warm it up, or clip gradients to a norm of 1.")
+def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
+    if likeliest is not None and likeliest.cause != Cause.NOT_KNOWN_YET and likeliest.remedy:
+        return likeliest.remedy
     subject = origin.table.subjects[origin.row]
-    if subject.dtype == "float16":
-        return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
-    batch = f"Look at the batch of step {view.step.number}"
-    place = "batch" if was_fed_badly(view) else origin.place
+    fed_badly = was_fed_badly(view) or (likeliest is not None and likeliest.cause == Cause.NON_FINITE_INPUT)
+    place = "batch" if fed_badly else origin.place
     advice = {
-        "batch": f"{batch}: which samples hold NaN or infinite values, and whether scaling divides by zero. "
-                 "Repair or drop them where the data is loaded.",
+        "weight": "No gradient shows it, so the update made it: look at the optimizer, its eps first.",
+        "batch": f"Look at the batch of step {view.step.number}: which samples hold NaN or infinite values, and "
+                 "whether scaling divides by zero. Repair or drop them where the data is loaded.",
         "between": "Look at the code between these two for log, sqrt, exp or a division; add an epsilon "
                    "inside, or clamp what goes in.",
-        "loss": "Look at the loss for a log or a division that meets 0, and for labels out of range. Take the loss "
-                "that works on logits (cross_entropy, binary_cross_entropy_with_logits), or add an epsilon.",
         "gradient": f'The forward pass is finite: look in and after "{layer_path(subject.key.path)}" for sqrt, norm, '
                     "a division or where at 0, whose derivative is infinite there; add an epsilon inside. Clipping "
                     "does not help against NaN.",
-        "weight": f"No gradient shows it: look at the optimizer. {sentence(slower)}, and raise its eps.",
     }
-    usual = f"{batch} first; if its values are as usual, {slower}, warm it up, or clip gradients to a norm of 1."
-    return advice.get(place, usual)
+    if place in advice and not (likeliest is not None and likeliest.cause == Cause.NOT_KNOWN_YET):
+        return advice[place]
+    return f"{REPLAY} {advice[place]}" if place in advice else REPLAY
 
 
 def _others_hit(

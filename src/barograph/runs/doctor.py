@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from barograph.errors import DamagedChunk, NotARun, ObjectNotFound, StoreUnavailable
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.manifest import Heartbeat
 from barograph.model.step import Mode
 from barograph.runs.belonging import open_published
 from barograph.runs.curves_file import read_curves
@@ -117,6 +119,7 @@ class _Content(NamedTuple):
     """What is in one file of records, or why it cannot be read."""
 
     span: _Span = _NOTHING
+    ticks: NDArray[np.int64] = np.empty(0, np.int64)
     tensor_chunks: frozenset[int] = frozenset()
     damage: str = ""
 
@@ -128,6 +131,7 @@ class _Examination:
         self._run_id = ""
         self._records: dict[ChunkName, _Content] = {}
         self._tensors: dict[TensorsName, str] = {}
+        self._steps: dict[Stream, int] = {}
         self.diagnosis = Diagnosis(store.url)
         found = self._found
         if not found.has_manifest and not found.chunks and not found.papers:
@@ -199,6 +203,7 @@ class _Examination:
         """Judge all files of one stream; return which steps are in them."""
         damaged: set[str] = set()
         tensor_chunks: set[int] = set()
+        ticks = [np.empty(0, np.int64)]
         span = _NOTHING
         for file in self._found.chunks[stream]:
             content = self._records[file]
@@ -207,6 +212,8 @@ class _Examination:
                 self.diagnosis.damaged.append(content.damage)
             span = _Span(min(span.first, content.span.first), max(span.last, content.span.last))
             tensor_chunks |= content.tensor_chunks
+            ticks.append(content.ticks)
+        self._steps[stream] = len(np.unique(np.concatenate(ticks)))
         self.diagnosis.damaged.extend(self._found.conflict_damage(stream, damaged))
         removed_through = self._removed_through(stream)
         self._note_gaps(stream, damaged, removed_through)
@@ -258,6 +265,7 @@ class _Examination:
             self._note_missing(stream, seen + 1, state.last_chunk + 1)
             beyond = [file for file in files if file.first > state.last_chunk]
             self.diagnosis.foreign.extend(beyond_last(file, state.last_chunk) for file in beyond)
+            self._note_lost_steps(stream, last)
         else:
             self.diagnosis.unended.append(_STANDINGS[state.standing].format(whose=whose[0].upper() + whose[1:]))
         if last is not None:
@@ -269,6 +277,22 @@ class _Examination:
                 self.diagnosis.dropped.append(f"{what} were dropped: the store did not keep up.")
         if state.standing is Standing.KILLED:
             self._note_killed(state, spans)
+
+    def _note_lost_steps(self, stream: Stream, last: Heartbeat | None) -> None:
+        """Compare how many steps a worker has recorded with how many are there.
+
+        A process that writes for a worker may be killed with what it had not published, and another takes its place:
+        the numbers of the chunks tell nothing of that.
+        """
+        explained = self.diagnosis.missing or self.diagnosis.damaged or self._removed_through(stream) >= 0
+        if last is None or explained:
+            return
+        coverage = last.coverage
+        recorded = coverage.steps_recorded if coverage.steps_recorded >= 0 else coverage.steps_seen
+        lost = recorded - last.dropped_steps - self._steps.get(stream, 0)
+        if lost > 0:
+            self.diagnosis.missing.append(f"{lost:,} of {recorded:,} recorded steps of {_whose(stream)} are not there: "
+                                          "they were lost before they were published.")
 
     def _note_killed(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, stream = state.worker, (state.worker.attempt, state.worker.name)
@@ -345,7 +369,8 @@ def _content(store: Store, file: ChunkName, run_id: str) -> _Content:
         return _Content()
     tensor_chunks = np.unique(table.filter(table["tensor"])["chunk"].to_numpy()).tolist()
     span = _Span(_first_training_step(table), pc.max(table["step"]).as_py())
-    return _Content(span, frozenset(tensor_chunks))
+    ticks = np.unique(table["tick"].filter(_of_training_steps(table)).to_numpy())
+    return _Content(span, ticks, frozenset(tensor_chunks))
 
 
 def _damage(store: Store, file: TensorsName, run_id: str) -> str:
@@ -359,6 +384,9 @@ def _damage(store: Store, file: TensorsName, run_id: str) -> str:
 
 
 def _first_training_step(table: pa.Table) -> int:
-    trains = pc.and_(pc.equal(table["mode"].cast(pa.string()), Mode.TRAIN.value), table["skipped"].is_valid())
-    first = pc.min(table["step"].filter(trains)).as_py()
+    first = pc.min(table["step"].filter(_of_training_steps(table))).as_py()
     return _NOTHING.first if first is None else int(first)
+
+
+def _of_training_steps(table: pa.Table) -> pa.ChunkedArray:
+    return pc.and_(pc.equal(table["mode"].cast(pa.string()), Mode.TRAIN.value), table["skipped"].is_valid())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,35 @@ class Inbox:
         # In one piece, so that whoever takes meanwhile has all of the step or nothing.
         self._points += packed
         return True
+
+    def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
+        """Return what takes in the same few numbers of one training step after another; cheaper than `put_numbers`.
+
+        Args:
+            keys: Of the numbers, in their order.
+            optimizer: Whose steps.
+
+        Returns:
+            A function of tick, number and time of a step, and its numbers. False when there was no room, and the whole
+            step was dropped and counted.
+        """
+        step = Step(0, 0, optimizer)
+        codes = [self._step_series(key, step) for key in keys]
+        pack, size_bytes = struct.Struct("<" + "iqqdd" * len(codes)).pack, len(codes) * _POINT_BYTES
+
+        def put(tick: int, number: int, time_unix: float, values: Sequence[float]) -> bool:
+            self._next_tick = tick + 1
+            if len(self._points) + size_bytes > self._point_limit_bytes:
+                self.dropped_steps += 1
+                return False
+            fields: list[float] = []
+            for code, value in zip(codes, values, strict=True):
+                fields += (code, tick, number, value, time_unix)
+            # In one piece, so that whoever takes meanwhile has all of the step or nothing.
+            self._points += pack(*fields)
+            return True
+
+        return put
 
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         """Take in what fed a step; where there is no room the batches are dropped and counted."""

@@ -158,6 +158,10 @@ class ScribeLine:
         """
         return self._inbox.put_numbers(step, numbers)
 
+    def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
+        """Return what takes in the same few numbers of one training step after another; see `Inbox.channel`."""
+        return self._inbox.channel(keys, optimizer)
+
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
         self._inbox.put_batches(batches)

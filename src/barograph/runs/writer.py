@@ -130,6 +130,10 @@ class RunWriter:
         """Take in numbers that belong to no step, with the step that is going on; see `Inbox.note`."""
         return self._inbox.note(numbers, step=step, time_unix=time_unix)
 
+    def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
+        """Return what takes in the same few numbers of one training step after another; see `Inbox.channel`."""
+        return self._inbox.channel(keys, optimizer)
+
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
         self._inbox.put_batches(batches)

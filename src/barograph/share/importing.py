@@ -17,7 +17,7 @@ from barograph.share.exporting import Progress
 from barograph.share.members import member_from_name
 from barograph.share.planning import Place, Plan, planned, run_id_at
 from barograph.store.base import Store
-from barograph.store.objects import FileStore
+from barograph.store.files import FileStore
 from barograph.store.streaming import put_parts
 
 _TRIES = 3

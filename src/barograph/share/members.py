@@ -110,6 +110,8 @@ def _problem_of(name: str) -> str:
         return "the name holds characters that no name of ours has"
     if "" in parts or "." in parts:
         return "the name is that of a folder, or has an empty part"
+    if any(part.lower() == ".git" for part in parts):
+        return "git would take the folder for a repository, and obey its settings"
     if any(_DEVICES.fullmatch(part) for part in parts):
         return "the name is that of a device on Windows"
     if any(part[-1] in ". " for part in parts):

@@ -58,7 +58,7 @@ def _lead(content: ComparisonContent) -> Markup:
 
 
 def _verdict(judged: Judgement) -> Markup:
-    rows = [(group.name, ", ".join(figure(value) for value in group.values), f"{len(group.values)}", figure(group.mean),
+    rows = [(group.name, ", ".join(figure(value) for value in group.values), group.counted, figure(group.mean),
              "–" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
             for group in judged.groups]
     heads = (judged.by, judged.metric, "runs", "mean", f"{judged.level:.0%} interval")
@@ -66,8 +66,11 @@ def _verdict(judged: Judgement) -> Markup:
     if judged.verdict is not None:
         method = "Welch\u2019s interval" if judged.verdict.method == "t" else "bootstrap"
         note = joined(element("span", str(judged.verdict.outcome), class_=f"badge {_LEVELS[judged.verdict.outcome]}"),
-                      f" {judged.verdict.reason} Judged by {method}; results of a group differ in their seeds.")
-    return joined(table("Groups, the best first", heads, rows, numbers=3), element("p", note) if note else None)
+                      f" {judged.verdict.reason} Judged by {method}.")
+    notes = [f"Runs of {group.name} differ in {', '.join(group.differs)}." for group in judged.groups if group.differs]
+    notes += [f"{sentence}." for group in judged.groups for sentence in group.repeats]
+    return joined(table("Groups, the best first", heads, rows, numbers=3), element("p", note) if note else None,
+                  [element("p", text, class_="note") for text in notes])
 
 
 def _curves(content: ComparisonContent) -> Markup | None:

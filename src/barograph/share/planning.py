@@ -18,6 +18,8 @@ from barograph.share.checking import Checked
 from barograph.share.manifest import ArchivedRun
 from barograph.share.members import Member
 from barograph.store.base import Store
+from barograph.store.files import FileStore
+from barograph.store.inside import Inside
 from barograph.store.streaming import parts_of
 from barograph.store.urls import store_from_url
 
@@ -54,6 +56,7 @@ def planned(found: Checked, catalog: Catalog) -> Plan:
 
     Raises:
         ImportFailed: A run is there already with other content, or can be put nowhere.
+        StoreDenied: A link leads from the root to elsewhere, where something would be written.
         StoreError: The root cannot be read.
     """
     root, plan = catalog.store, Plan()
@@ -67,6 +70,8 @@ def planned(found: Checked, catalog: Catalog) -> Plan:
             _plan_artifact(found, member, root, plan, wanted)
     for run in found.manifest.runs:
         _plan_run(found, run, of_runs[run.folder], catalog, plan)
+    for store, target in (*plan.members.values(), *plan.last.values()):
+        _check_links(store, target)
     return plan
 
 
@@ -111,7 +116,8 @@ def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
     ours = {member.object for member in members}
     for folder in (run.folder, _other_folder(run)):
         store = store_from_url(_below(root, folder))
-        with contextlib.suppress(StoreDenied):  # a file is there
+        with contextlib.suppress(StoreDenied):  # a file is there, or a link
+            _check_links(root, f"{folder}/{MANIFEST}")
             # It may be there by now: another import of the same archive was faster.
             if all(info.name in ours for info in store.list()) and run_id_at(store) in (None, run.run_id):
                 return store
@@ -141,6 +147,16 @@ def _missing(found: Checked, run: ArchivedRun, members: list[Member], store: Sto
 def _differs(run: ArchivedRun, member: Member, how: str, store: Store) -> ImportFailed:
     return ImportFailed(f'Run "{run.name}" ({run.run_id}) is there already with other content: {member.object} {how}. '
                         f"Nothing was imported. Import it into another root, or move that run away ({store.url}).")
+
+
+def _check_links(store: Store, name: str) -> None:
+    """Refuse what would be written through a link below a root or a run.
+
+    Raises:
+        StoreDenied: It would.
+    """
+    if isinstance(store, FileStore) and store.root.is_dir():
+        Inside(store.root).check(name)
 
 
 def run_id_at(store: Store) -> str | None:

@@ -14,7 +14,8 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 from barograph.errors import SettingsError
 from barograph.store.base import Store
 from barograph.store.failures import FOREIGN, store_error
-from barograph.store.objects import FileStore, ObjectsStore
+from barograph.store.files import FileStore
+from barograph.store.objects import ObjectsStore
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

@@ -25,7 +25,7 @@ import math
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
@@ -35,7 +35,6 @@ import numpy as np
 
 from barograph.attached import AttachedRun
 from barograph.attaching import attach
-from barograph.capture import price
 from barograph.capture.array_read import ArrayReader
 from barograph.capture.guard import BarographWarning
 from barograph.capture.plan import Plan
@@ -70,6 +69,31 @@ class Task:
     accumulate: int = 1
     evaluate_every: int = 0
     nan_at: int | None = None
+
+
+OF_A_CLASSIFICATION = frozenset({
+    Kind.LOSS, Kind.LEARNING_RATE, Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT, Kind.BATCH, Kind.LABEL,
+    Kind.CONFUSION})
+"""Kinds that rules ask for when a network learns classes, whatever way it is trained."""
+
+
+def recorded_kinds(train: Callable[[AttachedRun], object]) -> frozenset[Kind]:
+    """Return the kinds of data that are recorded of a training, for rules to judge.
+
+    However a framework lets a script train (a method, a batch at a time, a step of its own, a loop), rules must be fed
+    the same: a test of a framework compares this for each way with `OF_A_CLASSIFICATION`.
+
+    Args:
+        train: Trains a small network on classes; it is given the run.
+
+    Raises:
+        BarographError: Anything that goes wrong in the recording: it is strict.
+    """
+    url = f"memory://conformance/kinds/{next(_MEMORY)}"
+    with attach(to=url, watch=False, strict=True, budget=None, preset="everything") as run:
+        train(run)
+    recorded = open_run(url)
+    return frozenset(kind for view in recorded.views() if view.step.mode is Mode.TRAIN for kind in view.kinds)
 
 
 class Planted(Exception):
@@ -183,13 +207,16 @@ class FrameworkConformance:
         """What is recorded of a step is what an unlimited recording says of the step of that number."""
         task = Task(steps=self.many_steps)
         recorded, _ = self._recorded(task, budget=None)
-        with _without_grace():
-            thinned, _ = self._recorded(task, budget=1e-7)
+        thinned, _ = self._recorded(task, budget=1e-7)
         assert _made(thinned) == task.steps, f"under a budget {_made(thinned)} steps are counted of {task.steps}"
         whole, thin = _told(recorded), _told(thinned)
         dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
         assert dear[1] < dear[0], (
             f"a budget of next to nothing passes nothing over: {dear[1]} of {dear[0]} steps are whole")
+        for number, keys in whole.items():
+            for key in keys:
+                assert key.kind is not Kind.LOSS or key in thin.get(number, {}), (
+                    f"under a budget {key} of step {number} is not recorded: losses are recorded at every step")
         for number, keys in thin.items():
             for key, values in keys.items():
                 wanted = whole[number].get(key, values)
@@ -332,15 +359,6 @@ def _of_devices() -> Iterator[tuple[Any, str]]:
     yield ArrayReader, "row"
     if reading := sys.modules.get("barograph.capture.torch.read"):
         yield reading, "fetch_later"
-
-
-@contextlib.contextmanager
-def _without_grace() -> Iterator[None]:
-    """Have a budget hold from the first step on, without what is not counted."""
-    with contextlib.ExitStack() as stack:
-        for name in ("GRACE_SECS", "SHORT_STEPS_GRACE_SECS"):
-            stack.enter_context(_replaced(price, name, 0.0))
-        yield
 
 
 @contextlib.contextmanager

@@ -39,6 +39,7 @@ class Track:
         clean: Judged steps in a row, since it opened, that did not.
         keys: What its last symptom was measured on; a step that recorded none of it says nothing about it.
         finding: Once it has opened.
+        counting: See `Symptom.counting`.
     """
 
     since_step: int
@@ -46,6 +47,7 @@ class Track:
     clean: int = 0
     keys: tuple[Key, ...] = ()
     finding: Finding | None = None
+    counting: bool = False
 
     def judged_by(self, view: StepView) -> bool:
         """Return whether the step recorded anything that this fault was measured on."""
@@ -56,7 +58,7 @@ class Track:
         return {
             "since_step": self.since_step, "sick": self.sick, "clean": self.clean,
             "keys": [str(key) for key in self.keys],
-            "finding": self.finding.to_json() if self.finding else None,
+            "finding": self.finding.to_json() if self.finding else None, "counting": self.counting,
         }
 
 
@@ -64,7 +66,7 @@ def track_from_json(data: Mapping[str, Any]) -> Track:
     """Return the track that `Track.to_json` wrote."""
     finding = finding_from_json(data["finding"]) if data["finding"] else None
     keys = tuple(key_from_text(text) for text in data["keys"])
-    return Track(data["since_step"], data["sick"], data["clean"], keys, finding)
+    return Track(data["since_step"], data["sick"], data["clean"], keys, finding, data.get("counting", False))
 
 
 class Tracks:
@@ -116,10 +118,11 @@ class Tracks:
         step = view.step.number
         began = step if symptom.since is None else symptom.since
         track = self._tracks.setdefault(name, Track(began))
-        track.sick, track.clean = track.sick + 1, 0
+        track.sick, track.clean, track.counting = track.sick + 1, 0, symptom.counting
         track.keys = tuple(dict.fromkeys(item.key for item in symptom.evidence if item.key is not None))
         if track.finding is not None:
-            track.finding = replace(track.finding, last_step=step)
+            message = symptom.message if symptom.counting else track.finding.message
+            track.finding = replace(track.finding, last_step=step, message=message)
             return []
         if track.sick < self._rule.patience:
             return []
@@ -145,7 +148,7 @@ class Tracks:
             del self._tracks[name]
             return []
         track.clean += 1
-        if track.clean < self._rule.recovery:
+        if track.counting or track.clean < self._rule.recovery:
             return []
         del self._tracks[name]
         return [replace(track.finding, state=FindingState.CLOSED, closed_step=view.step.number)]

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluated, Severity
+from barograph.model.one_line import shown as shown
 from barograph.model.step import named
 from barograph.rules.words import number
 from barograph.watch.diagnosis import causes_in_order
@@ -169,18 +170,6 @@ def when(finding: Finding) -> str:
     if finding.last_step > finding.opened_step:
         return f"since step {finding.since_step}, last seen in step {finding.last_step}"
     return f"since step {finding.since_step}"
-
-
-def shown(text: str) -> str:
-    r"""Return a name as one line that moves no cursor, whatever is in it.
-
-    Example:
-        >>> shown("fc\n1\x1b[31m")
-        'fc\\n1\\x1b[31m'
-    """
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def indented(lines: Iterable[Text], *, by: int = 0) -> list[Text]:

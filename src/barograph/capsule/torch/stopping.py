@@ -19,6 +19,7 @@ from barograph.capsule.torch.where import user_frame
 from barograph.capture.torch.read import raw_tensor
 from barograph.model.tensor import RawTensor
 from barograph.runs.tensors import raw_tensors_bytes
+from barograph.store.inside import Inside
 
 Function = Callable[..., Any]
 
@@ -57,8 +58,8 @@ class Stopping:
         else:
             text = script_of(operation, tensors_file)
         if beside:
-            path.with_name(tensors_file).write_bytes(raw_tensors_bytes(beside))
-        path.write_text(text, encoding="utf-8")
+            Inside(path.parent).write(tensors_file, raw_tensors_bytes(beside))
+        Inside(path.parent).write(path.name, text.encode())
 
 
 def smallest_part(

@@ -72,7 +72,7 @@ class Blame:
 
     def _may_keep(self, program: Program) -> bool:
         """Return whether what a call was given may stay until its loss is known; what it gives away is gone by then."""
-        if program.gives_away or len(self._kept) >= _MOST_CALLS or self._tap.passes_over:
+        if program.gives_away or len(self._kept) >= _MOST_CALLS:
             return False
         kept_bytes = sum(call.program.given_bytes for call in list(self._kept))
         return kept_bytes + program.given_bytes <= _MOST_KEPT_BYTES

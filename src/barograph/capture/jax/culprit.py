@@ -18,6 +18,12 @@ _NAMES: Mapping[str, str] = {"log": "log", "log1p": "log", "log2": "log", "div":
                              "expm1": "exp", "sqrt": "sqrt", "rsqrt": "sqrt"}
 """Operations by the names that rules know them by; any other has its own."""
 
+_BELOW_DOMAIN: Mapping[str, tuple[float, str]] = {
+    "log": (0.0, "log_of_negative"), "log1p": (-1.0, "log_of_negative"), "log2": (0.0, "log_of_negative"),
+    "sqrt": (0.0, "sqrt_of_negative"), "rsqrt": (0.0, "sqrt_of_negative"),
+}
+"""Operations to the end of their domain, and their name where they were given less."""
+
 _GIVEN = ""
 """Of what the step was given: no operation is to blame."""
 
@@ -60,7 +66,7 @@ def _run(jaxpr: Any, known: dict[Any, Any], origins: dict[Any, str]) -> list[Any
         for var, result, origin in zip(eqn.outvars, found, within, strict=True):
             known[var] = result
             if not _is_finite(result):
-                origins[var] = origin if origin is not None else _name(eqn)
+                origins[var] = origin if origin is not None else _name(eqn, given)
         for atom in {*_variables(eqn.invars), *eqn.outvars}:
             if used_last.get(atom, number) <= number:
                 del known[atom]
@@ -94,7 +100,10 @@ def _evaluate(eqn: Any, given: list[Any], bad: list[str]) -> tuple[Sequence[Any]
     return results, [meant[0] if meant else None] * len(results)
 
 
-def _name(eqn: Any) -> str:
+def _name(eqn: Any, given: Sequence[Any]) -> str:
+    below = _BELOW_DOMAIN.get(eqn.primitive.name)
+    if below is not None and bool((jnp.asarray(given[0]) < below[0]).any()):
+        return below[1]
     if eqn.primitive.name == "integer_pow" and eqn.params["y"] < 0:
         return "div"
     return _NAMES.get(eqn.primitive.name, str(eqn.primitive.name))

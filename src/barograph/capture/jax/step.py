@@ -68,7 +68,6 @@ class ObservedStep:
                  layers: LayerWrappers) -> None:
         self._tap, self._compiled, self._options = tap, compiled, options
         self._optax, self._layers = optax, layers
-        tap.session.price.keeps_grace = True
         recorder = tap.session.settings.recorder
         guards = recorder is not None and not options.evaluation
         self._guard = JaxGuard(tap, recorder, compiled, options.loss) if recorder is not None and guards else None

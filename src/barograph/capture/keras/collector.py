@@ -392,6 +392,11 @@ class Collector:
         elif isinstance(value, dict):
             for name, part in value.items():
                 self._take(group, path, part, f"{item}[{name}]")
+        elif isinstance(value, np.ndarray):
+            # With torch, `train_on_batch` hands a step what the script handed over.
+            tensor = _as_tensor(value)
+            if tensor is not value:
+                self._take(group, path, tensor, item)
         elif parts := self.reach.of_replicas(value):
             for part in parts:
                 self._take(group, path, part, item)

@@ -38,6 +38,10 @@ class Hearing:
 
     # What the wrappers tell
 
+    def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Call `train_on_batch`, `test_on_batch` or `predict_on_batch`."""
+        return method(model, *args, **kwargs)
+
     def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Tell the collector of the gradients that an optimizer is about to use."""
         collector = self._collector

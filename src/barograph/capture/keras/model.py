@@ -57,7 +57,6 @@ class WatchedModel:
         self.model = model
         self.tap = tap
         self._backend = backend
-        tap.session.price.keeps_grace = True
         self._telling = Telling(tap, waits=backend.waits, reader=backend.reader)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -130,6 +129,11 @@ class KerasTap(Hearing):
         setattr(model, f"{what}_function", function)
         return result
 
+    def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Have the tap of torch stand aside: Keras builds a model by calling it with tensors that hold nothing."""
+        with self._torch_aside():
+            return method(model, *args, **kwargs)
+
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
         """Have the tap of torch stand aside while a model trains, and end an evaluation where it ends."""
         with self._torch_aside():
@@ -200,12 +204,8 @@ class KerasTap(Hearing):
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
         """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
-        with self._entrance.guarded(doing):
-            begin = time.perf_counter()
-            try:
-                yield
-            finally:
-                self._session.add_startup(time.perf_counter() - begin)
+        with self._entrance.guarded(doing), self._session.timed_startup():
+            yield
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:
         return self._recording.aside("torch") if self._is_torch else contextlib.nullcontext()

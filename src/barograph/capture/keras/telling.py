@@ -163,9 +163,10 @@ class Telling:
         if self._has_blamed or "least_logarithm" not in seen or np.isfinite(array_of(seen["loss"])):
             return
         self._has_blamed = True
-        if float(array_of(seen["least_logarithm"])) <= 0:
+        least = float(array_of(seen["least_logarithm"]))
+        if least <= 0:
             self._tap.fact(Fact.BAD_OPERATION, 1.0)
-            self._tap.fact(Fact.BAD_OPERATION, 1.0, "log")
+            self._tap.fact(Fact.BAD_OPERATION, 1.0, "log_of_negative" if least < 0 else "log")
 
     def metrics(self, logs: Any, *, always: bool = False) -> None:
         """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""

@@ -5,7 +5,7 @@ Keras has callbacks, but none that sees a gradient, a layer's output or the loss
 - `keras.Model.make_train_function` and `keras.Model.make_test_function`: the step that Keras has made, for `fit`,
   `evaluate` and their like, passes through ours.
 - `keras.Model.fit`, `keras.Model.evaluate`, `keras.Model.predict`: an evaluation ends; with the torch backend, the tap
-  of torch stands aside meanwhile.
+  of torch stands aside meanwhile, as it does in `train_on_batch`, `test_on_batch` and `predict_on_batch`.
 - `keras.optimizers.Optimizer.apply` and `keras.optimizers.Optimizer.stateless_apply`, and those of
   `keras.optimizers.LossScaleOptimizer`: the gradients that are about to be used.
 - `keras.layers.Layer.__call__`: what a layer was called with and what it returned.
@@ -34,6 +34,9 @@ class Listener(Protocol):
 
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
         """Call `fit`, `evaluate` or `predict`."""
+
+    def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+        """Call `train_on_batch`, `test_on_batch` or `predict_on_batch`."""
 
     def applied(self, apply: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:
         """Have an optimizer use gradients."""
@@ -68,6 +71,8 @@ class Wrappers:
             self._wrap(keras.Model, name, functools.partial(_make, what=what))
         for name in ("fit", "evaluate", "predict"):
             self._wrap(keras.Model, name, _train)
+        for name in ("train_on_batch", "test_on_batch", "predict_on_batch"):
+            self._wrap(keras.Model, name, _batch)
         for owner in (keras.optimizers.Optimizer, keras.optimizers.LossScaleOptimizer):
             self._wrap(owner, "apply", _apply)
             self._wrap(owner, "stateless_apply", _stateless_apply)
@@ -114,6 +119,10 @@ def _make(listener: Listener, original: Callable[..., Any], model: Any, args: An
 
 def _train(listener: Listener, original: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
     return listener.training_called(original, model, args, kwargs)
+
+
+def _batch(listener: Listener, original: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
+    return listener.batch_called(original, model, args, kwargs)
 
 
 def _apply(listener: Listener, original: Callable[..., Any], optimizer: Any, args: Any, kwargs: Any) -> Any:

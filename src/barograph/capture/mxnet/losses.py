@@ -102,10 +102,6 @@ class Losses:
 
     def tell(self, trainer: Any, tap: ArrayTap) -> None:
         """Tell losses, labels and answers of the step that a Trainer is about to make."""
-        if tap.passes_over:
-            # A wait is not in the price, but where nothing can be afforded the training is not made to wait, either.
-            self._unread, self._read, self._samples, self._answers = [], {}, {}, []
-            return
         self._read_all(trainer)
         with self._entrance.guarded("recording a loss"):
             for name, mean in self._read.items():

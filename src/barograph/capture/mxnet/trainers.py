@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,22 +126,21 @@ class TrainerBook:
 
     def _settle(self, trainer: Any) -> None:
         """Find all Trainers and their models, so that it is known from the start whether there are several."""
-        begin = time.perf_counter()
-        live = self._live()
-        live += [] if any(item is trainer for item in live) else [trainer]
-        self._names.find(parameter for item in live for parameter in item._params)
-        new = [item for item in live if self._known(item) is None]
-        gone = {key: entry for key, entry in self._entries.items()
-                if not any(entry.trainer() is item for item in live)}
-        waiting = [item for item in new if not self._goes_on(item)]
-        for key, entry in gone.items():
-            del self._entries[key]
-            if not any(entry.tap is other.tap for other in self._entries.values()):
-                self._taps.give_back(entry.tap)
-        is_alone = len(waiting) == 1 and not self._entries
-        for item in waiting:
-            self._add(item, self._tap_alone() if is_alone else self._tap_of_several(item), is_alone=is_alone)
-        self._session.add_startup(time.perf_counter() - begin)
+        with self._session.timed_startup():
+            live = self._live()
+            live += [] if any(item is trainer for item in live) else [trainer]
+            self._names.find(parameter for item in live for parameter in item._params)
+            new = [item for item in live if self._known(item) is None]
+            gone = {key: entry for key, entry in self._entries.items()
+                    if not any(entry.trainer() is item for item in live)}
+            waiting = [item for item in new if not self._goes_on(item)]
+            for key, entry in gone.items():
+                del self._entries[key]
+                if not any(entry.tap is other.tap for other in self._entries.values()):
+                    self._taps.give_back(entry.tap)
+            is_alone = len(waiting) == 1 and not self._entries
+            for item in waiting:
+                self._add(item, self._tap_alone() if is_alone else self._tap_of_several(item), is_alone=is_alone)
 
     def _goes_on(self, trainer: Any) -> bool:
         """Let a Trainer that holds Parameters of one that was met go on with its series, if it does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -18,7 +19,13 @@ _MOST_SECS = 0.25
 _NAMES = {
     "LinalgVectorNorm": "norm", "Norm": "norm", "Reciprocal": "div", "Rsqrt": "sqrt", "Log2": "log", "Log10": "log",
     "Log1P": "log", "NllLoss": "mean", "NllLoss2D": "mean", "LogSoftmax": "softmax", "Expm1": "exp", "Exp2": "exp",
+    "MseLoss": "mean", "SmoothL1Loss": "mean", "HuberLoss": "mean", "BinaryCrossEntropy": "mean",
+    "BinaryCrossEntropyWithLogits": "mean", "SoftMarginLoss": "mean", "StdMean": "std", "VarMean": "var",
+    "LinalgSvd": "svd", "LinalgEigh": "eigh", "LinalgQr": "qr",
 }
+_NAN_OF_NEGATIVE = {"Log": "log_of_negative", "Log2": "log_of_negative", "Log10": "log_of_negative",
+                    "Log1P": "log_of_negative", "Sqrt": "sqrt_of_negative", "Rsqrt": "sqrt_of_negative"}
+"""Their names where they were given what is below their domain, and not its end."""
 _RESULTS = ("result", "result0", "result1", "output")
 _INPUTS = {
     "self": 0, "input": 0, "other": 1, "mat2": -1, "mat1": -2, "tensor1": -2, "tensor2": -1, "batch1": -2, "batch2": -1,
@@ -34,8 +41,17 @@ _OUT_OF_DOMAIN: dict[str, tuple[str, Test]] = {
     "Log10": ("self", lambda value: value <= 0),
     "Log1P": ("self", lambda value: value <= -1),
     "Div": ("other", lambda value: value == 0),
+    "Addcdiv": ("tensor2", lambda value: value == 0),
+    "Remainder": ("other", lambda value: value == 0),
     "Acos": ("self", lambda value: value.abs() > 1),
     "Asin": ("self", lambda value: value.abs() > 1),
+    "Acosh": ("self", lambda value: value < 1),
+    "Atanh": ("self", lambda value: value.abs() >= 1),
+    "Erfinv": ("self", lambda value: value.abs() >= 1),
+    "Logit": ("self", lambda value: (value <= 0) | (value >= 1)),
+    "Lgamma": ("self", lambda value: (value <= 0) & (value == value.floor())),
+    "Digamma": ("self", lambda value: (value <= 0) & (value == value.floor())),
+    "Xlogy": ("other", lambda value: value < 0),
     "NllLoss": ("total_weight", lambda value: value == 0),
     "NllLoss2D": ("total_weight", lambda value: value == 0),
 }
@@ -44,15 +60,29 @@ _OUT_OF_DOMAIN: dict[str, tuple[str, Test]] = {
 _STEEP: dict[str, tuple[str, Test]] = {
     "Sqrt": ("result", lambda value: value == 0),
     "Pow": ("self", lambda value: value == 0),
-    "Acos": ("self", lambda value: value.abs() == 1),
-    "Asin": ("self", lambda value: value.abs() == 1),
+    "Acos": ("self", lambda value: value.abs() >= 1),
+    "Asin": ("self", lambda value: value.abs() >= 1),
+    "Acosh": ("self", lambda value: value <= 1),
+    "Atanh": ("self", lambda value: value.abs() == 1),
+    "Hypot": ("result", lambda value: value == 0),
     "Log": ("self", lambda value: value == 0),
     "Div": ("other", lambda value: value == 0),
+    "Reciprocal": ("result", torch.isinf),
+    "Rsqrt": ("result", torch.isinf),
     "Exp": ("result", torch.isinf),
+    "LinalgSvd": ("S", lambda value: _has_equal_neighbors(value)),
+    "LinalgEigh": ("eigenvalues", lambda value: _has_equal_neighbors(value)),
+    "LinalgQr": ("R", lambda value: value.diagonal(dim1=-2, dim2=-1) == 0),
 }
 """Where what comes out is fine, or left out of the loss, and the derivative is infinite."""
 
-_FINITE_AND_STEEP = ("Sqrt", "Pow", "Acos", "Asin")
+_FINITE_AND_STEEP = ("Sqrt", "Pow", "Acos", "Asin", "Acosh", "Hypot", "LinalgSvd", "LinalgEigh", "LinalgQr")
+_MEANS = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "BinaryCrossEntropyWithLogits",
+          "SoftMarginLoss")
+"""Losses whose mean over no element is NaN."""
+_MAY_AVERAGE_NOTHING = ("NllLoss", "NllLoss2D", "Mean", *_MEANS)
+_NEAR_NODES, _NEAR_SECS = 32, 0.01
+_DEVIATIONS = ("Std", "Var", "StdMean", "VarMean")
 _NEVER_THEMSELVES = ("Softmax", "LogSoftmax", "Sigmoid", "LogSigmoid", "Tanh")
 _MASKS = ("MaskedFill", "Where")
 
@@ -95,6 +125,12 @@ def steep_operations(
             known = found.get(name)
             found[name] = steep if known is None or known.device != steep.device else known | steep
     return found
+
+
+def averages_nothing(roots: Iterable[Any]) -> bool:
+    """Return whether a loss is a mean over nothing, as far as that is seen near it: all its labels are ignored, say."""
+    return any(operation(node) in _MAY_AVERAGE_NOTHING and _gives_bad(node, operation(node))
+               for node in Walk(roots, most_nodes=_NEAR_NODES, most_secs=_NEAR_SECS))
 
 
 def short_name(name: str) -> str:
@@ -176,7 +212,17 @@ def _name_of(node: Any) -> str:
     before = node.next_functions[0][0] if node.next_functions else None
     if name in _NEVER_THEMSELVES and before is not None and operation(before) not in _MASKS:
         return short_name(operation(before))
+    if name in _NAN_OF_NEGATIVE and _was_given_negative(node, name):
+        return _NAN_OF_NEGATIVE[name]
     return short_name(name)
+
+
+def _was_given_negative(node: Any, name: str) -> bool:
+    value = saved(node, "self")
+    if value is not None:
+        return bool((value < (-1 if name == "Log1P" else 0)).any())
+    made = saved(node, "result")
+    return made is not None and bool(made.isnan().any())
 
 
 def _parameter_behind(node: Any) -> torch.Tensor | None:
@@ -200,6 +246,11 @@ def _gives_bad(node: Any, name: str) -> bool:
             return True
     if name == "Mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:
         return True
+    if name in _MEANS:
+        given = saved(node, "self")
+        return given is not None and not given.numel()
+    if name in _DEVIATIONS:
+        return _has_no_freedom(node)
     if name == "Pow":
         return _is_out_of_powers(node)
     place, test = _OUT_OF_DOMAIN.get(name, ("", torch.isnan))
@@ -212,6 +263,21 @@ def _is_out_of_powers(node: Any) -> bool:
     if base is None or not isinstance(exponent, int | float):
         return False
     return bool((exponent < 0 and (base == 0).any()) or (exponent != int(exponent) and (base < 0).any()))
+
+
+def _has_no_freedom(node: Any) -> bool:
+    """Return whether a deviation is taken over so few values that it divides by zero: of one value, by default."""
+    value, correction = saved(node, "self"), getattr(node, "_saved_correction", None)
+    if value is None or not isinstance(correction, int | float | None):
+        return False
+    axes = getattr(node, "_saved_dim", None) or range(value.dim())
+    return math.prod(value.shape[axis - (1 << 64) if axis >> 63 else axis] for axis in axes) <= (
+        1 if correction is None else correction)
+
+
+def _has_equal_neighbors(values: torch.Tensor) -> torch.Tensor:
+    """Return which singular values or eigenvalues, in order, equal the next one: their vectors have no derivative."""
+    return values.diff(dim=-1).abs() <= torch.finfo(values.dtype).eps * values.abs().amax(-1, keepdim=True)
 
 
 def _exponent_is_steep(node: Any, name: str) -> bool:

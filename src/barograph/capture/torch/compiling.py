@@ -35,12 +35,10 @@ def hear(hook: Callable[..., Any], *args: Any) -> Any:
     return _paused(hook, *args) if _may_pause() else None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def _paused(hook: Callable[..., Any], *args: Any) -> Any:
     return hook(*args)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _may_pause() -> bool:
     """Return whether the compiler may let go of what it traces; asked while it traces."""
     try:
@@ -49,3 +47,11 @@ def _may_pause() -> bool:
         return not InstructionTranslator.current_tx().one_graph
     except (ImportError, AttributeError):
         return False  # of a torch to come, or none of its compiler: nothing is risked
+
+
+def mark_for_compiler() -> None:
+    """Tell torch's compiler how to treat these functions. To load it takes a second, so it must be there already."""
+    global _paused
+    if not hasattr(_paused, "_torchdynamo_disable"):
+        _paused = torch.compiler.disable(_paused)
+        torch.compiler.assume_constant_result(_may_pause)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
@@ -12,6 +11,7 @@ import torch
 from torch import nn
 
 from barograph.capture.session import Session
+from barograph.capture.thread_clock import cpu_secs
 from barograph.model.step import Mode
 
 _P = ParamSpec("_P")
@@ -79,7 +79,7 @@ def entry_point(
             if place.busy or session.closed:
                 return
             place.busy = True
-            begin, started_secs = time.perf_counter(), session.startup_secs
+            begin, started_secs = cpu_secs(), session.startup_cpu_secs
             try:
                 if _in_graph_capture():
                     session.seen.reasons["graph"] = GRAPH_REASON
@@ -91,7 +91,7 @@ def entry_point(
             finally:
                 place.busy = False
                 # What belongs to starting up has its own account.
-                session.price.charge(time.perf_counter() - begin - (session.startup_secs - started_secs))
+                session.price.charge(cpu_secs() - begin - (session.startup_cpu_secs - started_secs))
 
         return cast("Callable[Concatenate[_Self, _P], None]", enter)
 

@@ -15,7 +15,7 @@ import torch
 
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
-from barograph.capture.torch.bad_operation import bad_operations, steep_operations
+from barograph.capture.torch.bad_operation import averages_nothing, bad_operations, steep_operations
 from barograph.capture.torch.device import fetch_number_later
 from barograph.capture.torch.graph import roots_of
 from barograph.capture.torch.loss_graph import facts_of_loss
@@ -198,6 +198,9 @@ class FactTap:
         if not failed:
             self._steep = steep_operations(roots, most_nodes=_STEEP_NODES, most_secs=_STEEP_SECS)
             put(Fact.BAD_OPERATION, "", 0)
+        elif averages_nothing(roots):
+            # Such a step may spoil nothing, and come again: each is told, and it is found near the loss.
+            self._blame({"mean": 1.0}, put)
         elif self._failures < _FAILURES:
             self._failures += 1
             self._blame(bad_operations(roots), put)
@@ -208,6 +211,11 @@ class FactTap:
             put(Fact.BAD_OPERATION, name, weight)
 
     # The step
+
+    def looks_next(self, entry: Entry) -> None:
+        """Note that the next step of an optimizer is looked at, though this one was not."""
+        if self._kept_ever:
+            self._resets.step_ended(entry.label, entry.slots)
 
     def parameters(self, entry: Entry, optimizer: Any, mask: int) -> None:
         """Record what is known of the parameters of an optimizer, while their gradients are those of its step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,6 +47,7 @@ class ForwardTap:
         hears_evaluation: It listens because of an evaluation.
         wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
             trains models that were not handed over, or it is not known yet that it does not.
+        before_pass: Called when the forward pass of a model begins, before anything of it is recorded.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ForwardTap:
         self._is_aside = False
         self._strangers = False
         self._own_steps = 0
+        self.before_pass: Callable[[], None] = lambda: None
 
     @property
     def heard(self) -> bool:
@@ -99,6 +101,10 @@ class ForwardTap:
             self.wary = self._own_steps < _STEPS_ALONE or self._recorder is not None
         self._listen(self._outputs.asked(mask) or self._data.asked(mask) or self._outputs.always or self.wary
                      or self._recorder is not None)
+
+    def hear_next(self) -> None:
+        """Listen to the step that comes, of which nothing but numbers is taken: its model may be a new one."""
+        self._listen(True)
 
     def beware(self) -> None:
         """Note that the script trains a model that was not handed over: from now on each step is listened to."""
@@ -129,8 +135,10 @@ class ForwardTap:
 
     def hear_evaluation(self, mode: Mode) -> None:
         if self._data.asked_in_evaluations:
-            self.hears_evaluation = self._data.asked(self._phase.evaluation_mask_for(mode), training=False)
-            self._listen(self.hears_evaluation)
+            # Also where nothing is taken of it now: only the passes tell over which data it goes.
+            self._phase.evaluation_mask_for(mode)
+            self.hears_evaluation = True
+            self._listen(True)
 
     def gradients_turned_off(self) -> None:
         """Listen, where nobody does: an evaluation may follow."""
@@ -140,7 +148,6 @@ class ForwardTap:
     @entry_point("listening for an evaluation")
     def _hear(self) -> None:
         if not in_backward():
-            self._allowance.stir()  # who sleeps would not stop listening
             self._listen(True)
 
     # One pass
@@ -151,6 +158,7 @@ class ForwardTap:
         place = self._place
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
+            self.before_pass()
             self._enter(module, args)
             if place.root is module:
                 if place.mode is Mode.TRAIN:
@@ -187,6 +195,7 @@ class ForwardTap:
                 self._recorder.forward_begins(root)
             mask = self._allowance.for_forward()
         else:
+            phase.evaluation_calls(root, self._data.loaders.take_evaluated(), _rows(args))
             mask = phase.evaluation_mask_for(place.mode)
         self._facts.forward(root, place.mode, mask)
         place.mask = mask if mask and self._outputs.asked(mask) else 0
@@ -217,12 +226,11 @@ class ForwardTap:
         """Before anything is named: find the other models of this script, if it has several."""
         if self._names.frozen:
             return
-        begin = time.perf_counter()
-        self._names.freeze([] if self._only else self._optimizers.survey())
-        if self._feeding.checkpointer is not None:
-            self._names.label_all()  # as a script that is resumed will
-        self._session.note_loaded(self._optimizers.steps_loaded())
-        self._session.add_startup(time.perf_counter() - begin)
+        with self._session.timed_startup():
+            self._names.freeze([] if self._only else self._optimizers.survey())
+            if self._feeding.checkpointer is not None:
+                self._names.label_all()  # as a script that is resumed will
+            self._session.note_loaded(self._optimizers.steps_loaded())
 
     def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
@@ -274,3 +282,9 @@ class ForwardTap:
                 self._losses.add(path, loss, buffer)
         if mask:
             self._outputs.take(module, args, output, mask, buffer, training=mode is Mode.TRAIN)
+
+
+def _rows(args: Any) -> int:
+    """Return how many samples a model is called with; 0 where that is not known."""
+    first = args[0] if args else None
+    return first.size(0) if isinstance(first, torch.Tensor) and first.dim() else 0

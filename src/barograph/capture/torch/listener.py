@@ -7,6 +7,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+import torch
+
 from barograph.capture.orders import NotDone
 from barograph.capture.torch.tap import TorchTap
 from barograph.errors import BarographError
@@ -29,7 +31,8 @@ def listen(recording: Recording) -> None:
     session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, tap))
     order = recording.launch.resume
     if order is None:
-        tap.install()
+        # While torch is being imported, the script has made nothing with it.
+        tap.install(torch_is_new=bool(getattr(torch.__spec__, "_initializing", False)))
     else:
         from barograph.capture.torch.resuming import begin_resuming, refuse
         from barograph.store.urls import store_from_url

@@ -59,6 +59,7 @@ class LoaderTap:
         self._passes: weakref.WeakKeyDictionary[Any, _Pass] = weakref.WeakKeyDictionary()
         # Held: whoever writes next(iter(loader)) lets go of the iterator before the step ends.
         self._last: _Pass | None = None
+        self._given: _Pass | None = None
         self._serial = 0
 
     def begins(self, loader: DataLoader[Any], iterator: Any, secs: float) -> None:
@@ -86,8 +87,13 @@ class LoaderTap:
             current.steps = steps
         elif steps > current.steps:
             self._count(current)
-        self._last = current
+        self._last = self._given = current
         self._wait(current.of, secs)
+
+    def take_evaluated(self) -> Any:
+        """Return the loader that has given a batch since this was asked last, if it is none of a training's pass."""
+        given, self._given = self._given, None
+        return None if given is None or given.counted else given.of.loader()
 
     @property
     def part(self) -> str:

@@ -16,6 +16,7 @@ from barograph.capture.torch.phase import Phase
 from barograph.model.key import Kind
 
 _SCALED_LOSSES = 7
+_NO_VALUES = (0.0, 0)
 
 TOTAL = "total"
 """Path of the loss that `backward` starts from."""
@@ -40,16 +41,18 @@ class LossTap:
         for root in given_tensors(tensors):
             self.add(TOTAL, self._unscaled(root), self._phase.train)
 
-    def is_calm(self, tensors: Any) -> bool:
-        """Return whether a loss that the budget has no room for is near those before it, as far as that costs nothing.
+    def is_number(self, loss: Any) -> bool:
+        """Return whether a loss is one plain number in the memory of the host, which costs next to nothing to read."""
+        return (self._wanted and type(loss) is torch.Tensor and loss.is_cpu and not self._scaled
+                and loss.numel() == 1 and loss.is_floating_point())
 
-        A microsecond or two, and not through the door, which would be the dearest part of it.
-        """
-        if type(tensors) is not torch.Tensor or not self._wanted or not tensors.is_cpu or tensors.numel() != 1:
-            return True
-        if not tensors.is_floating_point():
-            return True  # a complex number, say, which is neither high nor low
-        return not self._session.level.jumps(tensors.item())
+    def take_number(self, path: str, number: float) -> None:
+        """Record one value of a loss of the step under way."""
+        losses = self._phase.train.losses
+        total, count = losses.get(path, _NO_VALUES)
+        losses[path] = total + number, count + 1
+        if path == TOTAL or not self._session.seen.loss:
+            self._session.saw_loss(number)
 
     def scaled(self, outputs: Any, scaled: Any) -> None:
         """Remember what losses were before a gradient scaler multiplied them."""

@@ -15,6 +15,8 @@ from barograph.capture.torch.flat import FlatPiece, flat_pieces
 from barograph.capture.torch.shards import meshes_of
 from barograph.model.key import canonical_path
 
+_MOST_SEARCHES = 8
+
 _WRAPPER_FIELDS = ("module", "_orig_mod")
 _WRAPPER_CLASSES = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule", "FullyShardedDataParallel"})
 
@@ -99,9 +101,13 @@ class ModelNames:
         self._unlabelled: Root | None = None
         self._plain = ""
         self._frozen = False
+        self._taken: set[str] = set()
+        self._dropped = 0
+        self._searches = 0
 
     def add_root(self, module: nn.Module, label: str = "") -> Root:
         """Make `module` a model of its own and name everything in it."""
+        self._forget_dead()
         root = Root(weakref.ref(module), label)
         if not self._frozen:
             # A part that was called before its whole belongs to the whole.
@@ -110,6 +116,22 @@ class ModelNames:
         self.roots.append(root)
         self.rescan(root)
         return root
+
+    def _forget_dead(self) -> None:
+        """Let go of models that the script has dropped; their labels stay taken."""
+        dead = [root for root in self.roots if root.module() is None]
+        if not dead:
+            return
+        self._dropped += len(dead)
+        self._taken.update(root.label for root in dead)
+        self.roots = [root for root in self.roots if root.module() is not None]
+        self._modules = {key: name for key, name in self._modules.items() if name.module() is not None}
+        self._parameters = {key: known for key, known in self._parameters.items() if known[0]() is not None}
+
+    @property
+    def has_several(self) -> bool:
+        """Whether more than one model was met, those that the script has dropped among them."""
+        return len(self.roots) + self._dropped > 1
 
     def rescan(self, root: Root) -> None:
         """Name what is in a model now; modules and parameters may have been added since."""
@@ -154,8 +176,12 @@ class ModelNames:
         """Find the models that hold `parameters` among all live objects.
 
         For scripts that never call the model itself (a compiled `forward`, `functional_call`,
-        `generate`): slow (a walk over every object), so it is done once for a set of unknown parameters.
+        `generate`): slow (a walk over every object), so it is done once for a set of unknown parameters, and no
+        more than a few times in a process.
         """
+        if self._searches >= _MOST_SEARCHES:
+            return
+        self._searches += 1
         wanted = {id(parameter) for parameter in parameters}
         holders = [
             module
@@ -204,7 +230,7 @@ class ModelNames:
     def _free_label(self, root: Root) -> str:
         base = _class_of(root)
         # The second model of a class is its "#2", also where the first has plain paths.
-        taken = {self._plain, *(other.label for other in self.roots)}
+        taken = {self._plain, *self._taken, *(other.label for other in self.roots)}
         return free_label(base, taken)
 
     def leaves(self) -> Iterator[ModuleName]:

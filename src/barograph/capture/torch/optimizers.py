@@ -18,12 +18,12 @@ from barograph.model.step import ANOTHER_TRAINING
 _LONG = 100
 """Steps in a row by one optimizer: several that train together take turns sooner."""
 
-_MOST_COLLECTED = 20
+_MOST_COLLECTED = 3
 """How often what is dead is collected to learn whether another training has begun; each takes a tenth of a second."""
 
 
-_KINDS: list[type] = [torch.optim.Optimizer]
-"""Classes of the optimizers that are looked for."""
+_FOREIGN_KINDS: list[type] = []
+"""Classes of optimizers that are none of torch's."""
 
 
 @dataclass(slots=True)
@@ -119,13 +119,14 @@ class OptimizerBook:
     def __init__(self, names: ModelNames) -> None:
         self._names = names
         self._entries: dict[int, Entry] = {}
+        self._made: dict[int, weakref.ref[Any]] = {}
         self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._searched: dict[int, weakref.ref[torch.Tensor]] = {}
         self._alone = True
         self._surveyed: list[weakref.ref[Any]] = []
         self._held: set[int] | None = None
         self._on_gone: Callable[[], None] = lambda: None
-        self._last_label = ""
+        self._last: Entry | None = None
         self._steps_in_turn = 0
         self._collected = 0
         self._taken: set[str] = set()
@@ -133,16 +134,58 @@ class OptimizerBook:
         self.label_of_first: Callable[[], str] = lambda: ""
         """Returns what the only optimizer of the script is called: other frameworks may have trained before."""
 
+    # Which there are
+
+    def find_made(self) -> None:
+        """Find the optimizers that the script has made so far. Slow, a walk over all objects: once is enough."""
+        for optimizer in instances_of(torch.optim.Optimizer):
+            self.note_made(optimizer)
+
+    def note_made(self, optimizer: Any) -> None:
+        """Note that an optimizer is being made, so that nobody has to look for it."""
+        self._made[id(optimizer)] = weakref.ref(optimizer)
+
+    def there(self) -> list[Any]:
+        """Return the optimizers that exist."""
+        self._made = {key: reference for key, reference in self._made.items() if reference() is not None}
+        found = [item for reference in self._made.values() if (item := reference()) is not None]
+        for kind in _FOREIGN_KINDS:
+            found += instances_of(kind)
+        return [item for item in found if getattr(item, "param_groups", None)]
+
+    def _held_by_script(self) -> list[Any]:
+        """Return the optimizers that the script still holds.
+
+        Those it has dropped but Python has not collected yet would count too, so where there seem to be
+        several, what is dead is collected first, a few times in a process. That is slow, and one optimizer is the rule.
+        """
+        found = self.there()
+        if len(found) > 1 and not _are_one(found) and self._collected < _MOST_COLLECTED:
+            del found
+            self._collect()
+            found = self.there()
+        return found
+
+    def _collect(self) -> None:
+        self._collected += 1
+        gc.collect()
+
     def label(self, optimizer: torch.optim.Optimizer, label: str) -> None:
         """Let the user say what an optimizer is called."""
         self._labels[id(optimizer)] = (weakref.ref(optimizer), label)
 
-    def entry(self, optimizer: torch.optim.Optimizer, *, refresh: bool = True) -> Entry:
+    def known(self, optimizer: Any) -> Entry | None:
+        """Return what is known of an optimizer that was met before; None: it was not."""
+        entry = self._entries.get(id(optimizer))
+        return entry if entry is not None and entry.optimizer() is optimizer else None
+
+    def entry(self, optimizer: Any, *, refresh: bool = True) -> Entry:
         """Return what is known of an optimizer; with `refresh`, with its parameters as they are now."""
         known = self._entries.get(id(optimizer))
         if known is None or known.optimizer() is not optimizer:
             self._name_parameters(optimizer)
             before = self._predecessor(optimizer)
+            self._forget_dead()
             known = Entry(weakref.ref(optimizer, self._gone), self._find_label(optimizer))
             known.next_label = known.label
             self._taken.add(known.label)
@@ -154,6 +197,17 @@ class OptimizerBook:
             self._refresh(known, optimizer)
         return known
 
+    def _forget_dead(self) -> None:
+        """Let go of optimizers that are gone with all their parameters: none can follow them."""
+        self._entries = {
+            key: known for key, known in self._entries.items()
+            if known.optimizer() is not None or any(reference() is not None for reference in known.held)}
+
+    def innermost(self) -> list[Any]:
+        """Return the optimizers that exist, but for those that stand around another, as those of Accelerate do."""
+        found = self.there()
+        return [item for item in found if not any(getattr(item, "optimizer", None) is other for other in found)]
+
     def survey(self) -> list[torch.Tensor]:
         """Find the models of every optimizer that exists, so that names can be settled before the first step.
 
@@ -162,7 +216,7 @@ class OptimizerBook:
         Returns:
             All parameters that optimizers hold.
         """
-        live = _live_optimizers()
+        live = self._held_by_script()
         self._alone = _are_one(live)
         self._surveyed = [weakref.ref(optimizer) for optimizer in live]
         self._held = None
@@ -170,9 +224,23 @@ class OptimizerBook:
             self._name_parameters(optimizer)
         return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
 
+    def forget(self, optimizer: Any) -> None:
+        """Let one that has made no step be as if it had never been met."""
+        known = self._entries.pop(id(optimizer), None)
+        if known is not None:
+            self._taken.discard(known.label)
+            self._held = None
+
+    def others_hold(self, optimizer: Any, parameters: Iterable[torch.Tensor]) -> bool:
+        """Return whether an optimizer other than this one holds any of these parameters, as far as it is known."""
+        known = (*(entry.optimizer() for entry in self), *(reference() for reference in self._surveyed))
+        held = {id(item) for other in known if other is not None and other is not optimizer
+                for item in parameters_of(other)}
+        return any(id(item) in held for item in parameters)
+
     def look_again(self) -> None:
         """Note the optimizers that the script has made since the survey. Slow, as that is."""
-        self._surveyed = [weakref.ref(optimizer) for optimizer in _optimizers()]
+        self._surveyed = [weakref.ref(optimizer) for optimizer in self.there()]
         self._held = None
 
     def steps_loaded(self) -> int:
@@ -185,7 +253,7 @@ class OptimizerBook:
 
     def note_step(self, entry: Entry) -> str:
         """Note that an optimizer has stepped; return the label of the one that stepped after it the last time."""
-        previous = next((item for item in self if item.label == self._last_label), None)
+        previous = self._last
         if previous is not None:
             previous.next_label = entry.label
         self._steps_in_turn = self._steps_in_turn + 1 if previous is entry else 1
@@ -193,10 +261,10 @@ class OptimizerBook:
             # Both step: neither was made in place of the other.
             entry.superseded_by.made -= entry.made
             entry.superseded_by = None
-        self._last_label = entry.label
+        self._last = entry
         return entry.next_label
 
-    def _predecessor(self, optimizer: torch.optim.Optimizer) -> Entry | None:
+    def _predecessor(self, optimizer: Any) -> Entry | None:
         """Return the entry of the last optimizer before this one that held any of its parameters."""
         sharing = [known for known in self._entries.values() if known.holds_any(parameters_of(optimizer))]
         return max(sharing, key=lambda known: known.made, default=None)
@@ -229,17 +297,19 @@ class OptimizerBook:
         given = self._labels.get(id(optimizer))
         if given is not None and given[0]() is optimizer:
             return given[1]
+        if not self._entries and not self._surveyed:
+            self.survey()  # it was made after the names were settled
         gone = [known for known in self._entries.values() if known.optimizer() is None]
         for known in gone:
             # A script that makes its optimizer anew goes on with the same series.
             if known.holds_any(parameters_of(optimizer)):
                 known.signature = known.held = ()
                 return known.label
-        if not self._entries and (self._alone or (_is_foreign(optimizer) and not self._surveyed)):
+        if not self._taken and (self._alone or (_is_foreign(optimizer) and not self._surveyed)):
             first = self.label_of_first()
             self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
             return first
-        if self._entries and self._begins_anew(optimizer):
+        if self._taken and self._begins_anew(optimizer):
             self._trainings += 1
             return f"{ANOTHER_TRAINING}{self._trainings}"
         return free_label(self._base_label(optimizer), self._taken)
@@ -250,9 +320,8 @@ class OptimizerBook:
             return False
         # It has stepped for long, and now another does: whether the script still holds it, only the collector knows.
         if self._entries_alive():
-            self._collected += 1
-            gc.collect()
-        live = _live_optimizers()
+            self._collect()
+        live = self._held_by_script()
         return not self._entries_alive() and (_are_one(live) or (_is_foreign(optimizer) and not live))
 
     def _entries_alive(self) -> bool:
@@ -265,7 +334,7 @@ class OptimizerBook:
             root = name.root if name else None
             if root not in roots:
                 roots.append(root)
-        if len(roots) == 1 and roots[0] is not None and len(self._names.roots) > 1:
+        if len(roots) == 1 and roots[0] is not None and self._names.has_several:
             module = roots[0].module()
             if module is not None:
                 return roots[0].label or type(unwrapped(module)).__name__
@@ -278,6 +347,7 @@ class OptimizerBook:
                 self._names.rescan(root)
         unknown = [
             item for item in unknown if self._names.parameter(item) is None and not self._was_searched(item)
+            and isinstance(item, torch.nn.Parameter)  # no other tensor is in a module
         ]
         if unknown:
             self._searched.update((id(item), weakref.ref(item)) for item in unknown)
@@ -338,34 +408,10 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> Iterable[torch.Tensor]:
         yield from group["params"]
 
 
-def innermost_optimizers() -> list[torch.optim.Optimizer]:
-    """Return the optimizers that exist, but for those that stand around another, as those of Accelerate do."""
-    found = _optimizers()
-    return [item for item in found if not any(getattr(item, "optimizer", None) is other for other in found)]
-
-
-def _live_optimizers() -> list[torch.optim.Optimizer]:
-    """Return the optimizers that the script still holds.
-
-    Those it has dropped but Python has not collected yet would count too, so where there seem to be
-    several, what is dead is collected first. That is slow, and one optimizer is the rule.
-    """
-    found = _optimizers()
-    if len(found) > 1 and not _are_one(found):
-        del found
-        gc.collect()
-        found = _optimizers()
-    return found
-
-
 def count_in(kind: type) -> None:
     """Have optimizers found as well that are none of torch's.
 
     Args:
         kind: Their class; they show their parameter groups as torch's do.
     """
-    _KINDS.append(kind)
-
-
-def _optimizers() -> list[torch.optim.Optimizer]:
-    return [item for kind in _KINDS for item in instances_of(kind) if getattr(item, "param_groups", None)]
+    _FOREIGN_KINDS.append(kind)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from barograph.capture.session import Session
+from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.gathered import wholes_of
 from barograph.capture.torch.graph import Walk, operation
 from barograph.capture.torch.names import ModelNames, Root
@@ -68,7 +69,7 @@ class ParameterFacts:
         if not opening and self._nodes > _LATER_NODES:
             self.backward_unwalked()  # a graph that large is walked at the start only
             return
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), cpu_secs()
         walk = Walk(roots, most_nodes=_MOST_NODES, most_secs=_OPENING_SECS if opening else _LATER_SECS)
         nodes = list(walk)
         leaves = {id(leaf): leaf for node in nodes if operation(node) == "AccumulateGrad" for leaf in [node.variable]}
@@ -81,7 +82,7 @@ class ParameterFacts:
         self._walks += 1
         self._nodes = max(self._nodes, len(nodes))
         if opening:
-            self._session.add_startup(time.perf_counter() - begin)
+            self._session.add_startup(time.perf_counter() - begin, cpu_secs() - cpu_begin)
 
     def _split_among(self, leaves: Mapping[int, torch.Tensor]) -> set[int]:
         """Return by identity the parameters that FSDP2 has split and whose whole is among the leaves of a graph."""

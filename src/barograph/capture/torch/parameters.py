@@ -56,17 +56,19 @@ class ParameterTap:
         self._parts: dict[str, tuple[Sequence[tuple[Slot, str]], Sequence[Slot]]] = {}
         optimizers.when_one_is_gone(self.forget_models)
 
+    @property
+    def _rates_wanted(self) -> bool:
+        return Kind.LEARNING_RATE in self._session.plan.kinds(self._session.plan.everything())
+
     def learning_rates(self, entry: Entry, optimizer: Any, mask: int, buffer: StepBuffer) -> None:
-        """Record the learning rate of each parameter group, where it has changed or the step is recorded anyway."""
-        if Kind.LEARNING_RATE not in self._session.plan.kinds(self._session.plan.everything()):
+        """Record the learning rate of each parameter group; on a device, only with the steps that take tensors."""
+        if not self._rates_wanted:
             return
         given = [group["lr"] for group in optimizer.param_groups if "lr" in group]
         asked = Kind.WEIGHT in self._session.plan.kinds(mask)
         # One on a device would have to be waited for: it comes later, with the steps that are recorded anyway.
         late = {number: rate for number, rate in enumerate(given) if _is_on_device(rate)}
         rates = tuple(0.0 if number in late else float(rate) for number, rate in enumerate(given))
-        if rates == entry.learning_rates and not asked:
-            return
         entry.learning_rates = rates
         for number, rate in enumerate(rates):
             key = Key(Kind.LEARNING_RATE, f"group{number}")
@@ -75,6 +77,20 @@ class ParameterTap:
             elif asked:
                 use = functools.partial(buffer.scalars.__setitem__, key)
                 buffer.defer(fetch_number_later(late[number], use))
+
+    def plain_rates(self, entry: Entry, optimizer: Any) -> list[float] | None:
+        """Return the learning rate of each parameter group; None where one is no plain number.
+
+        Those that nothing asks for are left out.
+        """
+        if not self._rates_wanted:
+            return []
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        for rate in rates:
+            if type(rate) is not float:
+                return None
+        entry.learning_rates = tuple(rates)
+        return rates
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:
         """Record the gradients of `parameters` (identities) as they are now, before they are clipped."""
@@ -110,6 +126,14 @@ class ParameterTap:
         before = [slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
         self._read(Kind.GRADIENT, before, gradient, mask, buffer)
         self._read(Kind.GRADIENT_CLIPPED, after, gradient, mask, buffer)
+
+    def kept_gradients(
+        self, entry: Entry, gradient: Callable[[Slot], torch.Tensor | None], mask: int, buffer: StepBuffer
+    ) -> None:
+        """Record gradients that were kept, but for those that were recorded before they were clipped."""
+        slots = entry.slots if not self._clipped else [
+            slot for slot in entry.slots if id(slot.parameter) not in self._clipped]
+        self._read(Kind.GRADIENT, slots, gradient, mask, buffer)
 
     def keep_weights(self, entry: Entry, mask: int) -> None:
         """Copy the weights whose update is asked for, before the step changes them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -11,8 +12,10 @@ from torch import nn
 from barograph.capture.allowance import Allowance
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.session import Session
+from barograph.capture.torch.evaluation_passes import EvaluationPasses
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.recomputation import gets_gradients
+from barograph.capture.torch.splits import look
 from barograph.model.step import Mode
 
 _MOST_BACKWARDS = 1024
@@ -28,7 +31,6 @@ class Phase:
         names: The models seen so far.
         allowance: What is taken of the step.
         train: What the optimizer step under way has shown.
-        evaluation: What the evaluation under way has shown.
         evaluation_mask: What is taken of this evaluation; None: no forward of it was seen.
         last_forward: What the last forward pass that was seen was for; None: unknown.
         before_evaluation_ends: Called with the buffer and the mode of an evaluation that is about to be published.
@@ -38,15 +40,32 @@ class Phase:
     names: ModelNames
     allowance: Allowance
     train: StepBuffer = field(default_factory=StepBuffer)
-    evaluation: StepBuffer = field(default_factory=StepBuffer)
     evaluation_mask: int | None = None
     last_forward: Mode | None = None
     before_evaluation_ends: list[Callable[[StepBuffer, Mode], None]] = field(default_factory=list)
+    _passes: EvaluationPasses = field(default_factory=EvaluationPasses)
     _evaluation_mode: Mode = Mode.EVAL
     _provisional: Root | None = None
     _without_gradients: bool = False
     _metrics_in_training: bool = False
     _backwards: int = 0
+
+    @property
+    def evaluation(self) -> StepBuffer:
+        """What the evaluation under way has shown, in the pass over data that is under way."""
+        return self._passes.current.buffer
+
+    def evaluation_calls(self, root: Root | None, loader: Any, rows: int = 0) -> None:
+        """Note that the script evaluates a model, and find out over which data.
+
+        Args:
+            root: The model; None: not known.
+            loader: What gave the last batch; None: not known.
+            rows: Samples that it is called with; 0: not known.
+        """
+        # What may yet turn out to be training is kept together.
+        self._passes.calls(0 if root is None else id(root), look(loader), loader, rows,
+                           may_split=self._provisional is None)
 
     def of_forward(self, module: nn.Module, root: Root) -> Mode:
         """Return what a forward pass that begins now is for."""
@@ -117,7 +136,7 @@ class Phase:
     @property
     def evaluates(self) -> bool:
         """Whether an evaluation may be under way."""
-        return self.evaluation_mask is not None or bool(self.evaluation.losses)
+        return self.evaluation_mask is not None or self._passes.have_losses
 
     def evaluation_mask_for(self, mode: Mode) -> int:
         """Return what is taken of the evaluation under way, or of the one that begins now."""
@@ -138,10 +157,24 @@ class Phase:
             self._provisional.trains_in_eval = True
             self._provisional = None
             if self.train.empty:
-                self.train, self.evaluation = self.evaluation, self.train
+                self.train, self._passes.current.buffer = self.evaluation, self.train
                 self.evaluation_mask = None
         self.last_forward = Mode.TRAIN
         self.end_evaluation()
+
+    def light_backward(self) -> None:
+        """Count a backward pass of a step of which only numbers are taken, while no evaluation is under way."""
+        self._backwards += 1
+        self.last_forward = Mode.TRAIN
+
+    @property
+    def surely_trains(self) -> bool:
+        """Whether a loss with a gradient can only be one of training: no model is in eval mode."""
+        if self.session.mode is not None:
+            return self.session.mode is Mode.TRAIN
+        if self.evaluates or self._provisional is not None:
+            return False
+        return not any(root.seems_evaluated for root in self.names.roots)
 
     def end_evaluation(self) -> None:
         """Publish the evaluation that was under way, if there was one."""
@@ -149,12 +182,19 @@ class Phase:
         if not self.evaluates:
             return
         mask = self.evaluation_mask or 0
-        buffer, self.evaluation, self.evaluation_mask = self.evaluation, StepBuffer(), None
-        for tell in self.before_evaluation_ends:
-            tell(buffer, self._evaluation_mode)
-        buffer.settle(training=False)
-        if not buffer.empty:
-            self.session.end_evaluation(buffer, self._evaluation_mode, mask)
+        passes, self._passes, self.evaluation_mask = list(self._passes.named()), EvaluationPasses(), None
+        # What is told of the evaluation as a whole is told with the pass that rules compare with training.
+        whole = next((buffer for prefix, buffer in passes if not prefix), None)
+        for prefix, buffer in passes or [("", StepBuffer())]:
+            buffer.prefix = prefix
+            if whole is None or buffer is whole:
+                whole = buffer
+                for tell in self.before_evaluation_ends:
+                    tell(buffer, self._evaluation_mode)
+            buffer.settle(training=False)
+            if not buffer.empty:
+                self.session.end_evaluation(buffer, self._evaluation_mode, mask)
+                mask = 0
         # What it cost is no part of a step's price, nor is its time part of a step's.
         self.session.price.forget_step()
         self.session.times.evaluation_ended(self.session.clock.monotonic())
@@ -169,9 +209,19 @@ class Phase:
         """Whether the last forward pass, held to be an evaluation, may yet turn out to be training."""
         return self._provisional is not None
 
+    def told_loss(self, mode: Mode) -> None:
+        """Note that a loss function has returned in this mode."""
+        if mode is not Mode.TRAIN:
+            self._passes.told_loss()
+
     def buffer_of(self, mode: Mode) -> StepBuffer:
         """Return where what is shown in this mode is gathered."""
         return self.train if mode is Mode.TRAIN else self.evaluation
+
+    def forget_light_step(self) -> None:
+        """Begin the next step in the buffer of one that held losses alone, which were published."""
+        self.train.losses.clear()
+        self._backwards = 0
 
     def take_step(self) -> StepBuffer:
         """Return what the step that ends has shown, and begin the next."""

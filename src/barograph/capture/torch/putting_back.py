@@ -11,7 +11,7 @@ from torch import nn
 from barograph.capture.live_objects import instances_of
 from barograph.capture.torch.capsule import devices, digest, processor
 from barograph.capture.torch.names import ModelNames, unwrapped
-from barograph.capture.torch.optimizers import OptimizerBook, innermost_optimizers
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.random import RandomStates
 from barograph.capture.torch.shards import is_distributed, part_of, state_of
 from barograph.capture.torch.standing import class_of
@@ -120,7 +120,7 @@ class PuttingBack:
             parameter.grad = None if packed is None else self._unpacker.unpack(packed).to(parameter.device)
 
     def _put_optimizers(self) -> None:
-        there = {self._optimizers.entry(item).label: item for item in innermost_optimizers()}
+        there = {self._optimizers.entry(item).label: item for item in self._optimizers.innermost()}
         for label, saved in self._content["optimizers"].items():
             if label not in there:
                 raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "

@@ -7,6 +7,7 @@ may be clipped (gradients before), an optimizer steps (gradients, then weights).
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -16,10 +17,13 @@ from torch import nn
 from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.allowance import Allowance
+from barograph.capture.imports import after_import, forget
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
-from barograph.capture.torch.compiling import hear
+from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.by_hand import HandSteps
+from barograph.capture.torch.compiling import hear, mark_for_compiler
 from barograph.capture.torch.data import DataTap
 from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.facts import FactTap
@@ -46,6 +50,9 @@ from barograph.runs.control import Request
 
 if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder
+
+_COMPILER = "torch._dynamo"
+_CLIPPED_NORM = Key(Kind.SCALAR, "gradient_norm_before_clip")
 
 
 class TorchTap:
@@ -86,11 +93,14 @@ class TorchTap:
         self._forwards = ForwardTap(
             self.door, self.names, self.optimizers, self._phase, only=only, outputs=self._outputs, losses=self._losses,
             facts=self._facts, data=self._data, feeding=self.feeding, recorder=self._recorder)
+        self._by_hand = HandSteps(self.names, self.optimizers)
+        self._forwards.before_pass = self._look_for_hand_step
         self._wrappers = Wrappers(self, self.feeding)
         self._times = session.times
         self._refused = False
         self._withheld = False
         self._filter: Any = None
+        session.before_close(self._take_last_hand_step)
         session.before_close(self._flush)
 
     def _begin_recorder(self) -> TorchRecorder | None:
@@ -105,10 +115,17 @@ class TorchTap:
 
     # Coming and going
 
-    def install(self) -> None:
-        """Put in the global hooks and the wrappers."""
+    def install(self, *, torch_is_new: bool = False) -> None:
+        """Put in the global hooks and the wrappers.
+
+        Args:
+            torch_is_new: It has just been imported, so the script has made nothing with it yet.
+        """
         warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         self._filter = warnings.filters[0]
+        after_import(_COMPILER, mark_for_compiler)
+        if not torch_is_new:
+            self.optimizers.find_made()
         self.take_part()
         self._wrappers.install()
         if not native.available():
@@ -118,6 +135,7 @@ class TorchTap:
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
         self.stand_aside()
+        forget(mark_for_compiler)
         self._wrappers.undo()
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.close()
@@ -163,24 +181,51 @@ class TorchTap:
 
     # Losses, clipping, scaling: called by the wrappers
 
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note an optimizer, and hear which model is called before its first step: it may be another training's."""
+        self.optimizers.note_made(optimizer)
+        if self._allowance.light and not self._place.busy:
+            self._forwards.hear_next()
+
     def backward_begins(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""
+        self._look_for_hand_step(tensors)
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.backward_begins(tensors)
         if self._recorder is not None:
             self._recorder.backward_begins(tensors)
-        if self._allowance.dormant and self._losses.is_calm(tensors):
-            self._facts.miss_backward()
-        else:
-            if self._allowance.dormant:
-                self._allowance.wake()
+        if not (self._allowance.light and self._takes_root(tensors)):
             self._read_roots(tensors)
             self._times.backward.begins()
 
     def backward_ended(self) -> None:
         """Note that a backward pass has ended."""
-        if not self._allowance.dormant:
+        if not self._allowance.light:
             self._times.backward.ended()
+        if self._by_hand.watches and not self.explicit_steps:
+            self._expect_hand_step()
+
+    def _takes_root(self, loss: Any) -> bool:
+        """Record the loss of a step of which nothing but numbers is taken; False: it must be looked at in full."""
+        begin, phase, session = cpu_secs(), self._phase, self.session
+        try:
+            if (
+                not self._losses.is_number(loss) or self._place.busy or session.closed or self._forwards.wary
+                or phase.evaluates or phase.is_provisional or in_backward() or in_transform()
+            ):
+                return False
+            number = loss.item()
+            if not math.isfinite(number):
+                # What made it so is to be seen.
+                self._allowance.wake()
+                return False
+            self._losses.take_number(TOTAL, number)
+            phase.light_backward()
+            self._facts.miss_backward()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            session.guard.caught(error, "reading the loss")
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("reading the loss")
     def _read_roots(self, tensors: Any) -> None:
@@ -197,13 +242,26 @@ class TorchTap:
         self._losses.roots(tensors)
         self._allowance.for_forward()
         self._facts.backward(tensors, self._allowance.whole_mask(), failed=self._allowance.alarmed)
+        if self._by_hand.watches and not (self._only or self.explicit_steps):
+            self._by_hand.backward_begins(tensors)
 
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         """Record what a loss function of torch returned; in evaluation always, since that is rare."""
+        self._look_for_hand_step()
         if self._recorder is not None:
             self._recorder.loss_returned(name, args, kwargs)
-        if not (self._allowance.dormant and torch.is_grad_enabled()):
-            self._read_loss(name, loss, args, kwargs)
+        self._read_loss(name, loss, args, kwargs)
+
+    def takes_loss(self, name: str, loss: Any) -> bool:
+        """Record what a loss function returned in a step of which only numbers are taken; False: it has to be read."""
+        if not (self._allowance.light and self._losses.is_number(loss) and loss.requires_grad) or (
+                self._recorder is not None or self._place.busy or self.session.closed or self._forwards.wary
+                or in_backward() or in_transform() or not self._phase.surely_trains):
+            return False
+        begin = cpu_secs()
+        self._losses.take_number(name, loss.item())
+        self.session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("reading what a loss function returned")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
@@ -214,6 +272,9 @@ class TorchTap:
         mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
         if mode is not Mode.TRAIN:
             self._facts.evaluated(mode)
+            if not self._forwards.heard:
+                self._phase.evaluation_calls(None, self._data.loaders.take_evaluated())
+            self._phase.told_loss(mode)
         buffer = self._phase.buffer_of(mode)
         self._losses.add(name, loss, buffer)
         mask = self._allowance.for_forward() if mode is Mode.TRAIN else self._phase.evaluation_mask_for(mode)
@@ -266,8 +327,8 @@ class TorchTap:
     @entry_point("reading the clipped norm")
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if not self._allowance.dormant and isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
-            self._phase.train.scalars[Key(Kind.SCALAR, "gradient_norm_before_clip")] = float(total_norm)
+        if isinstance(total_norm, torch.Tensor) and total_norm.device.type == "cpu":
+            self._phase.train.scalars[_CLIPPED_NORM] = float(total_norm)
 
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None:
         """Note that the optimizer steps through a gradient scaler."""
@@ -327,11 +388,13 @@ class TorchTap:
     def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         if not self.stepping.begins(optimizer):
             return None
+        if self._by_hand.watches:
+            self._by_hand.stop()
         if self._hands.withholds:
             self._allowance.wake()
         if self._recorder is not None and not self.explicit_steps:
             self._look_before(optimizer, args, kwargs)
-        if not (self._allowance.dormant or self.explicit_steps):
+        if not (self._allowance.light or self.explicit_steps):
             self._before_step(optimizer, args, kwargs)
             self._times.optimizer.begins()
         if self._hands.withholds:
@@ -423,15 +486,38 @@ class TorchTap:
 
     def _count(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Count a step, and record what is asked for of it."""
-        # Who listened to an evaluation has to stop listening, before steps are passed over again.
-        busy = self._forwards.hears_evaluation or self._phase.evaluates
-        if not busy and self._allowance.sleeps_on(optimizer):
-            self.session.pass_step(self._allowance.label)
-        elif self._allowance.dormant:
-            self._pass(optimizer)
-        else:
+        if not self._allowance.light:
             self._times.optimizer.ended()
             self._after_step(optimizer, args, kwargs)
+        elif not self._takes_step(optimizer):
+            self._end_light_step(optimizer)
+
+    def _takes_step(self, optimizer: Any) -> bool:
+        """Publish a step of which only numbers were taken; False: there is more to it."""
+        begin, session, phase = cpu_secs(), self.session, self._phase
+        try:
+            entry = self.optimizers.known(optimizer)
+            if (
+                entry is None or entry.is_new or self._withheld or phase.evaluates or not phase.train.holds_losses_alone
+                or self._place.busy or session.closed or not session.declared or _was_skipped(optimizer)
+            ):
+                return False
+            rates = self._parameters.plain_rates(entry, optimizer)
+            if rates is None:
+                return False
+            session.end_light_step(entry.label, phase.train.losses, rates)
+            phase.forget_light_step()
+            next_label = self.optimizers.note_step(entry)
+            self._allowance.prepare(next_label)
+            if not self._allowance.light:
+                self._facts.looks_next(entry)
+                self._forwards.prepare(self._allowance.mask or 0)
+            elif self._forwards.heard:
+                self._forwards.prepare(0)
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            session.guard.caught(error, "counting a step")
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("putting weights back")
     def _undo_closure(self) -> None:
@@ -444,15 +530,20 @@ class TorchTap:
         self._withheld = self._withholding.give_back(optimizer)
 
     @entry_point("counting a step")
-    def _pass(self, optimizer: Any) -> None:
-        """Count a step that the budget has no room for, not even for its loss."""
+    def _end_light_step(self, optimizer: Any) -> None:
+        """Publish a step of which only numbers were taken, whoever's it is, and whatever went on beside it."""
         if self._is_strange(optimizer):
             return
-        self._phase.end_evaluation()
+        self.session.began()
+        self._forwards.settle_names()
         entry = self.optimizers.entry(optimizer, refresh=False)
+        if entry.label not in self.session.steps_by_optimizer:
+            self.session.start_at(entry.label, steps_loaded(optimizer))
+        self._phase.end_evaluation()
         self._meet(entry)
-        self.session.pass_step(entry.label)
-        self._prepare(self.optimizers.note_step(entry))
+        self._parameters.learning_rates(entry, optimizer, 0, self._phase.train)
+        self._facts.step_ended(entry, 0)
+        self._end(entry, skipped=self._withheld or _was_skipped(optimizer))
 
     @entry_point("reading weights after a step")
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -504,8 +595,7 @@ class TorchTap:
         self._prepare(next_label)
 
     def _prepare(self, next_label: str) -> None:
-        alone = self.optimizers.alone()
-        self._allowance.prepare(next_label, alone.optimizer if alone else None)
+        self._allowance.prepare(next_label)
         self._forwards.prepare(self._allowance.mask or 0)
 
     @entry_point("changing the mode")
@@ -514,6 +604,69 @@ class TorchTap:
         self._phase.end_evaluation()
         if mode is not None and mode is not Mode.TRAIN and not self._forwards.heard:
             self._forwards.hear_evaluation(mode)
+
+    # A step that the script makes by hand
+
+    @entry_point("waiting for a step that the script makes by hand")
+    def _expect_hand_step(self) -> None:
+        if in_backward():
+            return
+        self._forwards.settle_names()
+        if not self._by_hand.backward_ended() or self._allowance.light:
+            return
+        optimizer = self._by_hand.optimizer
+        entry = self.optimizers.entry(optimizer)
+        mask = self._allowance.for_step_of(entry.label)
+        self._facts.parameters(entry, optimizer, mask)
+        self._parameters.keep_weights(entry, mask)
+        if self._parameters.asks_for_gradients(mask):
+            self._by_hand.keep_gradients(entry.slots)
+
+    def _look_for_hand_step(self, tensors: Any = None) -> None:
+        """Record the step that the script has made by hand since the last backward pass, if it has."""
+        if self._by_hand.waits and not (self._place.busy or in_backward()) and (
+                self._by_hand.moved() or (tensors is not None and self._by_hand.replaced(tensors))):
+            self._take_hand_step()
+            self.session.steering.raise_if_stopped()
+
+    def _take_last_hand_step(self) -> None:
+        if self._by_hand.waits and (self._by_hand.moved() or self._by_hand.replaces):
+            self._take_hand_step()
+        backwards = self._phase.backwards
+        if backwards and not any(self.session.steps_by_optimizer.values()):
+            times = "once" if backwards == 1 else f"{backwards:,} times"
+            self.session.seen.reasons["no step"] = (
+                f"0 training steps were recorded: backward() ran {times}, but no optimizer stepped and no weight "
+                "changed. Mark the end of each step: attach(explicit_steps=True), then run.step(loss)")
+
+    def _take_hand_step(self) -> None:
+        optimizer = self._by_hand.optimizer
+        self._record_hand_step(optimizer)
+        self._by_hand.took()
+        if self._recorder is not None:
+            self.session.seen.reasons["recorder by hand"] = (
+                "the flight recorder: the script updates its weights without an optimizer, so no update can be "
+                "withheld")
+            self._recorder.step_ended(optimizer)
+        if self.feeding.checkpointer is not None:
+            self.feeding.checkpointer.step_ended()
+
+    @entry_point("recording a step that the script has made by hand")
+    def _record_hand_step(self, optimizer: Any) -> None:
+        entry = self.optimizers.entry(optimizer, refresh=False)
+        self.session.start_at(entry.label, 0)
+        self._phase.end_evaluation()
+        self._meet(entry)
+        mask = self._allowance.whole_mask()
+        try:
+            if mask:
+                self._parameters.kept_gradients(entry, self._by_hand.gradient, mask, self._phase.train)
+                if self._by_hand.becomes_what_is_now():
+                    entry = self.optimizers.entry(optimizer)
+                    self._parameters.weights(entry, optimizer, mask, self._phase.train)
+            self._facts.step_ended(entry, mask)
+        finally:
+            self._end(entry, skipped=False)
 
     # Small things
 

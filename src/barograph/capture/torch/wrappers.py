@@ -14,6 +14,7 @@ Everything else rests on torch's official global hooks. There is no hook for the
 - the loss functions of `torch.nn.functional`: the loss in evaluation, where nothing calls `backward`, and what
   they are handed: labels, answers, targets. They stay the objects they are, since models hold them and pickle
   them; it is their code that passes through ours.
+- `torch.optim.Optimizer.__init__`: an optimizer is made; nobody has to look for it among all objects.
 - `torch.nn.Module.train`: `eval()` calls it. An evaluation begins, whose forward passes may have to be heard.
 - `torch.utils.data.DataLoader.__iter__` and `_BaseDataLoaderIter.__next__` of `torch.utils.data.dataloader`: a
   pass over the data begins, and how long training waits for a batch. What the batch holds is not looked at here.
@@ -77,6 +78,8 @@ class Listener(Protocol):
     def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
     def scheduler_stepped(self, scheduler: Any) -> None: ...
+    def optimizer_made(self, optimizer: Any) -> None: ...
+    def takes_loss(self, name: str, loss: Any) -> bool: ...
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None: ...
     def mode_set(self, training: bool) -> None: ...
@@ -125,6 +128,7 @@ class Wrappers:
         self._wrap(lr_scheduler.LRScheduler, "step", self._scheduler_step)
         for scheduler in SCHEDULERS:
             self._wrap(scheduler, "step", self._scheduler_step)
+        self._wrap(torch.optim.Optimizer, "__init__", self._make_optimizer)
         self._wrap(torch.nn.Module, "train", self._train)
         self._wrap(DataLoader, "__iter__", self._loader_iter)
         self._wrap(_BaseDataLoaderIter, "__next__", self._loader_next)
@@ -186,8 +190,11 @@ class Wrappers:
                 if self._listener is not None and not _is_traced(args, kwargs):
                     self._listener.loss_raised(name, args, kwargs)
                 raise
-            if self._listener is not None and not _is_traced(args, kwargs):
-                self._listener.loss_returned(name, result, args, kwargs)
+            listener = self._listener
+            if listener is None or torch.compiler.is_compiling() or listener.takes_loss(name, result):
+                return result
+            if not _is_traced(args, kwargs):
+                listener.loss_returned(name, result, args, kwargs)
             return result
 
         _passages[name] = call
@@ -223,6 +230,12 @@ class Wrappers:
         listener.backward_begins(tensors)
         result = original(*args, **kwargs)
         listener.backward_ended()
+        return result
+
+    @staticmethod
+    def _make_optimizer(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        listener.optimizer_made(args[0])
         return result
 
     @staticmethod

@@ -1,0 +1,48 @@
+"""Clocks of the thread that trains: the processor time it used, and how long it waited for a processor."""
+
+from __future__ import annotations
+
+import os
+import time
+
+cpu_secs = time.thread_time
+"""Returns the seconds of processor time that the calling thread has used."""
+
+_SCHEDULER = "/proc/thread-self/schedstat"
+_NANO = 1e-9
+
+
+class ProcessorWait:
+    """How long one thread was ready to run and had no processor, because other programs used them.
+
+    Linux counts that for each thread. Elsewhere the wait is taken for 0.
+    """
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        self._begin_secs = 0.0
+
+    def start(self) -> None:
+        """Begin to count for the calling thread."""
+        try:
+            self._file = os.open(_SCHEDULER, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return
+        self._begin_secs = self._read()
+
+    def secs(self) -> float:
+        """Return the seconds waited since `start`."""
+        return self._read() - self._begin_secs
+
+    def _read(self) -> float:
+        if self._file is None:
+            return 0.0
+        try:
+            # Three integers: nanoseconds on a processor, nanoseconds waited for one, time slices.
+            return int(os.pread(self._file, 128, 0).split()[1]) * _NANO
+        except (OSError, IndexError, ValueError):
+            return self._begin_secs  # the thread has ended, or the kernel does not count
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            os.close(self._file)

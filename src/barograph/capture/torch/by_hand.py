@@ -1,0 +1,159 @@
+"""Finds the steps of a script that moves its weights itself, with no optimizer: `p -= lr * p.grad`.
+
+Nothing calls a hook there. So what the gradients belong to is looked at when a backward pass has ended, and again when
+the next pass begins: where it has changed in between, the script has made a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from barograph.capture.torch.graph import Walk, given_tensors, roots_of
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizers import OptimizerBook, Slot
+from barograph.capture.torch.untrained import likeness_of
+
+_MOST_NODES = 4096
+_MOST_SECS = 0.005
+_MOST_COMPARED = 4
+"""Tensors of which a few elements are compared: what goes through `.data` counts up no version."""
+
+
+class ByHand:
+    """Stands for the optimizer that the script does without.
+
+    Attributes:
+        param_groups: As of an optimizer of torch: one group, of what moves.
+        state: It keeps none.
+    """
+
+    def __init__(self) -> None:
+        self.param_groups: list[dict[str, Any]] = [{"params": []}]
+        self.state: dict[Any, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _AsItWas:
+    """A tensor as a backward pass has left it."""
+
+    tensor: torch.Tensor
+    version: int
+    address: int
+    likeness: list[Any] | None
+
+    def has_moved(self) -> bool:
+        now = self.tensor
+        return now._version != self.version or now.data_ptr() != self.address or (
+            self.likeness is not None and likeness_of(now) != self.likeness)
+
+
+class HandSteps:
+    """Says when a script has made a step by hand.
+
+    Args:
+        names: The models.
+        optimizers: Of the script: where it has one, this looks for nothing.
+
+    Attributes:
+        watches: Steps may be made by hand, as far as is known.
+        optimizer: Stands for the one that there is not.
+        replaces: The last step has put new tensors in the place of the old.
+        has_made_steps: A step was recorded.
+    """
+
+    def __init__(self, names: ModelNames, optimizers: OptimizerBook) -> None:
+        self.watches = True
+        self.optimizer = ByHand()
+        self._names = names
+        self._optimizers = optimizers
+        self._reached: list[torch.Tensor] = []
+        self._left: list[_AsItWas] = []
+        self._gradients: dict[int, torch.Tensor] = {}
+        self.replaces = self.has_made_steps = False
+        self._now: list[torch.Tensor] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step may have been made since the last backward pass."""
+        return bool(self._left)
+
+    def stop(self) -> None:
+        """Look for nothing any more: an optimizer makes the steps."""
+        self.watches = False
+        self._reached, self._left, self._gradients = [], [], {}
+        if not self.has_made_steps:
+            self._optimizers.forget(self.optimizer)
+        self.optimizer = ByHand()  # of the former nothing is left: what comes is another training, or goes on with it
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Note which tensors the loss reaches, where no model is known."""
+        self._reached = [] if self._names.roots else _leaves_of(tensors)
+
+    def backward_ended(self) -> bool:
+        """Note how everything stands that has a gradient; return whether anything has."""
+        known = self._names.with_gradients() if self._names.roots else [
+            leaf for leaf in self._reached if leaf.grad is not None]
+        if self._optimizers.others_hold(self.optimizer, known):
+            self.stop()
+            return False
+        self.optimizer.param_groups[0]["params"] = known
+        compared = {id(item) for item in _to_compare(known)}
+        self._left = [_AsItWas(item, item._version, item.data_ptr(),
+                               likeness_of(item) if id(item) in compared else None) for item in known]
+        return bool(known)
+
+    def keep_gradients(self, slots: Iterable[Slot]) -> None:
+        """Keep gradients as they are: the script may have reset them when its step is noticed."""
+        self._gradients = {id(slot.parameter): slot.gradient.detach().clone() for slot in slots
+                           if slot.gradient is not None}
+
+    def gradient(self, slot: Slot) -> torch.Tensor | None:
+        """Return a gradient that was kept."""
+        return self._gradients.get(id(slot.parameter))
+
+    def moved(self) -> bool:
+        """Return whether anything has moved since the last backward pass."""
+        return any(item.has_moved() for item in self._left)
+
+    def replaced(self, tensors: Any) -> bool:
+        """Return whether the loss of a new pass reaches other tensors, in place of those of the one before."""
+        if self._names.roots:
+            return False
+        before, now = [item.tensor for item in self._left], _leaves_of(tensors)
+        self._now = now
+        self.replaces = bool(now) and not {id(item) for item in before} & {id(item) for item in now} and (
+            [item.shape for item in before] == [item.shape for item in now])
+        return self.replaces
+
+    def becomes_what_is_now(self) -> bool:
+        """Let the tensors of the optimizer be those after the step; return whether it is known which these are."""
+        if self.replaces:
+            self.optimizer.param_groups[0]["params"], self._now = self._now, []
+        return bool(self.optimizer.param_groups[0]["params"])
+
+    def took(self) -> None:
+        """Note that the step was recorded."""
+        self.has_made_steps = True
+        self._left, self._gradients = [], {}
+
+
+def _to_compare(known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the smallest of those that a step would move: where all of a gradient is zero, it would not."""
+    found: list[torch.Tensor] = []
+    for item in sorted(known, key=torch.Tensor.numel):
+        if len(found) == _MOST_COMPARED:
+            break
+        if item.grad is not None and item.grad.layout is torch.strided and bool(item.grad.any()):
+            found.append(item)
+    return found
+
+
+def _leaves_of(tensors: Any) -> list[torch.Tensor]:
+    """Return the tensors whose gradients a backward pass over `tensors` computes."""
+    walk = Walk(roots_of(given_tensors(tensors)), most_nodes=_MOST_NODES, most_secs=_MOST_SECS)
+    found = (getattr(node, "variable", None) for node in walk)
+    return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]

@@ -1,0 +1,155 @@
+"""Tells apart the passes over data that one evaluation makes: over training data and then over validation data, say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.capture.buffer import StepBuffer
+from barograph.capture.torch.splits import TRAIN, VALIDATION, Sight, Variable
+
+MIXED = "mixed"
+"""Of a pass that may be several over different data."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """One of them.
+
+    Attributes:
+        buffer: What it has shown.
+        sites: Where each model was called, by identity.
+        loader: What gave its batches; None: not known.
+        named, bound: As of `Sight`, of all that was seen.
+        source: What names its loader.
+        told_loss: A loss came since a model was called.
+        is_mixed: It may be several.
+        rows: Samples of the first batch, and whether a smaller one has come.
+    """
+
+    buffer: StepBuffer = field(default_factory=StepBuffer)
+    sites: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    loader: Any = None
+    named: dict[Variable, str] = field(default_factory=dict)
+    bound: dict[Variable, str] = field(default_factory=dict)
+    source: str = ""
+    told_loss: bool = False
+    is_mixed: bool = False
+    rows: tuple[int, bool] = (0, False)
+
+    def takes(self, root: int, sight: Sight, loader: Any, *, by_site: bool) -> bool:
+        """Return whether a model that is called so is called in this pass."""
+        return (
+            (loader is self.loader or None in (loader, self.loader))
+            and _agree(self.named, sight.named) and _agree(self.bound, sight.bound)
+            and not (by_site and self.sites.get(root, sight.site) != sight.site))
+
+    def note(self, root: int, sight: Sight, loader: Any) -> None:
+        """Note what was seen where a model was called."""
+        self.sites.setdefault(root, sight.site)
+        self.loader = self.loader or loader
+        self.named.update(sight.named)
+        self.bound.update(sight.bound)
+        self.source = self.source or sight.source
+        self.told_loss = False
+
+    def note_rows(self, rows: int) -> None:
+        """Note how many samples a batch has: where whole ones follow on a smaller one, another pass has begun."""
+        first, smaller = self.rows
+        if not first:
+            self.rows = rows, False
+        elif rows < first:
+            self.rows = first, True
+        elif rows == first and smaller and self.loader is None:
+            self.is_mixed = True
+
+
+class EvaluationPasses:
+    """The passes of the evaluation under way."""
+
+    def __init__(self) -> None:
+        self.current = Pass()
+        self._passes = [self.current]
+
+    @property
+    def have_losses(self) -> bool:
+        """Whether any has told a loss."""
+        return any(item.buffer.losses for item in self._passes)
+
+    def calls(self, root: int, sight: Sight, loader: Any, rows: int, *, may_split: bool) -> None:
+        """Note that a model is called, and find out in which pass.
+
+        Args:
+            root: Identity of the model; 0: not known.
+            sight: What is seen of the script.
+            loader: What gave the last batch; None: not known.
+            rows: Samples that it is called with; 0: not known.
+            may_split: What was shown may be given to several passes; else it is said that it is mixed.
+        """
+        now = self.current
+        # Called elsewhere with no loss in between, it is called twice for one loss.
+        if not now.takes(root, sight, loader, by_site=now.told_loss and bool(root)):
+            if may_split:
+                known = next((item for item in self._passes if item.sites
+                              and item.takes(root, sight, loader, by_site=bool(root))), None)
+                if known is None:
+                    known = Pass()
+                    self._passes.append(known)
+                self.current = now = known
+            else:
+                now.is_mixed = True
+        now.note(root, sight, loader)
+        if rows:
+            now.note_rows(rows)
+
+    def told_loss(self) -> None:
+        """Note that a loss function has returned."""
+        self.current.told_loss = True
+
+    def named(self) -> Iterator[tuple[str, StepBuffer]]:
+        """Yield what each pass has shown, under what its losses are to be called; "": by their plain names.
+
+        One at most has plain names, which rules compare with those of training: that over validation data. Where that
+        is not known, none has.
+        """
+        used = [item for item in self._passes if not item.buffer.empty or item.buffer.losses]
+        words = [self._word(item) for item in used]
+        plain = _plain_of(used, words)
+        taken: Counter[str] = Counter()
+        for number, (item, word) in enumerate(zip(used, words, strict=True)):
+            if number == plain:
+                yield "", item.buffer
+                continue
+            name = MIXED if item.is_mixed else word or "part"
+            taken[name] += 1
+            again = "" if taken[name] == 1 and name != "part" and (name != words[plain or 0] or plain is None) else (
+                str(taken[name] + (plain is not None and name == words[plain])))
+            yield f"{name}{again}.", item.buffer
+
+    def _word(self, item: Pass) -> str:
+        """Return which set a pass is over, by what names its data; "" where nothing does."""
+        found = {item.source} if item.source else set(item.bound.values())
+        if not found:
+            # What says "train" all the time need not mean the data.
+            found = {word for variable, word in item.named.items()
+                     if any(other.named.get(variable, word) != word for other in self._passes)}
+        return found.pop() if len(found) == 1 else ""
+
+
+def _plain_of(passes: list[Pass], words: list[str]) -> int | None:
+    """Return which pass is the one to be compared with training; None where that is not known."""
+    fit = [number for number, word in enumerate(words) if word != TRAIN and not passes[number].is_mixed]
+    if VALIDATION in words:
+        fit = [number for number in fit if words[number] == VALIDATION]
+    loaders = [passes[number].loader for number in fit]
+    # Several over one loader are over the same data.
+    are_one = bool(loaders) and loaders[0] is not None and all(item is loaders[0] for item in loaders)
+    if len(fit) == 1 or (fit and (are_one or all(words[number] for number in fit))):
+        return fit[0]
+    return None
+
+
+def _agree(before: dict[Variable, str], now: Any) -> bool:
+    return all(before.get(variable, word) == word for variable, word in now.items())

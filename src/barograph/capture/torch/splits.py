@@ -1,0 +1,129 @@
+"""What a script's own variables and calls say of the data that it evaluates on: which set, and where it is called.
+
+Looked at in evaluations alone. Nothing is kept of what the variables hold but the word that names a set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+_OURS = str(Path(__file__).resolve().parents[2])
+_LIBRARY = os.path.dirname(os.__file__)
+_MOST_FRAMES = 100
+_MOST_VARIABLES = 1000
+
+TRAIN, VALIDATION, TEST = "train", "val", "test"
+_WORDS = {
+    **dict.fromkeys(("train", "training", "trn"), TRAIN),
+    **dict.fromkeys(("val", "valid", "validation", "dev", "eval", "evaluation", "holdout", "heldout"), VALIDATION),
+    **dict.fromkeys(("test", "testing", "tst"), TEST),
+}
+_SHORT = {"tr": TRAIN, "va": VALIDATION, "te": TEST}
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_GLUED = re.compile(r"^(train|valid|val|test|dev)(?:x|y|ing)?(?:loader|set|data|dataset|batches|dl|ds|gen|iter|ids)$")
+
+Variable = tuple[Any, str]
+"""The code of a function, and the name of a variable in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of the script where it calls a model.
+
+    Attributes:
+        site: The calls that led here: code and line of each function of the script, the innermost first.
+        named: Variables that hold the name of a set: "train", "val".
+        bound: Variables that hold data which another variable names: `data`, which is `train_data`.
+        source: What names the loader that feeds this; "": nothing does.
+    """
+
+    site: tuple[tuple[Any, int], ...] = ()
+    named: Mapping[Variable, str] = field(default_factory=dict)
+    bound: Mapping[Variable, str] = field(default_factory=dict)
+    source: str = ""
+
+
+def look(loader: Any = None) -> Sight:
+    """Return what is seen of the script now.
+
+    Args:
+        loader: That gave the last batch; None: not known.
+    """
+    site: list[tuple[Any, int]] = []
+    named: dict[Variable, str] = {}
+    names_of: dict[int, set[str]] = {}
+    others: list[tuple[Variable, int]] = []
+    for frame in _frames_of_script():
+        site.append((frame.f_code, frame.f_lineno))
+        variables = frame.f_locals
+        if len(variables) > _MOST_VARIABLES:
+            continue
+        for name, value in list(variables.items()):
+            if type(value) is str:
+                if (word := _WORDS.get(value.lower())) is not None:
+                    named[frame.f_code, name] = word
+            elif _is_data(value):
+                if (word := word_in(name)) is not None:
+                    names_of.setdefault(id(value), set()).add(word)
+                else:
+                    others.append(((frame.f_code, name), id(value)))
+        for name, value in list(_attributes(variables.get("self")).items()):
+            if _is_data(value) and (word := word_in(name)) is not None:
+                names_of.setdefault(id(value), set()).add(word)
+    only = {number: words.pop() for number, words in names_of.items() if len(words) == 1}
+    bound = {variable: only[number] for variable, number in others if number in only}
+    return Sight(tuple(site), named, bound, only.get(id(loader), "") if loader is not None else "")
+
+
+def word_in(name: str) -> str | None:
+    """Return which set a variable is of by its name; None where that does not tell.
+
+    Example:
+        >>> word_in("val_loader"), word_in("X_train"), word_in("testset"), word_in("train_test_split"), word_in("data")
+        ('val', 'train', 'test', None, None)
+    """
+    found = {word for part in _PART.findall(name) if (word := _word_of(part.lower())) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _word_of(part: str) -> str | None:
+    if part[:1] in ("x", "y") and (rest := part[1:]) in (*_WORDS, *_SHORT):
+        return _WORDS.get(rest) or _SHORT[rest]
+    glued = _GLUED.match(part)
+    return _WORDS.get(part) or _SHORT.get(part) or (_WORDS[glued[1]] if glued else None)
+
+
+def _is_data(value: Any) -> bool:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return value.ndim > 0
+    if type(value) in (list, tuple):  # of batches, or of samples: a list of losses is none
+        return bool(value) and isinstance(value[0], torch.Tensor | np.ndarray | list | tuple)
+    return isinstance(value, DataLoader | Dataset)
+
+
+def _attributes(item: Any) -> Mapping[str, Any]:
+    found = getattr(type(item), "__dict__", None) and getattr(item, "__dict__", None)
+    return found if type(found) is dict and not isinstance(item, torch.nn.Module) else {}
+
+
+def _frames_of_script() -> Iterator[FrameType]:
+    """Yield the frames of functions that are neither ours nor a library's, the innermost first."""
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        name = frame.f_code.co_filename
+        if not (name.startswith((_OURS, _LIBRARY, "<frozen")) or "site-packages" in name):
+            yield frame
+        frame = frame.f_back

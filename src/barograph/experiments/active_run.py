@@ -1,0 +1,219 @@
+"""A run that this process writes: numbers, parameters, artifacts, tags, notes, relations."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from barograph.errors import SessionClosed, SettingsError
+from barograph.experiments.artifacts import root_of
+from barograph.experiments.checking import refuse_senseless
+from barograph.experiments.exhibiting import Exhibiting
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.items import (
+    ArtifactLink,
+    Entry,
+    Relation,
+    Verb,
+    checked_name,
+    checked_tags,
+    flattened,
+    relation_from,
+)
+from barograph.model.manifest import EndState
+from barograph.model.step import Mode
+from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.layout import MANIFEST
+from barograph.runs.papers import manifest_from_bytes
+from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.model.manifest import Manifest
+
+
+class Related(Protocol):
+    """Anything a run can be related to: a run, or what `Experiment.load`, `list_runs` and the like return."""
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        ...
+
+
+class ActiveRun(Exhibiting[None]):
+    """A run that this process writes. `with` and `close` end it, unless something else records it."""
+
+    _known: Manifest | None = None
+    _journal: Journal | None = None
+    _clock: Clock = SystemClock()
+
+    @property
+    @abstractmethod
+    def store(self) -> Store:
+        """Where it is kept."""
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """Whether the run records nothing more."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The first document of the run: its name, identity and settings."""
+        if self._known is None:
+            self._known = manifest_from_bytes(self.store.get(MANIFEST), MANIFEST)
+        return self._known
+
+    def _repr_html_(self) -> str:
+        # What reads and draws is loaded for notebooks alone: a program that writes a run need not wait for it.
+        from barograph.report.notebook import run_html
+        from barograph.runs.reader import open as open_run
+
+        return run_html(open_run(self.url), exhibits=self.exhibits())
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+        return self.manifest.name
+
+    @property
+    def uid(self) -> str:
+        """Its identity."""
+        return self.manifest.run_id
+
+    @property
+    def url(self) -> str:
+        """Where it is; what `barograph show` and `barograph.open` take."""
+        return self.store.url
+
+    @abstractmethod
+    def log_metric(
+        self, name: str, value: float, step: int | None = None, *, mode: str = "train", time_unix: float | None = None
+    ) -> None:
+        """Record a number of a series.
+
+        Args:
+            name: Of the series.
+            value: The number; NaN and infinities are kept.
+            step: It belongs to; None: the next one of this series, from 0.
+            mode: "train", "eval" or "predict".
+            time_unix: When, seconds since 1970 UTC; None: now.
+
+        Raises:
+            SessionClosed: The run has been closed.
+            SettingsError: The value is no number, or there is no such mode.
+        """
+
+    def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
+        """Record numbers by their names; those in a nested dictionary get both names, as in `val.accuracy`.
+
+        Raises:
+            SessionClosed, SettingsError: As of `log_metric`.
+        """
+        for name, value in flattened(values).items():
+            if value is not None:
+                self.log_metric(name, value, step)
+
+    def log_metrics(self, values: Mapping[str, float], step: int | None = None, *, mode: str = "train") -> None:
+        """Record several numbers of one step; arguments and errors as of `log_metric`."""
+        for name, value in values.items():
+            self.log_metric(name, value, step, mode=mode)
+
+    def tag(self, **tags: str | None) -> None:
+        """Give it tags; None takes one away."""
+        self._tell(Verb.TAG, checked_tags(tags))
+
+    def note(self, text: str) -> None:
+        """Add a note, in Markdown."""
+        self._tell(Verb.NOTE, {"text": str(text)})
+
+    def relate(self, relation: Relation | str, other: Related) -> None:
+        """Relate it to another run, component or artifact; relations and errors as of `Component.relate`."""
+        self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
+
+    @abstractmethod
+    def close(self, state: str = "finished", reason: str = "") -> None:
+        """End it: everything is published. Later calls do nothing.
+
+        Args:
+            state: "finished", "failed" or "stopped".
+            reason: Why, for people.
+
+        Raises:
+            SettingsError: There is no such state; the run goes on.
+        """
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it, and say with which exception."""
+
+    @property
+    def _root(self) -> Store:
+        return root_of(self.store)
+
+    @property
+    def _artifact_clock(self) -> Clock:
+        return self._clock
+
+    def _links(self) -> Sequence[ArtifactLink]:
+        # Loaded here: a program that writes a run need not wait for what reads journals.
+        from barograph.experiments.shown import links_in_journal
+
+        return links_in_journal(self.store, self.uid)
+
+    def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
+        self._check_open()
+        if data:
+            entry = Entry(self.uid, verb, data, self._clock.unix())
+            refuse_senseless([entry])
+            if self._journal is None:
+                # One object for the whole run: it keeps the order of what is said within one tick of the clock.
+                self._journal = Journal(self.store, JOURNAL_OF_RUN)
+            self._journal.write([entry])
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
+
+
+def checked_step(name: str, step: Any) -> int:
+    """Return a step that may be a number of another kind than Python's own.
+
+    Raises:
+        SettingsError: It is no integer of 64 bits.
+    """
+    try:
+        whole = int(step)
+        if whole == step and abs(whole) < 2**63:
+            return whole
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SettingsError(f'Metric "{name}" is told at step {step!r}; a step is a whole number of 64 bits.')
+
+
+def check_ending(state: str) -> None:
+    """Check how a run is to end.
+
+    Raises:
+        SettingsError: There is no such state.
+    """
+    if state not in tuple(EndState):
+        raise SettingsError(f'"{state}" is no way to end; there are {", ".join(EndState)}.')
+
+
+def check_series(name: object, mode: str) -> None:
+    """Check the name and the mode of a series.
+
+    Raises:
+        SettingsError: A metric cannot have that name, or there is no such mode.
+    """
+    checked_name("a metric", name)
+    if mode not in tuple(Mode):
+        raise SettingsError(f'"{mode}" is no mode; there are {", ".join(Mode)}.')

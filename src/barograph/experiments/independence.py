@@ -1,0 +1,140 @@
+"""Which results are independent of one another: runs that repeat another run, or share its seed, count once with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.errors import StoreError, UnknownKey
+from barograph.experiments.curves import metric_series, run_of
+from barograph.experiments.item import Item
+from barograph.model.items import Relation
+
+_SEEDS = ("seed", "random_state", "fold", "split")
+"""Parts of names of parameters that decide which random draw, or which part of the data, a run has."""
+_LEAST_POINTS = 3
+"""So many equal numbers in a row are no coincidence."""
+
+Values = NDArray[np.float64]
+SeriesOf = Callable[[Item, str], Values]
+
+
+@dataclass(slots=True)
+class Independent:
+    """One result: a run, and the runs that count with it.
+
+    Attributes:
+        runs: Whose mean is the result.
+        repeats: A sentence for each run that counts with another.
+    """
+
+    runs: list[Item]
+    repeats: list[str] = field(default_factory=list)
+
+
+def independent_results(items: Iterable[Item], metric: str, series_of: SeriesOf | None = None) -> list[Independent]:
+    """Return the independent results among runs of one group.
+
+    Args:
+        items: The runs.
+        metric: Its name, without a statistic.
+        series_of: Reads a series; None: from the records of the run.
+    """
+    read = series_of or recorded_series
+    found = _without_reruns(sorted(items, key=lambda item: item.facts["created_unix"]))
+    return _by_seed(_without_prefixes(found, metric, read))
+
+
+def recorded_series(item: Item, metric: str) -> Values:
+    """Return a series from the records of a run; empty where it has none."""
+    run = run_of(item)
+    try:
+        return metric_series(run, metric)[1] if run is not None else np.empty(0)
+    except (UnknownKey, StoreError):
+        return np.empty(0)  # without records nothing shows that it repeats another
+
+
+def _without_reruns(items: Sequence[Item]) -> list[Independent]:
+    origins = {item.uid: target for item in items for relation, target in item.relations
+               if relation == Relation.DERIVED_FROM}
+    found: dict[str, list[Independent]] = {}
+    for item in items:
+        alike = found.setdefault(_first_origin(item.uid, origins), [])
+        same = next((one for one in alike if one.runs[0].parameters == item.parameters), None)
+        if same is None:
+            alike.append(Independent([item]))
+        else:
+            same.repeats.append(f"{item.name} counts with {same.runs[0].name} (a rerun)")
+    return [one for several in found.values() for one in several]
+
+
+def _first_origin(uid: str, origins: Mapping[str, str]) -> str:
+    seen = [uid]
+    while (origin := origins.get(seen[-1])) is not None and origin not in seen:
+        seen.append(origin)
+    return seen[-1]
+
+
+def _without_prefixes(found: list[Independent], metric: str, read: SeriesOf) -> list[Independent]:
+    kept: list[Independent] = []
+    series: dict[str, Values] = {}
+
+    def of(item: Item) -> Values:
+        if item.uid not in series:
+            series[item.uid] = read(item, metric)
+        return series[item.uid]
+
+    for one in sorted(found, key=lambda one: -_count(one.runs[0], metric)):
+        item = one.runs[0]
+        longer = next((other for other in kept if _may_repeat(item, other.runs[0], metric)
+                       and _is_prefix(of(item), of(other.runs[0]))), None)
+        if longer is None:
+            kept.append(one)
+        else:
+            longer.repeats += [*one.repeats, f"{item.name} counts with {longer.runs[0].name} (the same values)"]
+    return [one for one in found if one in kept]
+
+
+def _count(item: Item, metric: str) -> int:
+    return item.metrics[metric].count
+
+
+def _may_repeat(shorter: Item, longer: Item, metric: str) -> bool:
+    """Return whether the summaries allow one series to be the beginning of the other: most pairs need no reading."""
+    one, other = shorter.metrics[metric], longer.metrics[metric]
+    return (_LEAST_POINTS <= one.count <= other.count and one.first_step == other.first_step
+            and one.min >= other.min and one.max <= other.max)
+
+
+def _is_prefix(shorter: Values, longer: Values) -> bool:
+    return len(shorter) >= _LEAST_POINTS and np.array_equal(shorter, longer[: len(shorter)], equal_nan=True)
+
+
+def _by_seed(found: list[Independent]) -> list[Independent]:
+    by_seed: dict[Any, Independent] = {}
+    for one in found:
+        seeds = seeds_of(one.runs[0])
+        key = repr(seeds) if seeds else one.runs[0].uid
+        if key not in by_seed:
+            by_seed[key] = one
+            continue
+        first = by_seed[key]
+        first.repeats += [*one.repeats, f"{one.runs[0].name} counts with {first.runs[0].name} "
+                                        f"(same {', '.join(f'{name}: {value}' for name, value in seeds)})"]
+        first.runs += one.runs
+    return list(by_seed.values())
+
+
+def seeds_of(item: Item) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of a run that say which random draw it is."""
+    return tuple(sorted(_seeds(item.parameters)))
+
+
+def _seeds(parameters: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in parameters.items():
+        if any(part in name.lower() for part in _SEEDS):
+            yield name, value

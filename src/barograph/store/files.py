@@ -1,0 +1,234 @@
+"""A store in a directory, by plain files: it also works in a process that was forked."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from barograph.store.base import Level, ObjectInfo
+from barograph.store.failures import FOREIGN, store_error
+
+_PART_BYTES = 2**20
+_UNFINISHED_NUMBERS = 10**9
+_STAMP_NANOS = 2_000_000_000
+"""Longer than a step of the clock of any file system that is in use; that of FAT goes in steps of two seconds."""
+_UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$")
+"""No control characters, no bytes that are not text. A number after "#" marks a file that is not written to its end
+yet; after a crash it stays."""
+
+
+class FileStore:
+    """A `Store` in a directory. The first write makes the directory; reading does not.
+
+    Args:
+        root: The directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._is_there = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return str(self._root)
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self._root
+
+    def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
+        """See `Store.put`."""
+        self.put_parts(name, data if isinstance(data, list | tuple) else [data])
+
+    def create(self, name: str, data: bytes) -> None:
+        """See `Store.create`."""
+        with self._mapped("create", name):
+            path = self._place(name, make=True)
+            with _unfinished(path) as draft:
+                with draft.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.link(draft, path)
+                draft.unlink()
+            _sync_directory(path.parent)
+
+    def get(self, name: str) -> memoryview:
+        """See `Store.get`."""
+        with self.opened(name) as file, self._mapped("get", name):
+            return memoryview(file.read())
+
+    def list(self, folder: str = "") -> list[ObjectInfo]:
+        """See `Store.list`. Files whose names no object can have are left out, and so are pipes and devices."""
+        with self._mapped("list", folder):
+            self._check_root()
+            return sorted(_files_below(self._root / folder, f"{folder}/" if folder else "", frozenset()))
+
+    def level(self, folder: str = "") -> Level:
+        """See `Browsable.level`. It leaves out what `list` leaves out."""
+        with self._mapped("list", folder):
+            self._check_root()
+            return _level(self._root / folder, f"{folder}/" if folder else "")
+
+    def stamp(self, folders: Sequence[str]) -> str:
+        """See `Stamped.stamp`. What is put is renamed into its place, which a directory's time tells."""
+        now_nanos, times, root = time.time_ns(), [], os.fspath(self._root)
+        # Asked of each of a hundred thousand runs: what stands around the call would take longer than the call.
+        with self._mapped("list", ", ".join(folders[:1])):
+            for folder in folders:
+                try:
+                    times.append(os.stat(f"{root}/{folder}").st_mtime_ns)
+                except (FileNotFoundError, NotADirectoryError):
+                    times.append(0)
+        # Clocks of file systems go in steps: what changes twice in one of them looks as if it had changed once.
+        settled = all(moment < now_nanos - _STAMP_NANOS for moment in times)
+        return ",".join(f"{moment:x}" for moment in times) if settled else ""
+
+    def delete(self, name: str) -> None:
+        """See `Store.delete`."""
+        with self._mapped("delete", name):
+            self._place(name, make=False).unlink(missing_ok=True)
+
+    def parts(self, name: str) -> Iterator[bytes]:
+        """See `Streaming.parts`."""
+        with self.opened(name) as file, self._mapped("get", name):
+            while part := file.read(_PART_BYTES):
+                yield part
+
+    def opened(self, name: str) -> IO[bytes]:
+        """See `Openable.opened`."""
+        with self._mapped("get", name):
+            try:
+                return self._place(name, make=False).open("rb")
+            except IsADirectoryError as error:
+                raise FileNotFoundError(errno.ENOENT, "This is a directory", error.filename) from error
+
+    def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """See `Streaming.put_parts`. None of the parts is copied."""
+        with self._mapped("put", name):
+            path = self._place(name, make=True)
+            with _unfinished(path) as draft:
+                with draft.open("xb") as file:
+                    file.writelines(parts)
+                draft.replace(path)
+
+    def _place(self, name: str, *, make: bool) -> Path:
+        """Return the path of an object; `make`: with the directories above it."""
+        self._check_root()
+        parts = name.strip("/").split("/")
+        if any(part in ("", ".", "..") or _UNFIT.search(part) for part in parts):
+            raise ValueError("An object cannot have this name")
+        path = self._root.joinpath(*parts)
+        if make:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def _check_root(self) -> None:
+        if not self._is_there:
+            if self._root.exists() and not self._root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "This is a file, not a directory", str(self._root))
+            self._is_there = self._root.is_dir()
+
+    @contextmanager
+    def _mapped(self, verb: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except FOREIGN as error:
+            raise store_error(error, verb=verb, name=name, url=self.url) from error
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[Path]:
+    """Give the path of a draft beside a file, which no listing shows, and remove it where the block fails."""
+    draft = path.with_name(f"{path.name}#{secrets.randbelow(_UNFINISHED_NUMBERS)}")
+    try:
+        yield draft
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]) -> Iterator[ObjectInfo]:
+    """Yield the files in and below a directory.
+
+    Args:
+        directory: Which; it may have gone meanwhile.
+        prefix: What its files' names begin with.
+        above: Device and number of the directories on the way here.
+    """
+    try:
+        entries = list(os.scandir(directory))
+        where = directory.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    identity = where.st_dev, where.st_ino
+    if identity in above:
+        return
+    for entry in entries:
+        name = prefix + entry.name
+        if not _can_be_named(entry.name):
+            continue
+        try:
+            is_directory = entry.is_dir()
+            status = entry.stat()
+        except OSError:
+            continue  # it has gone, or is a link that leads nowhere
+        if is_directory:
+            yield from _files_below(directory / entry.name, f"{name}/", above | {identity})
+        elif stat.S_ISREG(status.st_mode):
+            yield ObjectInfo(name, status.st_size, status.st_mtime)
+
+
+def _level(directory: Path, prefix: str) -> Level:
+    folders, objects = [], []
+    try:
+        entries = list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return Level([], [])
+    for entry in entries:
+        if not _can_be_named(entry.name):
+            continue
+        try:
+            if entry.is_file():
+                objects.append(prefix + entry.name)
+            elif entry.is_dir() and not (entry.is_symlink() and _leads_up(entry.path, directory)):
+                folders.append(prefix + entry.name)
+        except OSError:
+            continue  # it has gone, or is a link that leads nowhere
+    return Level(sorted(folders), sorted(objects))
+
+
+def _leads_up(link: str, directory: Path) -> bool:
+    """Return whether whoever walks on through this link in a directory would go round in a circle."""
+    here = directory.resolve()
+    return Path(link).resolve() in (here, *here.parents)
+
+
+def _can_be_named(name: str) -> bool:
+    return _UNFIT.search(name) is None
+
+
+def _sync_directory(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        # Some file systems, above all those of networks, know no such thing for a directory.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise

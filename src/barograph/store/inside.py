@@ -1,0 +1,185 @@
+"""Files written below one folder and nowhere else, whatever their names are and whatever links are in that folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from barograph.errors import StoreDenied, StoreFull
+from barograph.model.one_line import quoted
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_BINARY = getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_BY_HANDLE = {os.open, os.mkdir, os.unlink, os.symlink, os.stat, os.rename} <= os.supports_dir_fd
+"""Whether directories are walked by handle. Elsewhere (Windows) each is checked by name before it is entered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """A folder for files whose names somebody else chose.
+
+    No link below the folder is followed: neither one that was there, nor one that appears while a file is written.
+    The folder itself may be reached through a link.
+
+    Attributes:
+        top: The folder. It must exist.
+    """
+
+    top: Path
+
+    def write(self, path: str, data: bytes, *, executable: bool = False) -> None:
+        """Write a file; replaces a file or link at its place, and never follows that link.
+
+        Raises:
+            StoreDenied: The path leads out of the folder or through a link, or cannot be written.
+            StoreFull: No room is left.
+        """
+        with self._parent(path, make=True) as (parent, name):
+            beside = f".{name[:100]}.{secrets.token_hex(4)}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY
+            handle = parent.open(beside, flags, 0o777 if executable else 0o666)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                parent.replace(beside, name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    parent.unlink(beside)
+                raise
+
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link at a free place; raises as `write`."""
+        with self._parent(path, make=True) as (parent, name):
+            parent.symlink(target, name)
+
+    def remove(self, path: str) -> None:
+        """Remove the file or link at a path, if there is one; raises as `write`."""
+        with contextlib.suppress(FileNotFoundError), self._parent(path, make=False) as (parent, name):
+            parent.unlink(name)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and those above it, where they are missing; raises as `write`."""
+        if _parts(path, self.top):
+            with self._parent(f"{path}/-", make=True):
+                pass
+
+    def check(self, path: str) -> None:
+        """Refuse a path that leads out of the folder or through a link; raises as `write`. Nothing is changed."""
+        with contextlib.suppress(FileNotFoundError), self._parent(path, make=False):
+            pass
+
+    @contextlib.contextmanager
+    def _parent(self, path: str, *, make: bool) -> Iterator[tuple[_Directory, str]]:
+        *folders, name = _parts(path, self.top) or [""]
+        if not name:
+            raise StoreDenied(f"{quoted(path)} is not the name of a file (in {self.top}).")
+        try:
+            with contextlib.ExitStack() as opened:
+                here = _Directory.at(self.top)
+                opened.callback(here.close)
+                for folder in folders:
+                    here = here.entered(folder, make=make)
+                    opened.callback(here.close)
+                yield here, name
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if isinstance(error, StoreDenied):
+                raise
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise StoreDenied(f"{quoted(path)} leads through a link or a file; nothing was written there (in "
+                                  f"{self.top}).") from error
+            kind = StoreFull if error.errno in _NO_ROOM else StoreDenied
+            raise kind(f"{quoted(path)} cannot be written: {error.strerror or error} (in {self.top}).") from error
+
+
+def leads_out(path: str, target: str) -> bool:
+    """Return whether a symbolic link leads out of the folder that it is in.
+
+    Only links that start with ".." and never turn back later are taken for safe: "a/.." is another place where "a" is
+    a link itself.
+
+    Args:
+        path: Of the link, from the folder.
+        target: What it says.
+
+    Example:
+        >>> [leads_out("data/link", target) for target in ("x.csv", "../y", "../../z", "/etc", "a/../b")]
+        [False, False, True, True, True]
+    """
+    target = target.replace("\\", "/")
+    if target.startswith("/") or target[1:2] == ":" or "\0" in target:
+        return True
+    steps = [part for part in target.split("/") if part not in ("", ".")]
+    up = next((at for at, part in enumerate(steps) if part != ".."), len(steps))
+    depth = len([part for part in path.replace("\\", "/").split("/")[:-1] if part not in ("", ".")])
+    return up > depth or ".." in steps[up:]
+
+
+def climbs_out(path: str) -> bool:
+    """Return whether a path leads out of the folder that it starts from.
+
+    Example:
+        >>> [climbs_out(path) for path in ("a/b", "../a", "a/../b", "/a", "C:a", "a\\\\..\\\\b")]
+        [False, True, True, True, True, True]
+    """
+    return path.startswith(("/", "\\")) or ".." in path.replace("\\", "/").split("/") or path[1:2] == ":" \
+        or "\0" in path
+
+
+def _parts(path: str, top: Path) -> list[str]:
+    if climbs_out(path):
+        raise StoreDenied(f"{quoted(path)} leads out of the folder; nothing was written there (in {top}).")
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    """A directory that is open, and by which its entries are reached."""
+
+    path: str
+    handle: int | None
+
+    @classmethod
+    def at(cls, path: Path) -> _Directory:
+        # The top is the caller's choice: links to it are followed.
+        return cls(os.fspath(path), os.open(path, os.O_RDONLY | os.O_DIRECTORY) if _BY_HANDLE else None)
+
+    def entered(self, name: str, *, make: bool) -> _Directory:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._name(name), dir_fd=self.handle)
+        path = os.path.join(self.path, name)
+        if self.handle is not None:
+            flags = os.O_RDONLY | os.O_DIRECTORY | _NO_LINK
+            return _Directory(path, os.open(name, flags, dir_fd=self.handle))
+        if os.path.realpath(path) != os.path.join(os.path.realpath(self.path), name) or \
+                not stat.S_ISDIR(os.lstat(path).st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, "This is a link or a file, not a directory", path)
+        return _Directory(path, None)
+
+    def open(self, name: str, flags: int, mode: int) -> int:
+        return os.open(self._name(name), flags, mode, dir_fd=self.handle)
+
+    def replace(self, name: str, by: str) -> None:
+        os.replace(self._name(name), self._name(by), src_dir_fd=self.handle, dst_dir_fd=self.handle)
+
+    def unlink(self, name: str) -> None:
+        os.unlink(self._name(name), dir_fd=self.handle)
+
+    def symlink(self, target: str, name: str) -> None:
+        os.symlink(target, self._name(name), dir_fd=self.handle)
+
+    def close(self) -> None:
+        if self.handle is not None:
+            os.close(self.handle)
+
+    def _name(self, name: str) -> str:
+        return name if self.handle is not None else os.path.join(self.path, name)
