@@ -204,7 +204,8 @@ def import_or_skip(name: str) -> ModuleType:
 
 
 def text_of_docs() -> str:
-    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.parent.name not in ("rules", "why", "api"))
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES
+                     if page.parent.name not in ("rules", "why", "api"))
 
 
 @pytest.mark.parametrize("name", [name for name in barograph.__all__ if name != "__version__"])

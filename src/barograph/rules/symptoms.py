@@ -80,5 +80,20 @@ def index_by_symptom(rule_classes: Iterable[type[Rule]]) -> str:
     return "\n".join(lines)
 
 
+def symptoms_section(code: str) -> str:
+    """Return the section of a rule's page that links to its symptoms.
+
+    Example:
+        >>> print(symptoms_section("M112"))
+        ## Symptoms
+        <BLANKLINE>
+        - [The record has gaps](by-symptom.md#the-record-has-gaps)
+        <BLANKLINE>
+    """
+    links = [f"- [{complaint.heading}]({FILE_NAME}#{_anchor(complaint.heading)})"
+             for complaint in COMPLAINTS if code in complaint.codes]
+    return "\n".join(["## Symptoms", "", *links, ""])
+
+
 def _anchor(heading: str) -> str:
     return "".join(letter for letter in heading.lower() if letter.isalnum() or letter in " -").replace(" ", "-")
