@@ -335,7 +335,7 @@ def test_what_is_evaluated_before_a_training_in_eval_mode_is_no_part_of_it(recor
 
 def test_an_evaluation_with_a_loss_is_one_without_eval(record):
     x = torch.randn(64, 6)
-    tape = run(record, x, x, proper=False, loss=True)
+    tape = run(record, x, x.clone(), proper=False, loss=True)
     assert tape.scalar("fact:seen_in_training", mode=Mode.EVAL) == 1
 
 

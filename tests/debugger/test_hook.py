@@ -121,10 +121,14 @@ def test_a_model_is_copied_while_it_is_recorded_as_without(copied: Any, tmp_path
     model = train(hook, close=False)
     other = copied(model)
     assert torch.equal(other(torch.ones(1, 3)), model(torch.ones(1, 3)))
-    assert all(not part._forward_hooks and not part._forward_pre_hooks for part in other.modules())
+    hooks = [item for part in other.modules() for item in (*part._forward_hooks.values(),
+                                                           *part._forward_pre_hooks.values())]
+    assert [item for item in hooks if "barograph" in item.__module__] == []
     hook.close()
 
 
+# torch's compiler looks at the gradients of what a hook is given, and warns of that itself.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 @pytest.mark.parametrize("order", ["compiled, registered", "registered, compiled", "registered, compiled in place"])
 def test_the_layers_of_a_compiled_model_are_saved(order: str, tmp_path: Path) -> None:
     hook = smd.Hook(tmp_path / "run", **every_step())

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _FIRST_ROWS = 64
 _DEFERRED_BYTES = 8192
 _MOST_DEFERRED = 1024
-_OF_ANY_PASS = frozenset({Fact.LAYERS_IN_TRAIN.value})
+_OF_ANY_PASS = frozenset({Fact.LAYERS_IN_TRAIN.value, Fact.BATCH_SIZE.value})
+_OF_SAMPLES = frozenset({Fact.SEEN_IN_TRAINING.value, Fact.SAMPLES_KNOWN.value})
 
 
 class RowTable:
@@ -80,7 +81,7 @@ class StepBuffer:
         deferred: What is still on its way from a device, see `defer`.
         gathered: What tells its numbers when the step ends.
         prefix: Begins the paths of losses, where the data of an evaluation are not those that rules compare with
-            training: of it the losses alone are recorded, and how its layers were called.
+            training: of it the losses are recorded, how layers were called, and which samples training had met.
     """
 
     exponents: NDArray[int64] | None = None
@@ -175,8 +176,12 @@ class StepBuffer:
         """Return the plain numbers: of a loss, the mean over the micro-batches."""
         losses = {Key(Kind.LOSS, self.prefix + path): total / count for path, (total, count) in self.losses.items()}
         kept = self.scalars if not self.prefix else {
-            key: value for key, value in self.scalars.items() if key.path in _OF_ANY_PASS}
+            key: value for key, value in self.scalars.items() if self._is_kept(key.path.partition("[")[0])}
         return {**kept, **losses}
+
+    def _is_kept(self, path: str) -> bool:
+        # That training has met the samples it is known to be evaluated on is no leak.
+        return path in _OF_ANY_PASS or (path in _OF_SAMPLES and not self.prefix.startswith("train"))
 
     def records(self, step: Step, subjects: tuple[Subject, ...]) -> StepRecords:
         """Return what was gathered as the records of `step`; the buffer must not be used again.

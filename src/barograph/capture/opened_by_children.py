@@ -13,6 +13,8 @@ import sys
 import weakref
 from typing import Any
 
+from barograph.machine.descriptors import Descriptor
+
 OPENED_VARIABLE = "BAROGRAPH_OPENED"
 """Environment variable that names the file in which the processes below one say what they open."""
 
@@ -32,23 +34,23 @@ class Spool:
         self._read_bytes = 0
         self._former = os.environ.get(OPENED_VARIABLE)
         if self._file is not None:
-            os.environ[OPENED_VARIABLE] = f"/proc/{os.getpid()}/fd/{self._file}"
+            os.environ[OPENED_VARIABLE] = f"/proc/{os.getpid()}/fd/{self._file.number}"
             _spools.add(self)
             _hear_of_forks()
 
     def say(self, path: str) -> None:
         """Let the process above know of a file that was opened here."""
-        if self.above is not None:
+        if self.above is not None and self.above.is_ours:
             with contextlib.suppress(OSError):
-                os.write(self.above, os.fsencode(path) + b"\0")
+                os.write(self.above.number, os.fsencode(path) + b"\0")
 
     def heard(self) -> list[str]:
         """Return the paths that children have written since the last call."""
-        if self._file is None:
+        if self._file is None or not self._file.is_ours:
             return []
         with contextlib.suppress(OSError):
             # The place in the file is shared with those who write.
-            data = os.pread(self._file, _MOST_BYTES, self._read_bytes)
+            data = os.pread(self._file.number, _MOST_BYTES, self._read_bytes)
             whole = data[:data.rfind(b"\0") + 1]
             self._read_bytes += len(whole)
             return [os.fsdecode(path) for path in whole.split(b"\0") if path]
@@ -59,36 +61,36 @@ class Spool:
         _spools.discard(self)
         file, self._file = self._file, None
         if file is not None:
-            if os.environ.get(OPENED_VARIABLE) == f"/proc/{os.getpid()}/fd/{file}":
+            if os.environ.get(OPENED_VARIABLE) == f"/proc/{os.getpid()}/fd/{file.number}":
                 if self._former is None:
                     del os.environ[OPENED_VARIABLE]
                 else:
                     os.environ[OPENED_VARIABLE] = self._former
-            os.close(file)
+            file.close()
         above, self.above = self.above, None
         if above is not None:
-            os.close(above)
+            above.close()
 
     def goes_on_in_child(self) -> None:
         """Be the child's, from now on: what it opens is said to the process that forked it."""
         self.above, self._file = self._file, None
 
 
-def _new_file() -> int | None:
+def _new_file() -> Descriptor | None:
     if sys.platform != "linux":
         return None
     try:
         import fcntl
 
-        file = os.memfd_create("barograph-opened", os.MFD_CLOEXEC)
+        file = Descriptor(os.memfd_create("barograph-opened", os.MFD_CLOEXEC))
         # Each of those who write has a place of its own in it.
-        fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+        fcntl.fcntl(file.number, fcntl.F_SETFL, fcntl.fcntl(file.number, fcntl.F_GETFL) | os.O_APPEND)
         return file
     except (ImportError, OSError, AttributeError):
         return None
 
 
-def _opened(place: str) -> int | None:
+def _opened(place: str) -> Descriptor | None:
     if not place.startswith("/proc/"):
         return None
     try:
@@ -96,7 +98,7 @@ def _opened(place: str) -> int | None:
         # is written.
         if "/memfd:barograph-opened" not in os.readlink(place):
             return None
-        return os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        return Descriptor(os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
     except OSError:
         return None
 

@@ -255,29 +255,41 @@ class Recording:
 
     def close(self) -> None:
         """Take out every hook, publish what is left, write how it ended; later calls do nothing."""
-        global _current
         state, reason = self._failure or (EndState.FINISHED, "")
         if self._failure is None and self.session.steering.stopped_by:
             state, reason = EndState.STOPPED, self.session.steering.stopped_by + CAUGHT
-        try:
-            if self.resuming is not None:
-                self.resuming.ends()
-            self.session.close(state, reason)
-            self._write_answers()
-        finally:
-            if self._surroundings is not None:
-                self._surroundings.stop()
+        with contextlib.ExitStack() as stack:
+            # From the last to the first. Whatever fails, all else is taken out.
+            stack.callback(self._guarded, "after the recording has ended", self._take_afterwards())
+            stack.callback(self._let_go)
+            for tap in reversed(self._taps):
+                stack.callback(self._guarded, "taking hooks out", tap.remove)
             for enter in self._waiting:
-                forget(enter)
-            for tap in self._taps:
-                tap.remove()
-            if _current is self:
-                _current = None
-                if not self.session.steering.stopped_by:
-                    # The exception that stops may still be on its way out of the script, and has its own exit code.
-                    _end.forget()
-            action, self._afterwards = self._afterwards, lambda: None
+                stack.callback(forget, enter)
+            if self._surroundings is not None:
+                stack.callback(self._guarded, "ending what was listened to", self._surroundings.stop)
+            stack.callback(self._guarded, "ending the recording", lambda: self._write_answers())
+            stack.callback(self._guarded, "ending the recording", lambda: self.session.close(state, reason))
+            if self.resuming is not None:
+                stack.callback(self._guarded, "ending the recording", self.resuming.ends)
+
+    def _guarded(self, doing: str, action: Callable[[], object]) -> None:
+        try:
             action()
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            self.session.guard.caught(error, doing)
+
+    def _take_afterwards(self) -> Callable[[], None]:
+        action, self._afterwards = self._afterwards, lambda: None
+        return action
+
+    def _let_go(self) -> None:
+        global _current
+        if _current is self:
+            _current = None
+            if not self.session.steering.stopped_by:
+                # The exception that stops may still be on its way out of the script, and has its own exit code.
+                _end.forget()
 
 
 def current() -> Recording | None:

@@ -1,4 +1,4 @@
-"""Hooks that every module of PyTorch calls: nothing is hung on a model, which is pickled, copied and scripted as ever."""
+"""Hooks that every module of PyTorch calls: none is on the model, so it is pickled, copied and scripted as ever."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _call(hook: Callable[..., None], *given: Any) -> None:
 
 
 def _may_pause() -> bool:
-    """Return whether the compiler may break the graph that it traces; where `fullgraph=True`, that would be an error."""
+    """Return whether the compiler may break the graph that it traces: with `fullgraph=True` that is an error."""
     try:
         return not sys.modules["torch._dynamo.symbolic_convert"].InstructionTranslator.current_tx().one_graph
     except (KeyError, AttributeError):

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Protocol
+from typing import Any, Protocol
 
+from barograph.machine.descriptors import Descriptor, above_standard
 from barograph.model.key import Key
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.manifest import EndState, Heartbeat
@@ -202,7 +203,7 @@ class ScribeLine:
         """Let go of the line in a forked child, so that the scribe hears when the training process ends."""
         # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
-            os.close(self._line.fileno())
+            self._line.close()
 
     def _run(self) -> None:
         while True:
@@ -376,9 +377,37 @@ class ScribeLine:
             self._process.wait(_MARGIN_SECS)
 
 
+class _Line(Connection):
+    """Our end. Where the script has closed it, whatever lies under its number now is not written to, nor closed."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle)
+        self._descriptor = Descriptor(handle)
+
+    def send(self, obj: Any) -> None:
+        self._check()
+        super().send(obj)
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        self._check()
+        return super().poll(timeout)
+
+    def _check(self) -> None:
+        if not self._descriptor.is_ours:
+            raise OSError("the script has closed its file descriptor")
+
+    def _close(self) -> None:
+        self._descriptor.close()
+
+
+def _above_standard(line: socket.socket) -> socket.socket:
+    """Return an end of the line whose descriptor is not taken for a standard stream, should these be closed."""
+    return socket.socket(fileno=above_standard(line.detach()))
+
+
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:
     """Start a scribe, and return it with our end of the line."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(_above_standard, socket.socketpair())
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     try:
         with theirs:
@@ -393,4 +422,4 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
     except OSError:
         ours.close()
         raise
-    return process, Connection(ours.detach())
+    return process, _Line(ours.detach())

@@ -354,6 +354,9 @@ class Collector:
 
     def layer_called(self, layer: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         """Take what a layer was called with and what it returned."""
+        if self.of_loop and self.wanted.data and not self._depth and "x" not in self.seen.get("data", {}):
+            # The model itself, the first that the step calls.
+            self._take("data", "x", args[0] if len(args) == 1 else args, "")
         path = self.names.layers.get(id(layer))
         if path is None:
             return

@@ -10,6 +10,7 @@ from typing import Any
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.torch.splits import TRAIN, VALIDATION, Sight, Variable
 
+_SAMPLES = "samples"
 MIXED = "mixed"
 """Of a pass that may be several over different data."""
 
@@ -49,7 +50,7 @@ class Pass:
     def note(self, root: int, sight: Sight, loader: Any) -> None:
         """Note what was seen where a model was called."""
         self.sites.setdefault(root, sight.site)
-        self.loader = self.loader or loader
+        self.loader = loader if self.loader is None else self.loader
         self.named.update(sight.named)
         self.bound.update(sight.bound)
         self.source = self.source or sight.source
@@ -97,6 +98,9 @@ class EvaluationPasses:
                 if known is None:
                     known = Pass()
                     self._passes.append(known)
+                    if _SAMPLES in now.buffer.gathered:
+                        # It tells of each pass which share of its samples training has met.
+                        known.buffer.gathered[_SAMPLES] = now.buffer.gathered[_SAMPLES]
                 self.current = now = known
             else:
                 now.is_mixed = True
@@ -117,6 +121,8 @@ class EvaluationPasses:
         used = [item for item in self._passes if not item.buffer.empty or item.buffer.losses]
         words = [self._word(item) for item in used]
         plain = _plain_of(used, words)
+        if len(used) > 1:
+            _leave_samples_to(used[plain or 0].buffer, used)
         taken: Counter[str] = Counter()
         for number, (item, word) in enumerate(zip(used, words, strict=True)):
             if number == plain:
@@ -149,6 +155,13 @@ def _plain_of(passes: list[Pass], words: list[str]) -> int | None:
     if len(fit) == 1 or (fit and (are_one or all(words[number] for number in fit))):
         return fit[0]
     return None
+
+
+def _leave_samples_to(buffer: StepBuffer, passes: list[Pass]) -> None:
+    """Let one pass alone tell which samples of all were met in training: they gather that together."""
+    found = [item.buffer.gathered.pop(_SAMPLES) for item in passes if _SAMPLES in item.buffer.gathered]
+    if found:
+        buffer.gathered[_SAMPLES] = found[0]
 
 
 def _agree(before: dict[Variable, str], now: Any) -> bool:

@@ -5,12 +5,10 @@ Looked at in evaluations alone. Nothing is kept of what the variables hold but t
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -18,8 +16,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-_OURS = str(Path(__file__).resolve().parents[2])
-_LIBRARY = os.path.dirname(os.__file__)
+from barograph.capture.frames import is_of_script
+
 _MOST_FRAMES = 100
 _MOST_VARIABLES = 1000
 
@@ -123,7 +121,6 @@ def _frames_of_script() -> Iterator[FrameType]:
     for _ in range(_MOST_FRAMES):
         if frame is None:
             return
-        name = frame.f_code.co_filename
-        if not (name.startswith((_OURS, _LIBRARY, "<frozen")) or "site-packages" in name):
+        if is_of_script(frame.f_code.co_filename):
             yield frame
         frame = frame.f_back

@@ -267,6 +267,8 @@ class TorchTap:
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
             return
+        if loss.is_meta:
+            return  # it has no value
         if self._forwards.wary and not self._forwards.seen:
             return
         mode = self._phase.of_loss(loss, forward_seen=self._forwards.heard)
