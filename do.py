@@ -23,7 +23,7 @@ OLDEST = (3, 11)
 
 _SOURCES = ("pyproject.toml", "setup.py", "requirements-test.txt", "src/barograph/*.c", "src/barograph/*.h")
 _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
-         "src/barograph.egg-info")
+         "site", "src/barograph.egg-info")
 
 
 def setup(_: Sequence[str] = ()) -> int:
@@ -98,8 +98,8 @@ def bench(arguments: Sequence[str]) -> int:
 
 
 def docs(_: Sequence[str]) -> int:
-    """make the pages that are made from the code, one a rule"""
-    return setup() or _python("-m", "barograph.rules.pages", "docs/rules")
+    """write the rules' pages from the code and build the documentation site into site/"""
+    return setup() or _python("-m", "barograph.rules.pages", "docs/rules") or _python("docs/build_site.py")
 
 
 def clean(_: Sequence[str]) -> int:

@@ -507,7 +507,7 @@ def test_a_script_that_knows_nothing_of_barograph_is_recorded_and_judged(tmp_pat
 
 def test_what_the_page_shows_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = [block.text for block in blocks(ROOT / "docs" / "mxnet.md") if block.language == "python"]
+    shown = [block.text for block in blocks(ROOT / "docs" / "reference/mxnet.md") if block.language == "python"]
     assert shown
     for text in shown:
-        exec(compile(text, "docs/mxnet.md", "exec"), {"__name__": "__main__"})
+        exec(compile(text, "docs/reference/mxnet.md", "exec"), {"__name__": "__main__"})

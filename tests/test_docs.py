@@ -46,7 +46,8 @@ MINUTE = 60.0
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
                   "ipython": "tests/jupyter/test_page.py"}
-NEEDED = {"keras.md": ("keras", "tensorflow")}
+NEEDED = {"docs/reference/keras.md": ("keras", "tensorflow"), "docs/tutorials/keras.md": ("keras", "tensorflow"),
+          "docs/tutorials/jax.md": ("jax", "optax"), "docs/tutorials/boosted-trees.md": ("xgboost", "sklearn")}
 """Frameworks whose trainings a page shows."""
 PAGES_THAT_RUN = [page for page in PAGES if any(block.language in RUN_LANGUAGES for block in blocks(page))]
 
@@ -60,7 +61,7 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", PAGES_THAT_RUN, ids=page_name)
 def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
-    for framework in NEEDED.get(page.name, ()):
+    for framework in NEEDED.get(page_name(page), ()):
         if importlib.util.find_spec(framework) is None:
             pytest.skip(f"{framework} is not installed here")
     names: dict[str, Any] = {"__name__": "__main__"}
@@ -203,7 +204,8 @@ def import_or_skip(name: str) -> ModuleType:
 
 
 def text_of_docs() -> str:
-    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.parent.name not in ("rules", "why"))
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES
+                     if page.parent.name not in ("rules", "why", "api"))
 
 
 @pytest.mark.parametrize("name", [name for name in barograph.__all__ if name != "__version__"])
@@ -218,7 +220,7 @@ def error_classes() -> list[str]:
 
 @pytest.mark.parametrize("name", error_classes())
 def test_every_error_is_documented(name: str) -> None:
-    assert f"| `{name}`" in (DOCS / "errors.md").read_text(encoding="utf-8")
+    assert f"| `{name}`" in (DOCS / "reference/errors.md").read_text(encoding="utf-8")
 
 
 def options() -> Iterator[tuple[str, str]]:
@@ -232,7 +234,7 @@ def options() -> Iterator[tuple[str, str]]:
 
 
 def test_every_command_and_option_is_documented() -> None:
-    text = {name: section(DOCS / "commands.md", f"barograph {name}") for name, _ in options()}
+    text = {name: section(DOCS / "reference/commands.md", f"barograph {name}") for name, _ in options()}
     assert [name for name in text if not text[name]] == []
     assert [f"{name} {option}" for name, option in options() if option and f"`{option}`" not in text[name]] == []
 
@@ -254,11 +256,11 @@ def environment_variables() -> set[str]:
 
 @pytest.mark.parametrize(("heading", "name"), list(names_of_configuration()))
 def test_every_setting_and_its_choices_are_documented(heading: str, name: str) -> None:
-    assert f"`{name}`" in section(DOCS / "configuration.md", heading)
+    assert f"`{name}`" in section(DOCS / "reference/settings.md", heading)
 
 
 def test_every_entry_of_a_collection_is_documented() -> None:
-    text = section(DOCS / "configuration.md", "Collections")
+    text = section(DOCS / "reference/settings.md", "Collections")
     entries = re.findall(r"^\| `(\w+)`", text, re.MULTILINE)
     table: dict[str, Any] = {
         "kinds": ["weight"], "include": ["*"], "exclude": ["x"], "layers": ["Linear"], "every": 2, "start": 1,
@@ -276,7 +278,7 @@ def statistics() -> list[str]:
 
 @pytest.mark.parametrize("name", statistics())
 def test_every_statistic_of_a_series_is_documented(name: str) -> None:
-    assert f"`{name}`" in section(DOCS / "analysis.md", "One number a step")
+    assert f"`{name}`" in section(DOCS / "how-to/analyze-a-run.md", "One number a step")
 
 
 _REPORTED = {
@@ -297,7 +299,7 @@ def test_every_entry_of_a_report_is_documented() -> None:
     made = {value for module in (content, background) for value in vars(module).values()
             if inspect.isclass(value) and value.__module__ == module.__name__}
     assert made == set(_REPORTED)
-    tables = section(DOCS / "report.md", "As JSON")
+    tables = section(DOCS / "reference/report.md", "As JSON")
     text = {of: tables.partition(f"\n### {heading}\n")[2].partition("\n### ")[0] for of, heading in _REPORTED.items()}
     assert [f"{of.__name__}.{item.name}" for of in _REPORTED for item in fields(of)
             if f"`{item.name}`" not in text[of]] == []
@@ -305,13 +307,13 @@ def test_every_entry_of_a_report_is_documented() -> None:
 
 @pytest.mark.parametrize("name", list(Fact))
 def test_every_fact_is_documented(name: Fact) -> None:
-    assert f"| `{name.value}` |" in section(DOCS / "concepts.md", "Facts")
+    assert f"| `{name.value}` |" in section(DOCS / "reference/records.md", "Facts")
 
 
 def test_every_wrapper_is_documented() -> None:
     source = (ROOT / "src/barograph/capture/torch/wrappers.py").read_text(encoding="utf-8")
     wrapped = re.findall(r"self\._wrap\(([\w.]+), \"(\w+)\"", source)
-    text = section(DOCS / "pytorch.md", "The wrappers")
+    text = section(DOCS / "reference/pytorch.md", "The wrappers")
     assert len(wrapped) >= 6
     assert [name for _, name in wrapped if f".{name}`" not in text] == []
     assert "`torch.optim.lr_scheduler.LRScheduler.step`" in text
@@ -322,7 +324,7 @@ def test_every_wrapper_is_documented() -> None:
 def test_every_wrapper_on_keras_is_documented() -> None:
     source = (ROOT / "src/barograph/capture/keras/wrappers.py").read_text(encoding="utf-8")
     named = re.findall(r"`((?:keras|tensorflow)\.[\w.]+)`", source.partition('"""\n\nfrom')[0])
-    text = section(DOCS / "keras.md", "The wrappers")
+    text = section(DOCS / "reference/keras.md", "The wrappers")
     assert len(named) >= 9
     assert [name for name in named if f"`{name}`" not in text] == []
 
@@ -330,7 +332,7 @@ def test_every_wrapper_on_keras_is_documented() -> None:
 def test_every_wrapper_on_mxnet_is_documented() -> None:
     source = (ROOT / "src/barograph/capture/mxnet/tap.py").read_text(encoding="utf-8")
     wrapped = re.findall(r"self\.wrap\(([\w.]+), \"(\w+)\"", source)
-    text = section(DOCS / "mxnet.md", "The wrappers")
+    text = section(DOCS / "reference/mxnet.md", "The wrappers")
     assert len(wrapped) >= 7
     assert [name for owner, name in wrapped if f"{owner.rpartition('.')[2].lower()}.{name}`" not in text.lower()] == []
 
@@ -349,7 +351,7 @@ def test_every_dependency_has_its_reason() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [name for names in project["optional-dependencies"].values() for name in names]
     names = {re.split(r"[<>=\[]", entry)[0] for entry in (*project["dependencies"], *extras)}
-    text = (DOCS / "dependencies.md").read_text(encoding="utf-8")
+    text = (DOCS / "explanation/dependencies.md").read_text(encoding="utf-8")
     assert {name for name in names if f"| {name} " not in text} == set()
 
 

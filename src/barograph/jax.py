@@ -142,7 +142,7 @@ class _Observed:
             series = own.series = recording.array_tap()
         else:
             series = own.series if self._options.evaluation else recording.new_array_tap()
-        # They hold for JAX as well, in the way that docs/jax.md tells.
+        # They hold for JAX as well, in the way that docs/reference/jax.md tells.
         recording.session.seen.reasons.pop("the flight recorder", None)
         return ObservedStep(series, self._compiled, self._options, *own.wrappers())
 

@@ -141,7 +141,7 @@ def test_what_is_computed_comes_to_the_same_bits(function: Callable[..., Any], u
     if not foreign.is_there():
         pytest.skip("the native loop is not built")
     if function in (mean_of_a_sum, mean_of_what_is_called) and jax.__version_info__ >= (0, 11):
-        pytest.skip("the compiler of JAX 0.11 sums these in another way: docs/jax.md says so")
+        pytest.skip("the compiler of JAX 0.11 sums these in another way: docs/reference/jax.md says so")
     found, told = harvested(function, *GIVEN[function], taking=Taking(units=units))
     assert told
     assert np.asarray(found).tobytes() == np.asarray(jax.jit(function)(*GIVEN[function])).tobytes()

@@ -9,7 +9,7 @@ import pytest
 import barograph
 from pages import ROOT, blocks
 
-PAGE = ROOT / "docs" / "notebooks.md"
+PAGE = ROOT / "docs" / "how-to/use-notebooks.md"
 
 
 def test_the_cells_on_the_page_run(shell: Any, small_run: str, capsys: pytest.CaptureFixture[str]) -> None:

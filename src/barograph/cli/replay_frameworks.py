@@ -37,7 +37,7 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
     """
     if not can_be_made_again(framework):
         raise ReplayFailed(f"This step was made with {framework}, which this Barograph cannot make again. What it was "
-                           "made of is in the capsule all the same: docs/CAPSULE.md.")
+                           "made of is in the capsule all the same: docs/reference/capsule-format.md.")
     if framework == "torch":
         return
     asked = {"--try": bool(tries), "--pdb": afterwards.debugger, "--to-script": afterwards.script is not None,

@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass, fields
+from itertools import groupby
 from typing import Any
 
 from barograph.errors import BadRule
@@ -24,6 +25,12 @@ SECTIONS = ("What it sees", "Why it matters", "What to do", "When it is wrong", 
 
 TRIED_ON = "Tried on"
 """A page may also say on which trainings the rule was tried, and what it said of them."""
+
+FAMILIES = {
+    "A": "Activations", "D": "Data", "G": "Gradients", "L": "Loss", "M": "Machine and time", "N": "Numbers",
+    "O": "Optimizer", "P": "Training loop and workers", "R": "Several runs", "T": "Boosted trees", "W": "Weights",
+}
+"""The first letter of a rule's code to what the rule is about."""
 
 _TITLE = re.compile(rf"^({'|'.join((*SECTIONS, TRIED_ON))}):\s*", re.MULTILINE)
 
@@ -104,29 +111,18 @@ def markdown_from_rule(rule_class: type[Rule]) -> str:
 
 
 def index_from_rules(rule_classes: Iterable[type[Rule]]) -> str:
-    """Return the page that lists the rules, by code."""
-    lines = ["# The rules", "", "Each page is made from the rule itself (`make docs`).", "",
-             "| code | name | severity | what is wrong |", "|---|---|---|---|"]
-    for rule_class in sorted(rule_classes, key=lambda item: item.code):
-        cells = (f"[{rule_class.code}]({file_name(rule_class)})", rule_class.name, rule_class.severity.value,
-                 page_from_rule(rule_class).fault)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *_HOW_TRIED, ""])
-
-
-_HOW_TRIED = """\
-## How they were tried
-
-A rule that cries wolf is turned off, so the defaults were chosen on trainings, and each page says what its rule said
-of them. The 145 *healthy* trainings are 35 set-ups with three seeds each on the digits of scikit-learn and on source
-code as text (networks with one to ten layers of ReLU, GELU, tanh or sigmoid, with and without batch normalisation and
-dropout; convolutional and residual networks; small GPTs; SGD, momentum, Adam, AdamW; constant rates, warm-up, cosine,
-restarts; batches of 4 to 64; 300 to 5,000 steps), and 20 set-ups with two seeds each that are unlike these (LSTM,
-GAN, VAE, autoencoder, regression with scaled and raw targets, binary classification, unscaled inputs, full batches,
-gradient accumulation, LoRA, frozen and unused layers, a head begun at zero, a hinge loss, masked attention, L-BFGS,
-bfloat16 with and without autocast). The 27 *sick* set-ups, three seeds each, plant one fault each; every one of them
-was named by at least one rule, every time. Most are tests in `tests/rules/test_trainings.py`. All were recorded in
-every step: under a budget rules see fewer steps, and findings come later.""".splitlines()
+    """Return the page that lists the rules by family and code."""
+    lines = ["# Rules", "",
+             "`barograph run` and `barograph watch` use every rule below unless you "
+             "[choose](../reference/settings.md#all-settings). "
+             "Looking for the cause of something? See [rules by symptom](by-symptom.md). "
+             "[What the rules catch](../explanation/what-rules-catch.md) says how they were tested.", ""]
+    for letter, family in groupby(sorted(rule_classes, key=lambda item: item.code), key=lambda item: item.code[0]):
+        lines += [f"## {FAMILIES.get(letter, letter)}", "", "| rule | severity | what is wrong |", "|---|---|---|"]
+        lines += [f"| [{rule_class.code}]({file_name(rule_class)}) {rule_class.name} | {rule_class.severity.value} | "
+                  f"{page_from_rule(rule_class).fault} |" for rule_class in family]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _parameter_table(rule_class: type[Rule]) -> list[str]:

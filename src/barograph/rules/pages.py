@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from barograph.rules import symptoms
 from barograph.rules.builtin import RULES
 from barograph.rules.page import file_name, index_from_rules, markdown_from_rule
 
 
 def pages() -> dict[str, str]:
-    """Return file name to text for every built-in rule, and the index."""
-    made = {file_name(rule_class): markdown_from_rule(rule_class) for rule_class in RULES}
-    return {"README.md": index_from_rules(RULES), **made}
+    """Return file name to text for every built-in rule and the two indexes."""
+    made = {file_name(rule_class): f"{markdown_from_rule(rule_class)}\n{symptoms.symptoms_section(rule_class.code)}"
+            for rule_class in RULES}
+    return {"README.md": index_from_rules(RULES), symptoms.FILE_NAME: symptoms.index_by_symptom(RULES), **made}
 
 
 def write_pages(directory: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Capsules: everything that one step was made of, in files that can be read without this run and run no code.
 
 A capsule is a folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and whole by itself: it may be copied anywhere.
-`docs/CAPSULE.md` says what it holds.
+`docs/reference/capsule-format.md` says what it holds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Capsule:
 
     Attributes:
         head: Of which step, and why.
-        content: Packed as `capture.torch.packing` says; see `docs/CAPSULE.md`.
+        content: Packed as `capture.torch.packing` says; see `docs/reference/capsule-format.md`.
         tensors: By the names that stand in the content. They share the file's bytes and cannot be written to.
         pickled: Bytes of what only pickle can hold; None where there is nothing of that. Nobody but the user may open
             them: they can run anything.
