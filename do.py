@@ -54,7 +54,10 @@ def demo(arguments: Sequence[str]) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """run every test, two at a time; further arguments go to pytest (-n 0: one at a time)"""
+    """run every test, with ruff, mypy and the import rules; --fast: none that trains in another process
+
+    Further arguments go to pytest (-n 0: one test at a time).
+    """
     # Hundreds of processes import Barograph: each would compile it anew where compiled files are not to be kept.
     return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
@@ -122,7 +125,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if not arguments or arguments[0] not in VERBS:
         print("Usage: python3 do.py VERB [ARGUMENTS]\n")
-        print("\n".join(f"  {name:<8}{verb.__doc__}" for name, verb in VERBS.items()))
+        print("\n".join(f"  {name:<9}{(verb.__doc__ or '').splitlines()[0]}" for name, verb in VERBS.items()))
         return 0 if arguments[:1] in ([], ["help"], ["-h"], ["--help"]) else 2
     return VERBS[arguments[0]](arguments[1:])
 

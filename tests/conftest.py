@@ -29,24 +29,38 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 _BUCKET = "barograph-tests"
-_START_SECS = 30.0
+_START_SECS = 300.0
 
-_LONGEST_FIRST = (
-    "journeys", "test_examples.py", "test_docs.py", "capture/test_keras_backends.py", "debugger/test_real_smdebug.py",
-    "capture/test_mxnet.py",
+_TRAINING = (
+    "journeys", "test_examples.py", "test_docs.py::test_what_a_page_shows_runs", "capture/test_keras_backends.py",
+    "debugger/test_real_smdebug.py", "capture/test_mxnet.py", "benchmarks/test_workers.py", "benchmarks/test_family.py",
+    "benchmarks/test_coverage.py::test_a_program_is_measured_plain_and_recorded", "benchmarks/test_networks.py",
+    "capture/test_distributed.py", "capture/test_doors.py", "capture/test_mirrored.py", "capture/test_torch_triton.py",
+    "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/test_replay_weights.py",
+    "cli/test_tensorboard.py", "cli/test_watch.py", "cli/test_workers.py", "debugger/test_hook.py",
+    "ingest/test_import_aim.py", "rerun/test_environment.py", "runs/test_memory.py", "watch/test_ray.py",
 )
-"""Folders and files whose tests start processes that train, each for seconds."""
+"""Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--fast`."""
+    parser.addoption("--fast", action="store_true", help="leave out the tests that start processes that train")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Have the tests that take long run first: whoever runs beside them takes over what is left, and that is short."""
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}{os.sep}"
+    starts = tuple(f"{here}{name}" for name in _TRAINING)
 
-    def place(item: pytest.Item) -> int:
-        starts = (at for at, name in enumerate(_LONGEST_FIRST) if item.path.is_relative_to(here / name))
-        return next(starts, len(_LONGEST_FIRST))
+    def trains(item: pytest.Item) -> bool:
+        name = f"{item.path}{item.nodeid[len(item.nodeid.partition('::')[0]):]}"
+        return name.startswith(starts)
 
-    items.sort(key=place)
+    if config.getoption("fast"):
+        config.hook.pytest_deselected(items=[item for item in items if trains(item)])
+        items[:] = [item for item in items if not trains(item)]
+    items.sort(key=lambda item: not (trains(item) or item.path.name == "test_checks.py"))
 
 
 def pytest_collection_finish() -> None:

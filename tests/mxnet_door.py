@@ -495,7 +495,7 @@ def test_a_script_that_knows_nothing_of_barograph_is_recorded_and_judged(tmp_pat
     done = subprocess.run(
         [sys.executable, "-m", "barograph", "run", "--to", "runs/one", "--budget", "off", "--strict", "train.py"],
         cwd=tmp_path, env={**os.environ, "PYTHONWARNINGS": "ignore"}, capture_output=True, text=True, check=False,
-        timeout=120)
+        timeout=600)
     assert done.returncode == 0, done.stderr
     assert "NaN" in done.stderr
     run = barograph.open(tmp_path / "runs" / "one")

@@ -13,7 +13,7 @@ __all__ = ["Unavailable", "made_by", "python_with_trackers"]
 
 WANTED = [entry for name in ("mlflow", "wandb", "aim") for entry in REQUIREMENTS[name] if entry != TORCH]
 HERE = Path(__file__).parent
-SCRIPT_SECS = 120.0
+SCRIPT_SECS = 600.0
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ALLOW_FILE_STORE": "true", "GIT_PYTHON_REFRESH": "quiet",
     "WANDB_MODE": "offline", "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false", "PYTHONWARNINGS": "ignore",

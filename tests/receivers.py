@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-PATIENCE_SECS = 60.0
+PATIENCE_SECS = 600.0
 
 
 @dataclass

@@ -42,7 +42,6 @@ from barograph.runs.series import statistic_named
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
 DOCS = ROOT / "docs"
-MINUTE = 60.0
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
                   "ipython": "tests/jupyter/test_page.py"}
@@ -118,7 +117,7 @@ def run_command(command: Command, page: Path, *, only_read: bool) -> None:
 
 def run(words: list[str], command: Command, where: str) -> None:
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=2 * MINUTE)
+                          text=True, timeout=600)
     assert done.returncode == 0, f"{where}\n{done.stdout}"
     if command.output:
         same = doctest.OutputChecker().check_output(

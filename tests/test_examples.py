@@ -17,14 +17,14 @@ from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TWO_MINUTES = 120.0
+PATIENCE_SECS = 600.0
 
 
 def python(*words: str, folder: Path, exit_code: int = 0) -> str:
     """Run Python in `folder` and return all that it printed."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TWO_MINUTES)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECS)
     assert done.returncode == exit_code, done.stdout
     return done.stdout
 

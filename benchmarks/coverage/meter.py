@@ -16,11 +16,14 @@ FACTS = "BAROGRAPH_BENCH_FACTS"
 """Environment variable: the file that the program writes its facts to. It also marks every process of a measurement."""
 
 
+_TOGETHER = 100
+
+
 class Meter:
     """Measures a program: it calls `step` after each training step, and `done` at the end.
 
-    Losses are kept as the framework returned them, and converted at the end: asking for a number at each step is work
-    that a program need not do.
+    Losses are converted a hundred at a time. Asking for a number at each step is work that a program need not do, and
+    thousands of small tensors that are kept between larger ones that are freed fragment the memory.
     """
 
     def __init__(self) -> None:
@@ -34,19 +37,27 @@ class Meter:
             self._first = processor_secs()
         self._losses[-1].append(loss)
         self._rates[-1].append(rate)
+        if len(self._losses[-1]) % _TOGETHER == 0:
+            self._convert()
 
     def next_fit(self) -> None:
         """Begin the next of several trainings."""
+        self._convert()
         self._losses.append([])
         self._rates.append([])
 
     def done(self) -> None:
         """Write what was measured."""
         end = processor_secs()
-        losses = [[float(loss) for loss in fit] for fit in self._losses if fit]
+        self._convert()
+        losses = [fit for fit in self._losses if fit]
         rates = [fit for fit in self._rates if fit]
         facts = {"losses": losses, "rates": rates, "first_step": self._first, "end": end}
         Path(os.environ[FACTS]).write_text(json.dumps(facts), encoding="utf-8")
+
+
+    def _convert(self) -> None:
+        self._losses[-1][-_TOGETHER:] = map(float, self._losses[-1][-_TOGETHER:])
 
 
 def processor_secs() -> dict[str, float]:

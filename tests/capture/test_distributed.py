@@ -45,7 +45,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
         for rank in range(2)
     ]
     for process in processes:
-        _, errors = process.communicate(timeout=120)
+        _, errors = process.communicate(timeout=600)
         assert process.returncode == 0, errors
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 

@@ -86,7 +86,7 @@ print(read.series("confusion:held_out[1,1]", mode="eval").steps.tolist(), "torch
 
 def test_a_process_without_torch_is_recorded_without_torch() -> None:
     done = subprocess.run([sys.executable, "-W", "error", "-c", NUMPY_ALONE], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=600)
     assert done.returncode == 0, done.stderr
     keys, losses, rest = done.stdout.splitlines()
     assert {"custom:w", "scalar:norm", "confusion:predictions[1,0]", "label:held_out[1]"} <= set(keys.split())
@@ -115,7 +115,7 @@ print(found.steps.tolist(), sys.meta_path[0].__class__.__module__)
 
 
 def test_torch_that_is_imported_later_is_recorded_from_then_on() -> None:
-    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("]")[0] == "[0, 1, 2"
     assert "barograph" not in done.stdout
@@ -150,7 +150,7 @@ def test_torch_stands_aside_for_another_and_then_takes_part_again() -> None:
 def test_a_checkpoint_without_torch_is_told_to_be_none() -> None:
     code = ('import barograph\nwith barograph.attach(to="memory://none", watch=False) as run:\n'
             "    run.step(loss=1.0)\n    run.checkpoint()\n    run.step(loss=1.0)\n")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Checkpoints are saved of PyTorch trainings alone" in done.stderr
 

@@ -553,7 +553,7 @@ before = loaded()
 import barograph.keras
 print(loaded() == before)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == "True\n"
 
 

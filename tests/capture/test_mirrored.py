@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where all trainings have been put; they are made once, in a process that has two devices."""
     place = tmp_path_factory.mktemp("mirrored")
     done = subprocess.run(
-        [sys.executable, str(WORKER), str(place)], capture_output=True, text=True, timeout=300, check=False,
+        [sys.executable, str(WORKER), str(place)], capture_output=True, text=True, timeout=600, check=False,
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"})
     assert done.returncode == 0, done.stderr[-6000:]
     return place

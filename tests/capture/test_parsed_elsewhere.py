@@ -108,7 +108,7 @@ def hydra(folder: Path, *words: str) -> dict[str, Any]:
         pytest.skip(str(error))
     source = Path(__file__).parent.parent.parent / "src"
     done = subprocess.run([python, SCRIPT, *words], cwd=folder, capture_output=True, text=True, check=False,
-                          timeout=120, env={**os.environ, "PYTHONPATH": str(source)})
+                          timeout=600, env={**os.environ, "PYTHONPATH": str(source)})
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads((folder / "heard.json").read_text())
     return found

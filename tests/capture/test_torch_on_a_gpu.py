@@ -180,7 +180,7 @@ def test_a_step_that_fails_is_held_and_made_again_to_the_last_bit(tmp_path: Path
 
 
 def said(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=300,
+    return subprocess.run([sys.executable, *words], cwd=folder, capture_output=True, text=True, timeout=600,
                           stdin=subprocess.DEVNULL)
 
 

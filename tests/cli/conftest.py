@@ -125,7 +125,7 @@ def begun(place: Path, **settings: Any) -> Iterator[tuple[Any, Callable[..., Non
         yield run, step
 
 
-def await_that(holds: Callable[[], bool], patience_secs: float = 60.0) -> None:
+def await_that(holds: Callable[[], bool], patience_secs: float = 600.0) -> None:
     """Wait for another process, for so long at most."""
     deadline = time.monotonic() + patience_secs
     while not holds():
@@ -202,7 +202,7 @@ def on_terminal() -> Callable[..., str]:
             with contextlib.suppress(OSError):
                 while chunk := os.read(leader, 65536):
                     chunks.append(chunk)
-            process.wait(60)
+            process.wait(600)
         os.close(leader)
         return b"".join(chunks).decode()
 

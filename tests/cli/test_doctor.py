@@ -97,7 +97,7 @@ def test_a_run_that_nobody_has_written_yet_is_called_empty(call: Call, copy: Pat
 def test_a_training_that_was_killed_is_named(call: Call, tmp_path: Path) -> None:
     script, place = tmp_path / "killed.py", tmp_path / "run"
     script.write_text(KILLED)
-    done = subprocess.run([sys.executable, script, place], check=False, timeout=300)
+    done = subprocess.run([sys.executable, script, place], check=False, timeout=600)
     assert done.returncode == -9
 
     said = call("doctor", place)

@@ -94,7 +94,7 @@ def test_a_name_that_no_disk_can_hold_is_refused(call: Call, tmp_path: Path) -> 
 @pytest.mark.parametrize("command", ["watch", "runs", "show", "keys", "doctor"])
 def test_a_run_in_the_memory_of_another_process_is_refused(bin_folder: Path, command: str) -> None:
     done = subprocess.run(
-        [bin_folder / "barograph", command, "memory://mine"], capture_output=True, text=True, timeout=60, check=False
+        [bin_folder / "barograph", command, "memory://mine"], capture_output=True, text=True, timeout=600, check=False
     )
 
     assert (done.returncode, done.stdout) == (2, "")

@@ -175,7 +175,7 @@ def test_a_reader_that_has_seen_enough_ends_us_quietly(bin_folder: Path, healthy
         assert process.stderr is not None
         process.stdout.close()
         said = process.stderr.read()
-        code = process.wait(60)
+        code = process.wait(600)
 
     assert (code, said) == (141, b"")
 
@@ -189,7 +189,7 @@ def test_a_reader_of_json_that_has_seen_enough_ends_us_quietly(bin_folder: Path,
         [bin_folder / "barograph", command, place, "--json"], stdout=writing, stderr=subprocess.PIPE
     ) as process:
         os.close(writing)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
 
     assert (process.returncode, said) == (141, b"")
 
@@ -198,7 +198,7 @@ def test_a_reader_of_json_that_has_seen_enough_ends_us_quietly(bin_folder: Path,
 def test_a_full_disk_is_named_in_one_line(bin_folder: Path, healthy: Path) -> None:
     with open("/dev/full", "w") as full:
         ended = subprocess.run([bin_folder / "barograph", "report", healthy, "--json"], stdout=full,
-                               stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+                               stderr=subprocess.PIPE, text=True, check=False, timeout=600)
 
     assert ended.stderr == "barograph: What there is to print cannot be written: No space left on device.\n"
     assert ended.returncode == 2
@@ -206,7 +206,7 @@ def test_a_full_disk_is_named_in_one_line(bin_folder: Path, healthy: Path) -> No
 
 def test_letters_that_the_stream_cannot_show_are_no_error(bin_folder: Path, healthy: Path) -> None:
     done = subprocess.run(
-        [bin_folder / "barograph", "show", healthy], capture_output=True, check=True, timeout=60,
+        [bin_folder / "barograph", "show", healthy], capture_output=True, check=True, timeout=600,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
     )
 

@@ -45,7 +45,7 @@ def test_from_a_script_with_a_summary_writer_to_its_findings(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     environment = {**os.environ, "PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run([sys.executable, "train.py"], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 0, done.stderr
 
     said = call("import", "tensorboard", "logs", "-o", "run")

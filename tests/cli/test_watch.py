@@ -23,7 +23,7 @@ from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
 
-PATIENCE_SECS = 120.0
+PATIENCE_SECS = 600.0
 
 # Trains with a loss that is NaN from step 5 on, until a file appears; then it ends as it is told.
 TRAINING = '''

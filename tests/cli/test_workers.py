@@ -36,7 +36,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "train.py").write_text(TRAINING)
     (folder / "both.sh").write_text(f"set -e\n{sys.executable} train.py 6\n{sys.executable} train.py 9\n")
     command = [Path(sys.executable).parent / "barograph", "run", "--to", "run", "--budget", "off", "sh", "both.sh"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=600)
     return folder / "run"
 
 

@@ -253,7 +253,7 @@ def test_every_worker_saves_where_that_is_asked_for(tmp_path: Path) -> None:
     common = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
     ranks = [subprocess.Popen([sys.executable, "-c", _RANK, str(tmp_path / "run")], env={**common, "RANK": str(rank)})
              for rank in range(2)]
-    assert [process.wait(60) for process in ranks] == [0, 0]
+    assert [process.wait(600) for process in ranks] == [0, 0]
     trial = smd.create_trial(tmp_path / "run")
     assert (trial.workers(), trial.num_workers) == (["worker_0", "worker_1"], 2)
     assert trial.tensor("Linear_weight").workers(0) == ["worker_0", "worker_1"]

@@ -32,7 +32,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "SMDEBUG_TRAINING_END_DELAY_REFRESH": "0", "SMDEBUG_LOG_LEVEL": "error"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run([str(python), str(SCRIPT), "smdebug.pytorch", str(folder)], env=environment,
-                          capture_output=True, text=True, check=False, timeout=120)
+                          capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr[-2000:]
     return folder
 

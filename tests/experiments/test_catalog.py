@@ -155,7 +155,7 @@ def test_of_processes_that_create_one_name_at_once_one_does(tmp_path: Path) -> N
     started = [processes.Process(target=_create, args=(str(tmp_path), results, start)) for _ in range(3)]
     for process in started:
         process.start()
-    created = [name for _ in started for name in results.get(timeout=60)]
+    created = [name for _ in started for name in results.get(timeout=600)]
     assert sorted(created) == [f"digits {number}" for number in range(10)]
     for process in started:
         process.join()

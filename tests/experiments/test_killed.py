@@ -22,7 +22,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     with Catalog(first) as catalog:
         catalog.tell([*component("a", parameters={"lr": 0.1}, tags={"old": "yes"}, time_unix=1.0),
                       *component("b", time_unix=1.0)])
-    done = subprocess.run([sys.executable, WRITERS, first, folder], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, WRITERS, first, folder], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return sorted(path for path in folder.iterdir() if path.is_dir())
 

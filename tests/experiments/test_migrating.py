@@ -201,7 +201,7 @@ def test_two_that_migrate_one_catalog_at_once_do_it_once_and_keep_the_old_one(tm
     started = [processes.Process(target=_open, args=(str(root), results, start)) for _ in range(2)]
     for process in started:
         process.start()
-    assert [results.get(timeout=60) for _ in started] == ["a", "a"]
+    assert [results.get(timeout=600) for _ in started] == ["a", "a"]
     for process in started:
         process.join()
     with closing(sqlite3.connect(f"{file_of(root)}.schema-{revision}")) as copy:

@@ -71,7 +71,7 @@ def test_several_processes_write_one_run_and_nothing_is_lost(root: str) -> None:
         for process in started:
             process.start()
         for process in started:
-            process.join(60)
+            process.join(600)
             assert process.exitcode == 0
     [found] = list_runs(root=root)
     assert {name: it.count for name, it in found.metrics.items()} == {f"loss {number}": 1000 for number in range(3)}
@@ -262,7 +262,7 @@ def test_processes_that_ask_at_once_for_a_run_of_a_new_name_get_one(root: str) -
     for process in started:
         process.start()
     for process in started:
-        process.join(60)
+        process.join(600)
         assert process.exitcode == 0
     _join_by_name(root, 3)
     [run] = list_runs(root=root)

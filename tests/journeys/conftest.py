@@ -19,7 +19,7 @@ import pytest
 import barograph
 from barograph.runs.reader import Run
 
-PATIENCE_SECS = 120.0
+PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""
 
 BIN = Path(sys.executable).parent

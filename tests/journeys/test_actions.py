@@ -37,7 +37,7 @@ class High(Rule):
 RISING = '''
 import os, time
 
-deadline = time.monotonic() + 90
+deadline = time.monotonic() + 600
 
 
 def goes_on():
@@ -172,7 +172,7 @@ from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
 model = DistributedDataParallel(model)
 torch.manual_seed(dist.get_rank())
-deadline, step, go_on = time.monotonic() + 90, 0, torch.ones(1)
+deadline, step, go_on = time.monotonic() + 600, 0, torch.ones(1)
 while go_on.item():
     if step == 20:
         inputs *= 300

@@ -26,7 +26,7 @@ from barograph.tracking import Run as TrackedRun
 from barograph.wire.web import Web
 from real_trackers import QUIET, Unavailable, made_by, python_with_trackers
 
-START_SECS = 120.0
+START_SECS = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def barograph(folder: Path, *words: str | Path, code: int = 0) -> str:
     done = subprocess.run([sys.executable, "-m", "barograph", *words], cwd=folder, capture_output=True, text=True,
-                          timeout=120, env={**os.environ, "BAROGRAPH_ROOT": ""})
+                          timeout=600, env={**os.environ, "BAROGRAPH_ROOT": ""})
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr * (code != 0)
 

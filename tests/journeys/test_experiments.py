@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 def barograph(folder: Path, *words: str, code: int = 0) -> str:
     done = subprocess.run([sys.executable, "-m", "barograph", *words], cwd=folder, capture_output=True, text=True,
-                          timeout=120, env={**os.environ, "BAROGRAPH_ROOT": ""})
+                          timeout=600, env={**os.environ, "BAROGRAPH_ROOT": ""})
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr * (code != 0)
 

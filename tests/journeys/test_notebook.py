@@ -67,7 +67,7 @@ class Notebook:
 
         self.folder = folder
         book = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
-        NotebookClient(book, timeout=120, allow_errors=True, resources={"metadata": {"path": str(folder)}}).execute()
+        NotebookClient(book, timeout=600, allow_errors=True, resources={"metadata": {"path": str(folder)}}).execute()
         self.cells: list[Any] = book.cells
 
     def html(self, at: int) -> str:

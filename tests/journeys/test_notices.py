@@ -18,7 +18,7 @@ from receivers import closed_port, hook
 FALLING_ILL = '''
 import os, time
 
-deadline = time.monotonic() + 90
+deadline = time.monotonic() + 600
 step = 0
 while time.monotonic() < deadline and not os.path.exists("enough"):
     if step == 20:
@@ -70,7 +70,7 @@ def test_a_webhook_that_hangs_holds_up_neither_the_training_nor_its_end_nor_the_
 notify_timeout_secs = "1s"
 [[notify]]
 to = "$HANGS"
-timeout = "80s"
+timeout = "500s"
 name = "the desk that hangs"
 [[notify]]
 to = "$WORKS"
@@ -82,7 +82,7 @@ to = "$WORKS"
         watched = until(desk, process, lambda: working.got and hanging.got)
         took = time.monotonic() - begin
 
-    assert took < 60
+    assert took < 400
     assert (watched.code, watched.text) == (0, "trained to the end\n")
     assert "the desk that hangs was not told of N101 non-finite" in watched.err
     assert "That stays in the run, and the next watcher that notifies tells it." in watched.err

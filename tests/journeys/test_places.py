@@ -35,7 +35,7 @@ while not told.wait(0.01):
     longest, begin = (max(longest, now - begin) if steps > 5 else 0.0), now
 print("trained", steps, "longest", longest, flush=True)
 '''
-LONGEST_STEP_SECS = 2.0
+LONGEST_STEP_SECS = 20.0
 """A step takes some milliseconds, a request to a store that hangs a minute; in between lies the noise of a busy
 machine."""
 SHORT = "close_timeout_secs = 1.0\n"

@@ -48,7 +48,7 @@ class Hangs(barograph.Rule):
 
 def barograph(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "barograph", *arguments], cwd=cwd, capture_output=True, text=True,
-                          check=False, timeout=180)
+                          check=False, timeout=600)
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ def desks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def barograph(folder: Path, *words: str | Path, code: int = 0) -> str:
     done = subprocess.run([sys.executable, "-m", "barograph", *map(str, words)], cwd=folder, capture_output=True,
-                          text=True, timeout=120, env={**os.environ, "BAROGRAPH_ROOT": ""})
+                          text=True, timeout=600, env={**os.environ, "BAROGRAPH_ROOT": ""})
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr * (code != 0)
 
@@ -60,7 +60,7 @@ def test_what_was_packed_here_is_whole_there(desks: tuple[Path, Path]) -> None:
     together = [subprocess.Popen([sys.executable, "-m", "barograph", "import", "archive", "widths.zip", "--json"],
                                  cwd=there, stdout=subprocess.PIPE, env={**os.environ, "BAROGRAPH_ROOT": ""})
                 for _ in range(2)]
-    outs = [process.communicate(timeout=120)[0] for process in together]
+    outs = [process.communicate(timeout=600)[0] for process in together]
     assert [process.returncode for process in together] == [0, 0]
     assert {run["name"] for run in json.loads(outs[0])["runs"]} == {"w16", "w64"}
 

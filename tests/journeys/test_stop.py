@@ -12,7 +12,7 @@ FALLING_ILL = '''
 import atexit, sys, time
 
 atexit.register(print, "what was registered for the end ran")
-deadline = time.monotonic() + 90
+deadline = time.monotonic() + 600
 
 
 def train():

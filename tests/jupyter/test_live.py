@@ -42,7 +42,7 @@ def test_a_thread_draws_it_and_ends_by_itself(tmp_path: Path, shown: Any) -> Non
     with Run("live", to=str(tmp_path / "run")) as run:
         view = watch(run, every_secs=0.01, display=shown)
         assert view.running
-    assert view.wait(60)
+    assert view.wait(600)
     assert "finished" in shown.pages[-1]
     assert repr(view) == f"LiveView({run.url!r}, ended)"
 

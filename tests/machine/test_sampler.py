@@ -105,16 +105,16 @@ def test_a_lock_is_let_go_when_its_process_dies(tmp_path: Path) -> None:
     def hold() -> None:
         HostLock("a", tmp_path).take()
         held.set()
-        end.wait(60)
+        end.wait(600)
         os._exit(0)
 
     child = context.Process(target=hold)
     child.start()
-    assert held.wait(60)
+    assert held.wait(600)
     lock = HostLock("a", tmp_path)
     assert not lock.take()
     end.set()
-    child.join(60)
+    child.join(600)
     assert lock.take()
     lock.release()
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +125,7 @@ def test_many_at_once_have_one_that_holds_it(tmp_path: Path) -> None:
     start, taken = threading.Barrier(16), []
 
     def take(lock: HostLock) -> None:
-        start.wait(60)
+        start.wait(600)
         taken.append(lock.take())
 
     threads = [threading.Thread(target=take, args=(lock,)) for lock in locks]

@@ -187,7 +187,7 @@ MOST = native.MOST_THREADS
                          [("1", 1), ("2,4", 2), ("", MOST), ("many", MOST), ("0", 1), ("100", MOST)])
 def test_as_many_threads_read_as_the_environment_and_the_machine_allow(allowed, most):
     done = subprocess.run([sys.executable, "-c", LOADED], env={**os.environ, "OMP_NUM_THREADS": allowed},
-                          capture_output=True, text=True, check=True, timeout=60)
+                          capture_output=True, text=True, check=True, timeout=600)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     assert int(done.stdout) == (min(most, processors) if native.available() else 1)
 
@@ -233,7 +233,7 @@ print("done")
 @pytest.mark.skipif(sys.platform != "linux", reason="counts threads by what Linux tells of a process")
 @pytest.mark.skipif(not native.available(), reason="the native loop is not built here")
 def test_helpers_are_made_when_they_are_wanted_in_a_forked_process_too_and_take_no_signals():
-    done = subprocess.run([sys.executable, "-W", "error", "-c", FORKED], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.executable, "-W", "error", "-c", FORKED], capture_output=True, text=True, timeout=600,
                           env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
@@ -247,6 +247,6 @@ print(threads())
 """
     if sys.platform != "linux" or not native.available():
         pytest.skip("counts threads by what Linux tells of a process that has the native loop")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600,
                           env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})
     assert done.stdout == "1\n"

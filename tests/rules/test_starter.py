@@ -30,7 +30,7 @@ def test_what_is_written_passes_the_suite_as_it_stands(tmp_path: Path, kind: Kin
     (tmp_path / "test_loud_things.py").write_text(test_of_parts(text), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"], cwd=tmp_path, check=False,
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b1[0-9] passed", done.stdout)

@@ -314,7 +314,7 @@ def claim_together(place: Path, environments: list[dict[str, str]]) -> list[list
         process.stdin.flush()
     got = [json.loads(process.stdout.readline()) for process in processes if process.stdout is not None]
     for process in processes:
-        process.communicate("end\n", timeout=60)
+        process.communicate("end\n", timeout=600)
     return got
 
 
@@ -349,5 +349,5 @@ def test_a_process_that_ended_and_was_not_collected_is_dead() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.DEVNULL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # waits for the end without collecting it
     assert is_alive(Process(child.pid, me.host, me.boot_id, 0)) is False
-    child.wait(30)
+    child.wait(600)
     assert is_alive(Process(child.pid, me.host, me.boot_id, 0)) is False

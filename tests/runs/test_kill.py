@@ -105,7 +105,7 @@ def test_a_training_killed_at_random_moments_resumes_each_time(tmp_path: Path) -
         while not any(view.step.number >= target for view in feed.poll().views):
             assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=600)
         published = check_every_published_step(store)
         assert published > target
         diagnosis = examine(store)
@@ -119,7 +119,7 @@ def test_a_training_killed_at_random_moments_resumes_each_time(tmp_path: Path) -
         clock.advance(3)
         assert feed.poll().drained
     process = train(place, published, published + 50)
-    assert process.communicate(timeout=60)[0] == "done True\n"
+    assert process.communicate(timeout=600)[0] == "done True\n"
     assert check_every_published_step(store) == published + 50
     diagnosis = examine(store)
     assert diagnosis.whole
@@ -145,6 +145,6 @@ def test_a_reader_beside_a_writer_that_makes_files_one_always_reads_right(tmp_pa
             assert len(series) >= steps
             steps = len(series)
     seen.extend(view.step.number for view in result.views if view.summary(WEIGHT))
-    assert process.communicate(timeout=60)[0] == "done True\n"
+    assert process.communicate(timeout=600)[0] == "done True\n"
     assert seen == list(range(1500))
     assert check_every_published_step(store) == 1500

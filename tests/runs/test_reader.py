@@ -637,7 +637,7 @@ def test_opening_a_run_loads_no_framework(workshop: Any, make_records: MakeRecor
     workshop.finished(make_records(0))
     code = ("import sys, barograph; barograph.open(sys.argv[1]).series('loss:loss'); "
             "sys.exit('torch' in sys.modules or 'rich' in sys.modules)")
-    assert subprocess.run([sys.executable, "-c", code, workshop.store.url], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code, workshop.store.url], check=False, timeout=600).returncode == 0
 
 
 def test_what_a_later_attempt_logs_or_evaluates_before_its_first_step_hides_nothing(

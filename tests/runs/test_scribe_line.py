@@ -18,7 +18,7 @@ from barograph.runs.writer import Closing
 
 MakeRecords = Callable[..., StepRecords]
 WRITTEN = Closing(True, 0, 0, 0, 0, ())
-PATIENCE_SECS = 20.0
+PATIENCE_SECS = 600.0
 
 
 class Process:

@@ -300,12 +300,12 @@ def test_a_thread_of_its_own_publishes_while_the_caller_waits_for_nothing(
     def slow(verb: str, name: str) -> None:
         if name.startswith("records"):
             held.set()
-            assert released.wait(30)
+            assert released.wait(600)
 
     workshop.store.before = slow
     writer = RunWriter(workshop.store, worker, settings=Settings(flush_secs=0.1), status=lambda: Heartbeat(0, 0.0))
     writer.put(make_records(0))
-    assert held.wait(30)
+    assert held.wait(600)
     assert all(writer.put(make_records(tick)) for tick in range(1, 100))
     released.set()
     closing = writer.close(EndState.FINISHED)
@@ -316,7 +316,7 @@ def test_a_thread_of_its_own_publishes_while_the_caller_waits_for_nothing(
 def test_a_store_that_never_answers_does_not_hold_up_the_end(workshop: Any, make_records: MakeRecords) -> None:
     worker = workshop.worker(attempt=workshop.claim())
     never = threading.Event()
-    workshop.store.before = lambda verb, name: None if name.startswith("workers") else never.wait(60) and None
+    workshop.store.before = lambda verb, name: None if name.startswith("workers") else never.wait(600) and None
     settings = Settings(flush_secs=0.1, close_timeout_secs=0.3)
     writer = RunWriter(workshop.store, worker, settings=settings, status=lambda: Heartbeat(0, 0.0))
     writer.put(make_records(0))

@@ -119,7 +119,7 @@ def test_of_many_that_create_at_once_one_succeeds(store: Store) -> None:
     start = threading.Barrier(8)
 
     def create(number: int) -> None:
-        start.wait(10)
+        start.wait(600)
         try:
             store.create("claim", str(number).encode())
         except ObjectExists:
@@ -130,7 +130,7 @@ def test_of_many_that_create_at_once_one_succeeds(store: Store) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(600)
     assert [bytes(store.get("claim"))] == [str(number).encode() for number in won]
 
 

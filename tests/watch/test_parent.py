@@ -29,4 +29,4 @@ def test_it_ends_with_its_parent() -> None:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
-    child.wait(timeout=30)
+    child.wait(timeout=600)

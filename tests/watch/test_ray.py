@@ -130,7 +130,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
 
 def barograph(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "barograph", *arguments], cwd=cwd, capture_output=True, text=True,
-                          check=False, timeout=180, env={**os.environ, **environment})
+                          check=False, timeout=600, env={**os.environ, **environment})
 
 
 def test_runs_shared_out_over_machines_are_judged_as_here(runs: Path, address: str) -> None:

@@ -292,12 +292,13 @@ def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock
 
 
 def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
-    hanging = threading.Event()
+    hanging, ended = threading.Event(), threading.Event()
 
     class Hangs(Carried):
         def send(self, messages: Sequence[Message]) -> None:
             super().send(messages)
-            hanging.wait(30)
+            hanging.wait(600)
+            ended.set()
 
     slow, quick, done = Hangs(), Carried(), threading.Event()
     quick_send = quick.send
@@ -306,15 +307,12 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
         "slow": Recipient(Notify("x", timeout_secs=9), "The slow one", slow, CODES),
         "quick": Recipient(Notify("y"), "The quick one", quick, CODES),
     }, patience_secs=0.2)
-    begin = time.monotonic()
     post.take(Notice(Event.OPENED, finding=FINDING))
-    assert time.monotonic() - begin < 1
-    assert done.wait(30)
+    assert done.wait(600)
     post.close()
-    took = time.monotonic() - begin
+    assert not ended.is_set()
     hanging.set()
 
-    assert took < 10
     assert slow.aborted
     assert quick.sent == [["G101-40-000000000000.opened"]]
     assert post.problems() == [

@@ -239,7 +239,7 @@ def _begins_a_phase(view: StepView, memory: Memory) -> bool:
     made = fact_value(view, Fact.OPTIMIZERS_MADE)
     if made is None:
         return False
-    before = memory.get("optimizers", made)
+    before = int(memory.get("optimizers", made))
     memory["optimizers"] = made
     return before < made <= _MOST_PHASES
 

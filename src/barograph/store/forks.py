@@ -6,6 +6,7 @@ A child that inherited a used obstore asks a process of its own instead, which i
 from __future__ import annotations
 
 import atexit
+import builtins
 import contextlib
 import os
 import pickle
@@ -140,12 +141,12 @@ class _Asking:
 class _Got:
     """What `get` of obstore returns."""
 
-    data: bytes
+    data: builtins.bytes
 
-    def bytes(self) -> bytes:
+    def bytes(self) -> builtins.bytes:
         return self.data
 
-    def stream(self, **_: Any) -> Iterator[bytes]:
+    def stream(self, **_: Any) -> Iterator[builtins.bytes]:
         yield self.data
 
 
