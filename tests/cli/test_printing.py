@@ -236,3 +236,30 @@ def test_help_loads_nothing_that_it_does_not_need(bin_folder: Path) -> None:
             [bin_folder / "python", "-c", code, command, "--help"], capture_output=True, text=True, check=True
         )
         assert done.stderr == "[]\n", command
+
+
+EVIL = "a\x1b]0;title\x07\x1b[2J\x9b1m\nb"
+
+
+@pytest.mark.parametrize("on_terminal", [True, False])
+def test_no_control_character_of_a_run_reaches_the_terminal(on_terminal: bool) -> None:
+    sink = io.StringIO()
+    printer = Printer(Console(file=sink, force_terminal=on_terminal, width=200, color_system=None, markup=False))
+    printer.line(EVIL)
+    printer.line(Text.assemble("before ", (EVIL, "bold")))
+    printer.heading(EVIL, EVIL)
+    printer.entries([(EVIL, EVIL), ("name", Text(EVIL))])
+    printer.table([Column(EVIL), Column("right", right=True)], [[EVIL, Text(EVIL)]])
+    printed = sink.getvalue()
+    assert "\x07" not in printed
+    assert "\x9b" not in printed
+    assert not re.findall(r"\x1b(?!\[[0-9;]*m)", printed)
+    assert printed.count("title") == 10
+
+
+def test_no_control_character_of_an_error_reaches_the_terminal(call: Call) -> None:
+    said = call("show", "no\x1b[2Jrun\x07")
+    assert said.code == 2
+    assert "\\x1b[2J" in said.err
+    assert "\x1b" not in said.err
+    assert "\x07" not in said.err

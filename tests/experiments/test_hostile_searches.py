@@ -6,6 +6,8 @@ from hypothesis import strategies as some
 
 from barograph.errors import SearchError
 from barograph.experiments.catalog import Catalog
+from barograph.experiments.search.parser import search_from_text
+from barograph.experiments.search.patterns import why_slow
 from experiments_entries import component
 
 _INJECTED = ("'; DROP TABLE items; --", "\" OR 1=1 --", "') OR ('1'='1", "a%' ESCAPE '", "\\'", "%%", "_", ":x",
@@ -49,3 +51,37 @@ def test_a_parameter_is_found_by_any_text_that_it_holds(catalog: Catalog) -> Non
     found = [[item.name for item in catalog.find("params.opt = '" + text.replace("'", "''") + "'")] for text in texts]
     # The null character and half a character are kept as others that every database takes.
     assert found == [[f"it is {number}"] for number in range(len(texts))]
+
+
+@pytest.mark.parametrize("pattern", [
+    "^(a+)+$", "(a*)*b", "((ab|a)*)c", "(a|aa)*b", "(.+)+x", "([a-z]+[0-9]*)+$", r"(a+)\1", "(?:a{1,9}){2,}b",
+    "(x?a+){9}", ".*a.*b.*c.*d", "(?i:(a+)*)", "(?=(a+)+b)c",
+])
+def test_a_regular_expression_that_could_take_very_long_is_refused(pattern: str) -> None:
+    assert why_slow(pattern) != ""
+
+
+@pytest.mark.parametrize("pattern", [
+    "run-[0-9]+$", "^(lr|rate)_.*", "a.*b.*c", "(v[0-9])?x", "([a-z]{3})+", "(?i)resnet(18|50)", "", "[aeiou]{2,}",
+])
+def test_usual_ones_are_not(pattern: str) -> None:
+    assert why_slow(pattern) == ""
+
+
+def test_a_search_says_why_it_does_not_try_one(catalog: Catalog) -> None:
+    with pytest.raises(SearchError, match="could take very long: it repeats a repetition"):
+        catalog.find("name ~ '^(a+)+$'")
+
+
+def test_the_longest_search_that_is_taken_reaches_the_database(catalog: Catalog) -> None:
+    catalog.tell(component("a"))
+    assert catalog.find(" and ".join(["name = 'b'"] * 450)) == []
+    assert catalog.find(f"params.x in ({', '.join(['1'] * 890)})") == []
+
+
+@pytest.mark.parametrize("text", [
+    " and ".join(["starred"] * 5000), " or ".join(["name = 'x'"] * 5000), f"name in ({', '.join(['1'] * 5000)})",
+])
+def test_a_search_of_thousands_of_comparisons_says_so(text: str) -> None:
+    with pytest.raises(SearchError, match="more than 900 comparisons and values"):
+        search_from_text(text)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from barograph.model.one_line import shown_lines
+
 if TYPE_CHECKING:
     from barograph.experiments.catalog import Catalog
 
@@ -42,7 +44,7 @@ def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
     catalog = catalog_at(root)
     fed = catalog.feed(progress=progress_on_terminal)
     for problem in fed.damage[:_DAMAGE_SHOWN]:
-        print(f"barograph: {problem}", file=sys.stderr)
+        print(f"barograph: {shown_lines(problem)}", file=sys.stderr)
     if len(fed.damage) > _DAMAGE_SHOWN:
         print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
               "them", file=sys.stderr)

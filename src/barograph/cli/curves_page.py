@@ -17,6 +17,7 @@ from barograph.errors import SettingsError, UnknownKey
 from barograph.experiments.curves import ALIGNMENTS, Curve, aligned, curve_of
 from barograph.experiments.item import Item
 from barograph.model.items import ItemKind
+from barograph.model.one_line import shown_lines
 from barograph.watch.figures import duration, figure
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -69,7 +70,7 @@ def curves_of_items(items: Sequence[Item], metric: str, by: str) -> dict[str, Cu
     if refusals and not found:
         raise UnknownKey(refusals[0])
     for refusal in refusals:
-        print(f"barograph: {refusal}", file=sys.stderr)
+        print(f"barograph: {shown_lines(str(refusal))}", file=sys.stderr)
     return found
 
 

@@ -10,6 +10,7 @@ from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad
 from barograph.errors import UnknownKey, nearest
 from barograph.model.key import kind_from_name
+from barograph.model.one_line import shown_lines
 from barograph.runs.inventory import Entry, inventory
 from barograph.runs.one_worker import OneWorker, speaker_of
 from barograph.runs.reader import Run
@@ -48,7 +49,7 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
         printer.line("Nothing in this run can be read." if run.damage else "Nothing is recorded in this run yet.")
     if others := and_others(run, shown):
         # Not among the rows, which are for grep and awk.
-        print(f"barograph: this is {others}", file=sys.stderr)
+        print(f"barograph: this is {shown_lines(others)}", file=sys.stderr)
     tell_damage(run, place)
 
 

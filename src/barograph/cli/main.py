@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from barograph.errors import BarographError, SettingsError
+from barograph.model.one_line import shown_lines
 from barograph.version import __version__
 from barograph.watch.lasting_stream import silence
 
@@ -109,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         application(named or COMMANDS)(arguments, prog_name="barograph")
     except BarographError as error:
-        print(f"barograph: {error}", file=sys.stderr)
+        print(f"barograph: {shown_lines(str(error))}", file=sys.stderr)
         sys.exit(EXIT_ERROR)
     except OSError as error:
         # What is written elsewhere is said by name where it is written; what is left is what we print.

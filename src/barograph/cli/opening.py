@@ -18,6 +18,7 @@ from barograph.errors import (
     StoreDenied,
 )
 from barograph.model.items import ItemKind
+from barograph.model.one_line import shown_lines
 from barograph.runs.glance import runs_below
 from barograph.runs.layout import MANIFEST
 from barograph.runs.one_worker import workers_in
@@ -104,7 +105,7 @@ def tell_damage(run: Run, place: str) -> None:
     damage = run.damage
     if damage:
         what = "1 part" if len(damage) == 1 else f"{len(damage)} parts"
-        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {damage[0]} "
+        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {shown_lines(damage[0])} "
               f"All that is wrong: barograph doctor {place}", file=sys.stderr)
 
 

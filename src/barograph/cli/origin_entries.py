@@ -6,6 +6,7 @@ import sys
 
 from barograph.cli.printing import Cell
 from barograph.errors import DamagedChunk
+from barograph.model.one_line import shown_lines
 from barograph.model.origin import Code, Origin
 from barograph.runs.origins import read_origin
 from barograph.store.base import Store
@@ -23,7 +24,7 @@ def origin_of(store: Store) -> Origin | None:
     try:
         return read_origin(store)
     except DamagedChunk as error:
-        print(f"barograph: what made this run cannot be read. {error}", file=sys.stderr)
+        print(f"barograph: what made this run cannot be read. {shown_lines(str(error))}", file=sys.stderr)
         return None
 
 

@@ -6,6 +6,7 @@ import sys
 
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Printer
+from barograph.model.one_line import harmless
 from barograph.runs.output import Output, read_output
 
 
@@ -32,6 +33,6 @@ def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
 def _print(item: Output) -> None:
     for stream, text in item.texts:
         if stream in ("out", "err"):
-            sys.stdout.write(text)
+            sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
         else:
             sys.stdout.write(f"\n[… {int(text):,} characters left out …]\n")

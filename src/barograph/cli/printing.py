@@ -7,6 +7,7 @@ spaces apart, nothing is cut and nothing is coloured, so that `grep` and `awk` c
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,15 +22,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from barograph.model.one_line import shown as shown_on_one_line
 from barograph.watch.lasting_stream import LastingStream, silence
 from barograph.watch.plain import plain
-from barograph.watch.wording import shown
 
 Cell = str | Text
 
 EXIT_BROKEN_PIPE = 141
 """128 and the number of SIGPIPE, as shells count."""
 
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+"""All but the line break, which begins a new line within a cell."""
 _INDENT = 2
 _GAP = 3
 _PROSE = 40
@@ -90,11 +93,12 @@ class Printer:
     def heading(self, title: str, rest: Cell = "") -> None:
         """Print the head of a section, with an empty line before it."""
         self.console.print()
-        self.line(Text.assemble((title, "bold"), "  " if rest else "", _text(rest)) if rest else Text(title, "bold"))
+        head = Text(shown_on_one_line(title), "bold")
+        self.line(Text.assemble(head, "  ", _text(rest)) if rest else head)
 
     def entries(self, entries: Iterable[tuple[str, Cell]]) -> None:
         """Print names and what belongs to each, below each other."""
-        listed = list(entries)
+        listed = [(shown_on_one_line(name), value) for name, value in entries]
         width = max((len(name) for name, _ in listed), default=0)
         if not self.on_terminal:
             for name, value in listed:
@@ -139,7 +143,7 @@ class Printer:
 
     def _plain_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
         shown = [index for index, column in enumerate(columns) if column.pipe]
-        lines = [[columns[index].title for index in shown]]
+        lines = [[shown_on_one_line(columns[index].title) for index in shown]]
         lines += [[row[index].plain.strip() or "-" for index in shown] for row in rows]
         widths = [max(cell_len(line[at]) for line in lines) for at in range(len(shown))]
         # Not line by line through the console: there may be a hundred thousand, and nothing is to be laid out.
@@ -216,15 +220,21 @@ def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int
     for index in shown:
         column = columns[index]
         # Folded, not cut: half a name is the name of nothing.
-        table.add_column(Text(column.title), justify="right" if column.right else "left", overflow="fold",
-                         no_wrap=column.right)
+        table.add_column(Text(shown_on_one_line(column.title)), justify="right" if column.right else "left",
+                         overflow="fold", no_wrap=column.right)
     for row in rows:
         table.add_row(*(row[index] for index in shown))
     return table
 
 
 def _text(cell: Cell) -> Text:
-    return cell if isinstance(cell, Text) else Text(shown(cell))
+    if not isinstance(cell, Text):
+        return Text(shown_on_one_line(cell))
+    if _CONTROLS.search(cell.plain):
+        cell = cell.copy()
+        # Letter by letter, so that styles stay where they are.
+        cell.plain = _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", cell.plain)
+    return cell
 
 
 def _padded(cell: str, width: int, *, right: bool) -> str:

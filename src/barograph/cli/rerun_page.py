@@ -19,6 +19,7 @@ from barograph.errors import RerunFailed, SettingsError
 from barograph.experiments.artifacts import root_of
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
+from barograph.model.one_line import shown_lines
 from barograph.model.origin import Origin
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance import parameters
@@ -163,10 +164,11 @@ def _with_python(words: list[str], python: Environment) -> list[str]:
 
 def _tell(verdict: Repetition) -> None:
     _say(f"{verdict.sameness}. {verdict.why}")
-    print(f"  first     {verdict.first}\n  second    {verdict.second}", file=sys.stderr)
+    print(shown_lines(f"  first     {verdict.first}\n  second    {verdict.second}"), file=sys.stderr)
     if verdict.numbers.passed_over:
-        print(f"  not compared: {', '.join(verdict.numbers.passed_over)} (time or machine)", file=sys.stderr)
+        passed_over = shown_lines(", ".join(verdict.numbers.passed_over))
+        print(f"  not compared: {passed_over} (time or machine)", file=sys.stderr)
 
 
 def _say(text: str) -> None:
-    print(f"barograph: {text}", file=sys.stderr, flush=True)
+    print(f"barograph: {shown_lines(text)}", file=sys.stderr, flush=True)

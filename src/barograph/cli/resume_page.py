@@ -15,6 +15,7 @@ from barograph.cli.trust import check_command_of_run
 from barograph.errors import ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
+from barograph.model.one_line import shown_lines
 from barograph.model.resume import ResumeOrder, result_from_text
 from barograph.model.settings import settings_from_mapping
 from barograph.provenance.secrets import held_back
@@ -122,5 +123,5 @@ def _as_it_was(command: Sequence[str], place: str) -> list[str]:
 
 
 def _say(text: str) -> None:
-    print(f"barograph: {text}", file=sys.stderr, flush=True)
+    print(f"barograph: {shown_lines(text)}", file=sys.stderr, flush=True)
 

@@ -13,6 +13,7 @@ from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import severity_text
 from barograph.errors import BadRule, ObjectExists, StoreDenied
 from barograph.model.key import kind_from_name
+from barograph.model.one_line import shown_lines
 from barograph.rules.base import Parameter, Rule, limits_in_words, rule_with
 from barograph.rules.page import page_from_rule, selection_in_words
 from barograph.rules.registry import installed
@@ -38,7 +39,7 @@ def print_rules(*, as_json: bool) -> None:
             printer.line()
             printer.line("The whole page of one:  barograph rules explain CODE", indent=2)
     for problem in catalog.problems:
-        print(f"barograph: {problem}", file=sys.stderr)
+        print(f"barograph: {shown_lines(str(problem))}", file=sys.stderr)
 
 
 def print_rule(name: str, *, as_json: bool) -> None:

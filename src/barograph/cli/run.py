@@ -159,8 +159,6 @@ def command(
         "capsule_on": capsule_on, "checkpoint": checkpoint, "trust": trust,
     })
     settings_file = config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else "")
-    if settings_file and not as_json:
-        print(f"barograph: settings from {shown(settings_file)}", file=sys.stderr, flush=True)
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
                             "bucket.")
@@ -173,6 +171,8 @@ def command(
     actions_by_rule(settings)
     check_capsule_on(settings, chosen)
     recipients = recipients_for(settings)
+    if settings_file and not as_json:
+        print(f"barograph: settings from {shown(settings_file)}", file=sys.stderr, flush=True)
     words = Secrets(os.environ).hide_words(command)
     claim = claim_run(store, new_manifest(settings, command=words, clock=SystemClock()), clock=SystemClock())
     launch = Launch(settings, claim.attempt, needs_of(chosen))

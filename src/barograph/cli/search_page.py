@@ -16,6 +16,7 @@ from barograph.experiments.search.hints import hints
 from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.tabulating import component_table
+from barograph.model.one_line import shown_lines
 from barograph.watch.figures import count, figure, local_time
 
 _USUAL = ("name", "state", "created_unix", "trials", "findings")
@@ -31,7 +32,7 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
         table = component_table(connection, catalog.ids(question, connection))
         wrong = hints(connection, search_from_text(question)) if not len(table) else []
     for sentence in wrong:
-        print(f"barograph: {sentence}", file=sys.stderr)
+        print(f"barograph: {shown_lines(sentence)}", file=sys.stderr)
     if columns is not None:
         table = table.only([name.strip() for name in columns.split(",") if name.strip()])
     if output is not None:

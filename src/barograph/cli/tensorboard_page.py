@@ -19,6 +19,7 @@ from barograph.errors import ExportError, StoreUnavailable
 from barograph.export.tensorboard import Exported, export_tensorboard
 from barograph.export.tensorboard_following import TensorboardFollower
 from barograph.model.clock import Clock, SystemClock
+from barograph.model.one_line import shown_lines
 from barograph.runs.reader import AWAY_SECS, Run
 from barograph.watch.figures import count
 
@@ -90,7 +91,7 @@ def follow_and_tell(
         if interrupts.came:
             printer.line("Interrupted before the run has ended: the same command goes on where this one was.")
     for text in damage:
-        print(f"barograph: {text}", file=sys.stderr)
+        print(f"barograph: {shown_lines(text)}", file=sys.stderr)
     return interrupts.came
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, exists, false, func, not_, o
 from barograph.experiments.schema import FINDINGS, ITEMS, LINKS, MEMBERS, METRICS, NOTES, PARAMETERS, RELATIONS, TAGS
 from barograph.experiments.search.fields import FieldKind, ItemField, NamedField, RelatedField, known_field
 from barograph.experiments.search.moments import unix_from_text
+from barograph.experiments.search.patterns import why_slow
 from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Literal, Not, Operator, Or
 from barograph.experiments.search.tokens import error_at
 from barograph.experiments.writing import LIST, NOTHING, NUMBER, TEXT, TRUTH, WHOLE, storable_name
@@ -152,9 +153,12 @@ class Compiler:
         if asked.operator is Operator.LIKE:
             return column.like(value)
         try:
+            slow = why_slow(value)
             re.compile(value)
         except re.error as error:
             raise error_at(self._text, asked.position, f"this is no regular expression: {error}") from None
+        if slow:
+            raise error_at(self._text, asked.position, f"this regular expression could take very long: {slow}")
         return column.regexp_match(value)
 
     def _value(self, kind: FieldKind, value: Literal, asked: Comparison) -> Literal:

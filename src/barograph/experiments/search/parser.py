@@ -34,6 +34,8 @@ from barograph.experiments.search.tokens import Token, TokenKind, error_at, toke
 
 MOST_CHARS = 100_000
 _DEEPEST = 100
+_MOST_PARTS = 900
+"""Comparisons and values together. Databases take a thousand levels, and a chain of `and` is as deep as it is long."""
 _LONGEST_WHOLE = 18
 _SIGNS = {
     "=": Operator.EQUAL, "==": Operator.EQUAL, "!=": Operator.UNEQUAL, "<>": Operator.UNEQUAL, "<": Operator.LESS,
@@ -70,6 +72,7 @@ class _Parser:
         self._tokens = tokens_of(text)
         self._at = 0
         self._depth = 0
+        self._parts = 0
 
     def search(self) -> Search:
         condition = None if self._is_end_or("order", "limit", "offset") else self._either()
@@ -113,7 +116,14 @@ class _Parser:
             inner = self._comparison()
         return Not(inner) if negated else inner
 
+    def _count_part(self) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise error_at(self._text, self._now.position, f"the search has more than {_MOST_PARTS} comparisons and "
+                           "values here; ask for less at once")
+
     def _comparison(self) -> Condition:
+        self._count_part()
         begin = self._now
         if begin.kind is TokenKind.WORD and self._next_is_sign("(") and begin.text.lower() not in _RESERVED:
             return self._call()
@@ -170,6 +180,7 @@ class _Parser:
         return tuple(found)
 
     def _value(self) -> Literal:
+        self._count_part()
         token = self._now
         word = token.text.lower()
         if token.kind is TokenKind.TEXT:
