@@ -53,5 +53,5 @@ def mark_for_compiler() -> None:
     """Tell torch's compiler how to treat these functions. To load it takes a second, so it must be there already."""
     global _paused
     if not hasattr(_paused, "_torchdynamo_disable"):
-        _paused = torch.compiler.disable(_paused)
-        torch.compiler.assume_constant_result(_may_pause)
+        _paused = torch.compiler.disable(_paused)  # type: ignore[no-untyped-call]
+        torch.compiler.assume_constant_result(_may_pause)  # type: ignore[no-untyped-call]
