@@ -35,7 +35,7 @@ def longest_gap(recorded: list[int], steps: int) -> int:
 
 @pytest.mark.parametrize("budget", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("capture_secs", [0.0005, 0.005, 0.1])
-def test_capture_stays_under_its_share_of_a_run_of_a_minute_or_more(budget, capture_secs):
+def test_capture_stays_under_its_share_of_a_run_of_a_minute_and_a_half_or_more(budget, capture_secs):
     price, steps = Price(budget), max(2_000, int(100 * capture_secs / 0.05 / budget))
     recorded, bare_secs = train(price, steps=steps, step_secs=0.05, capture_secs=capture_secs)
     assert price.spent_secs <= budget * bare_secs
@@ -50,8 +50,8 @@ def test_a_fifth_of_the_share_is_left_to_what_no_clock_of_capture_sees():
 
 @pytest.mark.parametrize(("steps", "step_secs"), [(151, 0.4), (600, 0.1), (1_200, 0.1), (30_000, 0.003)])
 def test_a_run_of_one_or_two_minutes_has_thirty_steps_with_tensors_all_along(steps, step_secs):
-    recorded, _ = train(Price(0.01), steps=steps, step_secs=step_secs, capture_secs=0.01, first_secs=0.05)
-    assert recorded[:4] == [0, 1, 2, 4]
+    recorded, _ = train(Price(0.01), steps=steps, step_secs=step_secs, capture_secs=0.015, first_secs=0.05)
+    assert {0, 1, 2, 4, 8, 16, 32, 64} <= set(recorded)
     assert len(recorded) >= 30
     assert longest_gap(recorded, steps) <= steps / 10
 
@@ -67,7 +67,7 @@ def test_where_a_step_with_tensors_costs_a_step_powers_of_two_are_recorded_all_t
     assert recorded == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 
-def test_a_short_training_may_spend_more_than_its_share_but_no_more_than_one_of_a_minute():
+def test_a_short_training_may_spend_more_than_its_share_but_no_more_than_one_of_two_minutes():
     price = Price(0.01)
     _, bare_secs = train(price, steps=1_000, step_secs=0.01, capture_secs=0.001)
     assert 0.01 * bare_secs < price.spent_secs < 0.01 * SHORT_SECS
@@ -160,7 +160,7 @@ def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_lon
     price.forget_step()
     for _ in range(2):
         price.affords_evaluation(1, 0.1)
-    assert not price.affords_evaluation(1, 20.0)
+    assert not price.affords_evaluation(1, 5.0)
     assert price.affords_evaluation(1, 60.0)
 
 

@@ -120,6 +120,14 @@ def test_steps_loss_cost_and_time_are_those_of_the_last_sign(workshop: Any) -> N
     assert (found.steps, found.loss, found.cost, found.ended_unix, found.covered) == (12, 0.5, 0.0, 70.0, False)
 
 
+def test_steps_of_all_trainings_of_a_process_count_as_in_the_summary(workshop: Any) -> None:
+    worker = workshop.worker(attempt=workshop.claim())
+    beat = Heartbeat(1, 70.0, step=80, loss=0.5, coverage=Coverage(steps=2000))
+    workshop.store.put(f"heartbeats/{worker.name}-0000.json", heartbeat_bytes(beat))
+
+    assert glance(workshop.store, clock=workshop.clock, wait=fail).steps == 2000
+
+
 def test_before_the_first_step_there_is_no_loss(workshop: Any) -> None:
     worker = workshop.worker(attempt=workshop.claim())
     beat = Heartbeat(1, 70.0, step=0, loss=math.nan, coverage=Coverage(loss_seen=True, evaluations=3))

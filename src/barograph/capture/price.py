@@ -6,8 +6,8 @@ import math
 
 from barograph.capture.thread_clock import ProcessorWait
 
-SHORT_SECS = 60.0
-"""A training shorter than this may spend more than its share: what a training of √(60 s · its length) may."""
+SHORT_SECS = 120.0
+"""A training shorter than this may spend more than its share: what a training of √(120 s · its length) may."""
 
 _SEEN_SHARE = 0.8
 """Share of the budget that capture may spend by its own clock. The rest is for what that clock cannot see: calls of
@@ -33,7 +33,7 @@ class Price:
     The numbers of a step (its loss, its learning rates) are recorded at every step, whatever the budget. The budget
     governs tensors:
 
-        allowed(t) = 0.8 · budget · max(t, √(t · 60 s))
+        allowed(t) = 0.8 · budget · max(t, √(t · 120 s))
 
     where t is how long training took without capture. What capture spends is processor time of the training thread; t
     is wall time without pauses and without the time that the thread waited for a processor, so that other programs on

@@ -68,7 +68,7 @@ class Glance:
         manifest: What it is; None where that cannot be read.
         workers: Of all attempts.
         attempt: The newest one.
-        steps: Steps made in it, of the worker that is furthest.
+        steps: Steps made in it by all optimizers, of the worker that is furthest: as in the summary.
         loss: Its last loss; None where none was seen.
         cost: Greatest share of the training time that capture took from a worker; NaN where it is not known.
         ended_unix: When the last worker gave its last sign, by its own clock; NaN where there was none.
@@ -222,7 +222,7 @@ class _Look:
         log = read_findings(self._store)
         return Glance(
             url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
-            attempt=attempt, steps=lead.step if lead else 0,
+            attempt=attempt, steps=max((max(beat.step, beat.coverage.steps) for beat in last), default=0),
             loss=lead.loss if lead and lead.coverage.loss_seen and lead.step else None,
             cost=max((beat.cost.share for beat in last), default=nan),
             ended_unix=max((beat.time_unix for beat in last), default=nan),

@@ -120,6 +120,8 @@ class OptimizerBook:
         self._names = names
         self._entries: dict[int, Entry] = {}
         self._made: dict[int, weakref.ref[Any]] = {}
+        self.hears = False
+        """Each optimizer is noted when it is made, so that nobody has to look for them."""
         self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._searched: dict[int, weakref.ref[torch.Tensor]] = {}
         self._alone = True
@@ -146,7 +148,9 @@ class OptimizerBook:
         self._made[id(optimizer)] = weakref.ref(optimizer)
 
     def there(self) -> list[Any]:
-        """Return the optimizers that exist."""
+        """Return the optimizers that exist; slow as long as nobody notes those that are made."""
+        if not self.hears:
+            self.find_made()
         self._made = {key: reference for key, reference in self._made.items() if reference() is not None}
         found = [item for reference in self._made.values() if (item := reference()) is not None]
         for kind in _FOREIGN_KINDS:

@@ -130,6 +130,7 @@ class TorchTap:
         after_import(_COMPILER, mark_for_compiler)
         if not torch_is_new:
             self.optimizers.find_made()
+        self.optimizers.hears = True
         self.take_part()
         self._wrappers.install()
         if not native.available():
@@ -140,6 +141,7 @@ class TorchTap:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
         self.stand_aside()
         forget(mark_for_compiler)
+        self.optimizers.hears = False
         self._wrappers.undo()
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.close()
