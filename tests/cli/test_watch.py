@@ -456,5 +456,5 @@ def test_the_watcher_that_attach_starts_tells_its_findings_and_the_summary(scrip
 
     assert "since step" in told
     assert "barograph: watching" not in rest
-    assert "barograph: 1 finding, 1 of them open." in rest
+    assert "barograph: 1 problem found; " in rest
     assert "  state     p0 failed (KeyboardInterrupt" in rest
