@@ -379,3 +379,27 @@ with barograph.attach(model, optimizer, collections=[whole], first_step=7):
     run = desk.open()
     assert run.steps().tolist() == [7, 8, 9]
     assert run.tensor("input:0", 8).shape == (32, 8)
+
+
+def test_a_script_that_closes_all_descriptors_gets_a_warning_and_no_error(desk: Any) -> None:
+    script = desk.script("""
+import os, barograph
+with barograph.attach(to="run", watch=False):
+    for step in range(20):
+        train_step()
+        if step == 10:
+            os.closerange(3, 256)
+            mine = open("mine.bin", "wb", buffering=0)
+mine.write(b"mine")
+print("after")
+""")
+    ended = desk.python(script)
+    assert (ended.code, ended.out.strip()) == (0, b"after"), ended.err
+    assert (desk.folder / "mine.bin").read_bytes() == b"mine"
+
+
+def test_a_run_is_recorded_where_all_standard_streams_are_closed(desk: Any) -> None:
+    script = desk.script("for _ in range(20): train_step()\n")
+    ended = desk.end(desk.start("sh", "-c", f"exec barograph run --to run {script} <&- >&- 2>&-"))
+    assert ended.code == 0
+    assert len(barograph.open(desk.folder / "run").series("loss:total").steps) > 0

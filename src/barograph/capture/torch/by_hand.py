@@ -6,6 +6,7 @@ the next pass begins: where it has changed in between, the script has made a ste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,6 @@ from barograph.capture.torch.optimizers import OptimizerBook, Slot
 from barograph.capture.torch.untrained import likeness_of
 
 _MOST_NODES = 4096
-_MOST_SECS = 0.005
 _MOST_COMPARED = 4
 """Tensors of which a few elements are compared: what goes through `.data` counts up no version."""
 
@@ -67,7 +67,7 @@ class HandSteps:
 
     def __init__(self, names: ModelNames, optimizers: OptimizerBook) -> None:
         self.watches = True
-        self.optimizer = ByHand()
+        self.optimizer: Any = ByHand()
         self._names = names
         self._optimizers = optimizers
         self._reached: list[torch.Tensor] = []
@@ -154,6 +154,6 @@ def _to_compare(known: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 def _leaves_of(tensors: Any) -> list[torch.Tensor]:
     """Return the tensors whose gradients a backward pass over `tensors` computes."""
-    walk = Walk(roots_of(given_tensors(tensors)), most_nodes=_MOST_NODES, most_secs=_MOST_SECS)
+    walk = Walk(roots_of(given_tensors(tensors)), most_nodes=_MOST_NODES, most_secs=math.inf)
     found = (getattr(node, "variable", None) for node in walk)
     return [leaf for leaf in found if isinstance(leaf, torch.Tensor)]

@@ -45,6 +45,9 @@ class Pass:
         return (
             (loader is self.loader or None in (loader, self.loader))
             and _agree(self.named, sight.named) and _agree(self.bound, sight.bound)
+            # A variable that held the data of a set holds others now.
+            and all(variable in sight.bound for variable in self.bound
+                    if any(variable[0] is code for code, _ in sight.site))
             and not (by_site and self.sites.get(root, sight.site) != sight.site))
 
     def note(self, root: int, sight: Sight, loader: Any) -> None:

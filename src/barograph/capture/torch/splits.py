@@ -60,9 +60,11 @@ def look(loader: Any = None) -> Sight:
     """
     site: list[tuple[Any, int]] = []
     named: dict[Variable, str] = {}
+    # By identity, the sets that an object is named for, and the outermost call in which it is.
     names_of: dict[int, set[str]] = {}
-    others: list[tuple[Variable, int]] = []
-    for frame in _frames_of_script():
+    named_at: dict[int, int] = {}
+    others: list[tuple[Variable, int, int]] = []
+    for depth, frame in enumerate(_frames_of_script()):
         site.append((frame.f_code, frame.f_lineno))
         variables = frame.f_locals
         if len(variables) > _MOST_VARIABLES:
@@ -74,13 +76,17 @@ def look(loader: Any = None) -> Sight:
             elif _is_data(value):
                 if (word := word_in(name)) is not None:
                     names_of.setdefault(id(value), set()).add(word)
+                    named_at[id(value)] = depth
                 else:
-                    others.append(((frame.f_code, name), id(value)))
+                    others.append(((frame.f_code, name), id(value), depth))
         for name, value in list(_attributes(variables.get("self")).items()):
             if _is_data(value) and (word := word_in(name)) is not None:
                 names_of.setdefault(id(value), set()).add(word)
+                named_at[id(value)] = depth
     only = {number: words.pop() for number, words in names_of.items() if len(words) == 1}
-    bound = {variable: only[number] for variable, number in others if number in only}
+    bound = {variable: only[number] for variable, number, depth in others
+             # What a caller calls `x`, and a function called `train`, says nothing of what is evaluated.
+             if number in only and named_at[number] >= depth}
     return Sight(tuple(site), named, bound, only.get(id(loader), "") if loader is not None else "")
 
 
