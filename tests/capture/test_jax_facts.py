@@ -191,6 +191,9 @@ def closed(function: Any, *args: Any) -> Any:
     (lambda x: jnp.mean(jnp.where(x > 50, 0.0, jnp.log(x - 40.0))), 60.0, ""),
     (lambda x: jnp.mean(jax.nn.softmax(jnp.where(jnp.arange(4) < 2, x, -jnp.inf))), 1.0, ""),
     (lambda x: jnp.mean(jnp.log(x)), math.nan, ""),
+    (lambda x: jnp.mean(jnp.log(x)), -1.0, "log_of_negative"),
+    (lambda x: jnp.mean(jnp.sqrt(x)), -1.0, "sqrt_of_negative"),
+    (lambda x: jnp.mean(jnp.log(x)), 0.0, "log"),
 ])  # fmt: skip
 def test_the_operation_that_made_the_loss_not_finite_is_named(function: Any, given: float, expected: str) -> None:
     x = jnp.full(4, given)

@@ -285,3 +285,15 @@ def test_saturation_is_let_pass_while_the_loss_falls_and_some_units_are_open(
 
     expected = [] if severity == "silent" else [severity]
     assert [item.severity for item in found if isinstance(item, Symptom)] == expected
+
+
+def test_a_loss_that_began_far_above_chance_does_not_excuse_saturation_by_halving() -> None:
+    outputs = [[1.0, -1.0]] * 6 + [[0.1, -0.1]] * 4
+    plain = [step_of(step, {Key(Kind.OUTPUT, "act"): ("Tanh", units_of(outputs))}, loss=loss,
+                     outputs={"fc1": "Linear", "act": "Tanh", "fc2": "Linear"})
+             for step, loss in ((0, 20.0), (20, 3.0))]
+    begun_at_chance = said(SaturatedActivation(), *plain)[-1]
+    memory: Memory = {"facts": {"classes": 10.0}}
+    begun_far = [list(SaturatedActivation().judge(view, memory)) for view in plain][-1]
+
+    assert (len(begun_at_chance), len(begun_far)) == (0, 1)

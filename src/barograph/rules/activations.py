@@ -19,6 +19,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS, Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
+from barograph.rules.baseline import FAR_FROM_CHANCE
 from barograph.rules.clues import large_step_in, note_largest_step
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.once import once
@@ -174,7 +175,10 @@ class SaturatedActivation(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = 0
-        works = _has_halved(view, memory)
+        classes = remember_facts(view, memory, Fact.CLASSES).get(Fact.CLASSES.value, 0.0)
+        # A loss that began far above chance comes down to half by unlearning its first answers alone.
+        began_far = classes >= 2 and memory.get("first_loss", 0.0) > FAR_FROM_CHANCE * math.log(classes)
+        works = _has_halved(view, memory) and not began_far
         last = [subject.key for subject in view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]]
         found = (*_after(view, ("Tanh",), "tanh"), *_after(view, ("Sigmoid",), "sigmoid"))
         for subject, units in found:

@@ -241,7 +241,7 @@ def _begins_a_phase(view: StepView, memory: Memory) -> bool:
         return False
     before = int(memory.get("optimizers", made))
     memory["optimizers"] = made
-    return before < made <= _MOST_PHASES
+    return bool(before < made <= _MOST_PHASES)
 
 
 _MOST_PHASES = 5
