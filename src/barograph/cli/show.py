@@ -21,7 +21,9 @@ def command(
     output: Annotated[bool, typer.Option("--output", help="Print what the script printed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a run: its state, what was found and what to do about it, its losses, and the health of its layers.
+    """Show the problems of a run, its losses and its layers.
+
+    It begins with the state of the run, what was found and what to do about it.
 
     The sign before a layer has the colour of the worst open finding that names it; green: it was looked at and
     nothing was found; hollow: it was not judged. The figures are those of the last step that recorded them: norm
