@@ -45,7 +45,7 @@ class Said:
 
     def row(self, start: str) -> list[str]:
         """Return the cells of the one line that begins so."""
-        (line,) = [line for line in self.lines if f"{line.lstrip()} ".startswith(f"{start} ")]
+        (line,) = [line for line in self.lines if f"{line.lstrip()} ".replace("\t", " ").startswith(f"{start} ")]
         return line.split()
 
 

@@ -112,7 +112,7 @@ def test_of_very_many_metrics_the_commonest_are_printed_and_the_rest_counted(cal
     found = call("search", "kind = 'component'", "--root", root)
     assert "zoo" in found.out
     assert "0.75" in found.out
-    assert "… and 1,971 more metrics: --columns metrics.NAME, or --json" in found.out
+    assert "1,971 more columns: --columns NAME,… or --json" in found.err
     assert "layer.1999" not in found.out
     assert "layer.1999" in call("search", "name = 'wide'", "--columns", "name,metrics.layer.1999", "--root", root).out
     assert len(call("search", "name = 'wide'", "--root", root, "--json").json[0]) > 2_000
@@ -158,3 +158,52 @@ def test_runs_of_an_experiment_have_names_of_their_own_and_can_be_renamed(call: 
     assert call("mark", "wide", "--root", root).code == 0
     refused = call("mark", "digits", "--rename", "numbers", "--root", root)
     assert (refused.code, "cannot be renamed" in refused.err) == (2, True)
+
+
+def test_names_of_a_search_are_names_of_columns(call: Call, root: Path) -> None:
+    named = "id,created,trial,experiment,code.commit,user,duration,parameters.lr,tags.team"
+    words = ("--columns", named, "--root", root)
+    said = call("search", "experiments = 'the digits' and uid != 'x' order by created_unix", *words)
+    assert said.code == 0
+    assert said.lines[0].split("\t") == [
+        "uid", "created", "trials", "experiments", "commit", "by", "duration", "lr", "team"]
+    assert said.lines[1].split("\t")[2:4] == ["wide", "the digits"]
+    assert 'Nothing here has a tag "team".' in said.err
+    assert 'Nothing here has a parameter "lr".' in said.err
+
+
+def test_a_search_that_finds_nothing_says_what_there_is(call: Call, root: Path) -> None:
+    with Run("second", root=root) as run:
+        run.log_parameters({"epochs": 30, "model": "wide", "mixed": 1})
+    for search, expected in (
+        ("params.epochs = '30'", 'The parameter "epochs" is a number. Write it without quotation marks: '
+                                 "params.epochs = 30"),
+        ("params.epochs in ('30')", "params.epochs = 30"),
+        ("params.model = 3", 'The parameter "model" is a string. Write it in quotation marks: params.model = '
+                             "'3'"),
+        ("experiment = 'the digts'", 'There is no experiment "the digts". Did you mean "the digits"?'),
+        ("trial = 'wdie'", 'There is no trial "wdie". Did you mean "wide"?'),
+        ("steps > 5 order by metrics.acc.max", 'Nothing here has a metric "acc".'),
+    ):
+        said = call("search", search, "--root", root)
+        assert (said.code, expected in said.err) == (0, True), said.err
+    assert call("search", "params.epochs = 31", "--root", root).err == ""
+
+
+def test_one_loss_has_one_column_and_the_name_of_the_whole(call: Call, root: Path) -> None:
+    with Catalog(root) as catalog:
+        for name, loss in (("a", 1.0), ("b", 2.0)):
+            catalog.tell(component(name, metrics={"loss": loss, "loss.mse": loss, "eval_loss": loss,
+                                                  "eval_loss.mse": loss + 1}))
+    said = call("search", "kind = 'component' order by metrics.eval_loss.last desc", "--root", root)
+    assert said.lines[0].split("\t")[:5] == ["eval_loss", "name", "eval_loss.mse", "loss", "created"]
+    assert [line.split("\t")[1] for line in said.lines[1:]] == ["b", "a"]
+
+
+def test_what_a_name_hides_moves_no_cursor(call: Call, root: Path) -> None:
+    with Run("x", root=root) as run:
+        run.log_parameters({"a\x1b[31mb": 1})
+    for words in (["search", "name = 'x'"], ["mark", "x"], ["mark", "y\x1b[31m"]):
+        said = call(*words, "--root", root)
+        assert "\x1b" not in said.out + said.err
+        assert "\\x1b[31m" in said.out + said.err

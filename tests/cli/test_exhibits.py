@@ -28,8 +28,8 @@ def shown(tmp_path: Path) -> str:
 def test_show_tells_of_each(call: Call, shown: str) -> None:
     said = call("show", shown)
     assert said.code == 0
-    for line in ("confusion matrix  rows are truths, columns answers, 66.7% right", "dog      1    1",
-                 "ROC curve  ROC: the area under the curve", "1            2       2  0.75",
+    for line in ("confusion matrix  rows are truths, columns answers, 66.7% right", "dog\t1\t1",
+                 "ROC curve  ROC: the area under the curve", "1\t2\t2\t0.75",
                  "precision and recall  precision over recall", "answers  the first 8 of 20 rows",
                  "picture  image/png, 8 B; barograph report shows it"):
         assert line in said.out

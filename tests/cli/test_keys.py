@@ -22,7 +22,7 @@ def test_every_key_is_listed_once_a_mode(call: Call, healthy: Path) -> None:
     said = call("keys", healthy)
 
     assert said.code == 0
-    listed = [line.split("  ")[0].strip() for line in said.lines[1:]]
+    listed = [line.split("\t")[0] for line in said.lines[1:]]
     assert set(listed) == {str(key) for key in keys_of(healthy)}
     assert said.lines[0].split()[:4] == ["key", "layer", "dtype", "mode"]
     assert [line.split()[3] for line in said.lines if line.startswith("loss:cross_entropy")] == ["eval", "train"]

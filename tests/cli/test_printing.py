@@ -15,9 +15,9 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from barograph.cli.command_list import COMMANDS
 from barograph.cli.figures import curve, sparkline
 from barograph.cli.layers_table import layer_to_json, print_layers
-from barograph.cli.main import COMMANDS
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import layer_sign
 from barograph.model.finding import Finding, FindingState, Severity
@@ -43,14 +43,10 @@ def table(*columns: Column, rows: list[list[Any]]) -> Callable[[Printer], None]:
     return lambda printer: printer.table(columns, rows)
 
 
-def test_in_a_pipe_each_row_is_one_line_with_aligned_columns() -> None:
-    show = table(Column("name"), Column("steps", right=True), rows=[["a b", "7"], [LONG, "1200"]])
+def test_in_a_pipe_each_row_is_one_line_with_a_tab_between_cells() -> None:
+    show = table(Column("name", most=10), Column("steps", right=True, spare=1), rows=[["a\tb", "7"], [LONG, "1200"]])
 
-    assert printed(show, terminal=False, width=20).splitlines() == [
-        "name" + " " * 46 + "  steps",
-        "a b" + " " * 47 + "      7",
-        f"{LONG}   1200",
-    ]
+    assert printed(show, terminal=False, width=20) == f"name\tsteps\na\\tb\t7\n{LONG}\t1200\n"
 
 
 def test_in_a_pipe_an_empty_cell_is_a_dash() -> None:
@@ -76,6 +72,26 @@ def test_on_a_terminal_that_is_too_narrow_what_can_be_spared_goes_first() -> Non
     assert printed(show, terminal=True, width=60).split()[:3] == ["name", "class", "host"]
     assert printed(show, terminal=True, width=40).split()[:2] == ["name", "class"]
     assert printed(show, terminal=True, width=20).split()[:2] == ["name", "─" * 5]
+
+
+def test_on_a_terminal_what_has_no_room_is_named() -> None:
+    columns = (Column("name"), *(Column(name, spare=place + 1, called=f"params.{name}")
+                                 for place, name in enumerate("abcde")))
+    show = table(*columns, rows=[["layer", *("x" * 20 for _ in "abcde")]])
+
+    assert printed(show, terminal=True, width=60).splitlines()[-1] == (
+        "  3 more columns (params.c, params.d, params.e): --json")
+    assert max(map(len, printed(show, terminal=True, width=60).splitlines())) <= 60
+    assert "more column" not in printed(show, terminal=True, width=200)
+
+
+def test_on_a_terminal_a_long_cell_is_cut_where_its_column_says_so() -> None:
+    show = table(Column("name", most=10), Column("b\x1b[31m"), rows=[["a" * 18 + "-2", "x"], ["層" * 18, "x"]])
+
+    assert [line.split() for line in printed(show, terminal=True).splitlines()[-2:]] == [
+        ["a" * 6 + "…a-2", "x"], ["層" * 4, "…", "x"]]
+    assert "b\\x1b[31m" in printed(show, terminal=True)
+    assert "b\\x1b[31m" in printed(show, terminal=False)
 
 
 def test_on_a_terminal_a_column_that_is_empty_is_left_out() -> None:
@@ -144,7 +160,7 @@ def test_a_layer_whose_findings_are_gone_is_well_again() -> None:
     layer = Layer("fc", "Linear", {Kind.WEIGHT: Summary(count=1)}, {Kind.WEIGHT: 3}, Trend(), (gone,))
 
     assert layer_to_json(layer, judged=True)["health"] == "ok"
-    assert printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=False).endswith(" -\n")
+    assert printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=False).endswith("\t-\n")
     assert "(X901)" in printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=True)
 
 

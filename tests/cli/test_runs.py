@@ -36,7 +36,7 @@ def test_every_run_below_is_listed_newest_first(call: Call, root: Path) -> None:
 
     assert said.code == 0
     assert [line.split()[0] for line in said.lines] == ["name", "sick", "ein", "damaged"]
-    assert said.lines[0].split("  ")[0] == "name"
+    assert said.lines[0].split("\t")[0] == "name"
     assert [line.partition(str(root))[2] for line in said.lines[1:]] == ["/sick", "/a/healthy", "/damaged"]
 
 
@@ -66,7 +66,7 @@ def test_none_is_only_said_where_all_was_seen(call: Call, copy: Path) -> None:
     (run,) = call("runs", copy, "--json").json
 
     assert (run["watched"], run["covered"], run["open_findings"]) == (True, True, {})
-    assert " none  " in call("runs", copy).lines[1]
+    assert "\tnone\t" in call("runs", copy).lines[1]
 
 
 @pytest.mark.parametrize(

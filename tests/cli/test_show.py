@@ -158,7 +158,7 @@ def test_a_layer_that_a_finding_names_carries_its_sign(call: Call, sick: Path) -
 
 def test_layers_stand_in_the_order_they_ran(call: Call, healthy: Path) -> None:
     said = call("show", healthy, "--layers")
-    table = said.lines[said.lines.index(next(line for line in said.lines if line.startswith("layer "))) + 1:]
+    table = said.lines[said.lines.index(next(line for line in said.lines if line.startswith("layer\t"))) + 1:]
 
     assert list(dict.fromkeys(line.split()[0] for line in table)) == ["first", "act", "last"]
     assert [line.split()[2] for line in table if line.startswith("first")] == [

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import barograph
+from barograph.experiments.catalog import Catalog
 from barograph.experiments.comparing import compared
 from barograph.experiments.curves import curve_of
+from barograph.experiments.tabulating import component_table
 from barograph.experiments.verdict import verdict
 from barograph.tracking import Component, Experiment, Run, list_runs, load_run
 
@@ -95,7 +97,7 @@ def test_comparisons_verdicts_lineages_and_curves_draw_themselves(root: Path) ->
     assert "params" not in checked(compared([first.item, second.item])._repr_html_())
     assert "0.2" in compared([first.item, second.item])._repr_html_()
     assert "accepted" in checked(verdict([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])._repr_html_())
-    assert "Of one result" in checked(verdict([3.0], [1.0])._repr_html_())
+    assert "A single independent result" in checked(verdict([3.0], [1.0])._repr_html_())
     lineage = checked(second.lineage()._repr_html_())
     assert "run other" in lineage
     assert "derived from" in lineage
@@ -150,3 +152,15 @@ def test_matrices_of_many_classes_and_curves_of_many_points_stay_small() -> None
     assert len(curve.curves[0].thresholds) <= 5000
     assert len(checked(curve._repr_html_())) < 20_000
     assert math.isclose(curve.area, 0.5, abs_tol=0.02)
+
+
+def test_numbers_of_a_table_stand_to_the_right_and_columns_are_as_wide_as_they_need(tmp_path: Path) -> None:
+    with Run("mine", root=tmp_path) as run:
+        run.log_parameters({"lr": 0.5, "model": "wide"})
+    with Catalog(tmp_path) as catalog:
+        catalog.feed()
+        with catalog.reading() as connection:
+            drawn = component_table(connection, catalog.ids("", connection))._repr_html_()
+    assert re.search(r'<td[^>]*class="number"[^>]*>0\.5</td>', drawn)
+    assert "<td>wide</td>" in drawn
+    assert "table-layout:auto" in drawn

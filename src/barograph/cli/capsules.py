@@ -11,7 +11,9 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the steps of a run that were held by the flight recorder: when, why, and where each is.
+    """List the failing steps that the flight recorder saved.
+
+    For each: when it was saved, why, and where it is.
 
     Examples:
 

@@ -16,7 +16,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Lay out the code of a run as it was: the commit with its uncommitted changes and untracked files.
+    """Restore the code of a run into a directory.
+
+    That is the commit with its uncommitted changes and untracked files.
 
     The folder is a worktree of the repository that the run was made in, or of the one here, or else a clone of its
     remote. barograph.toml is as it was, and barograph-environment.txt says how the environment was.

@@ -11,7 +11,9 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the checkpoints of a run: after how many steps each was saved, when, and which one resume goes on from.
+    """List the checkpoints of a run.
+
+    For each: after how many steps it was saved, when, and which one resume goes on from.
 
     The newest are read and proved, back to the first good one; those before it are not read.
 

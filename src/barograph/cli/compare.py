@@ -43,7 +43,9 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say in what runs differ: parameters, code, data, findings and what came out; or judge groups of them.
+    """Show how runs differ, or which group of runs is better.
+
+    Runs differ in parameters, code, data, findings and metrics.
 
     With --by, runs that have the same value are one group, and the two best groups are compared: the best is accepted
     as better only where the confidence interval of the difference leaves out zero. Reruns, runs that repeat the values

@@ -27,7 +27,9 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all points as JSON.")] = False,
 ) -> None:
-    """Show a metric of several runs side by side: a line for each, with where it began, ended and was best.
+    """Show a metric of several runs side by side.
+
+    Each run has a line: where the metric began, ended and was best.
 
     With --csv and --json all points are printed, on one axis: every place that any of the runs has is a row, and where
     a run has no value the cell is empty, or null.

@@ -11,7 +11,9 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say whether a run is whole: what is damaged, missing or foreign, and what was dropped.
+    """Check the files of a run for damage and missing parts.
+
+    It also names foreign files and what was dropped.
 
     Every file is read and its checksum compared. Exit code 0: whatever was recorded is there and reads back
     right. Exit code 1: something is damaged, missing or was dropped. Nothing is changed.

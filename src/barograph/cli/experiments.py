@@ -25,7 +25,9 @@ def command(
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
-    """List experiments, or show one: its hypothesis, its trials, their components, and what came out.
+    """List experiments, or show the results of one.
+
+    One is shown with its hypothesis, its trials, their components, and what came out.
 
     An experiment is a goal or a hypothesis. A trial is one set of variables in it. Runs and other components belong to
     trials; one component, such as a data set, may belong to many.

@@ -18,7 +18,7 @@ _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name
 
 @GROUP.callback()
 def command() -> None:
-    """Hand runs on: as an archive for other people, or to other programs: a trace, TensorBoard, MLflow, metrics.
+    """Export runs as an archive, or to TensorBoard or MLflow.
 
     The word "archive" may be left out.
 

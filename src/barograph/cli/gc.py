@@ -21,7 +21,7 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say which artifacts no run and no component has any more, and delete them with --yes.
+    """List artifacts that nothing uses; delete them with --yes.
 
     Files that were logged with log_artifact are kept beside the runs, each once. They stay when a run is deleted: for
     30 days it can be restored, and only after that nobody has them. Whatever cannot be read below the root ends the

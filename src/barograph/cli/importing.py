@@ -15,7 +15,7 @@ GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=Tru
 
 @GROUP.callback()
 def command() -> None:
-    """Bring in an archive of runs, or make a run of what another program has written.
+    """Import runs from an archive or from another tracker.
 
     The word "archive" may be left out.
 

@@ -22,7 +22,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List what was recorded in a run: every key, how often, and what it was last.
+    """List the tensors and numbers that a run recorded.
+
+    For each: how often it was recorded, and its last value.
 
     Of a tensor the figures are those of its last recorded step: norm (Euclidean), standard deviation, share of
     zeros, and how many elements are NaN or infinite. A key is written KIND:PATH wherever Barograph asks for one.

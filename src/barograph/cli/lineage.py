@@ -31,7 +31,9 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Follow what came of what: over relations that were told, artifacts that were made and read, reruns, and trials.
+    """Show what runs and artifacts came from, and led to.
+
+    It follows relations, artifacts that were written and read, reruns, and trials.
 
     Examples:
 

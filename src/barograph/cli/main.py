@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 
+from barograph.cli.command_list import COMMANDS
+from barograph.cli.root_group import RootGroup
 from barograph.errors import BarographError, SettingsError
 from barograph.model.one_line import shown_lines
 from barograph.version import __version__
@@ -20,12 +23,6 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
-COMMANDS = ("run", "watch", "runs", "show", "report", "keys", "rules", "doctor", "export", "import", "capsules",
-            "replay", "checkpoints", "resume", "trace", "checkout", "rerun", "search", "experiments", "compare",
-            "curves", "mark", "lineage", "reindex", "gc")
-"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
-with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
-
 _MODULES = {"import": "importing"}
 
 _HELP = {"help_option_names": ["-h", "--help"]}
@@ -34,7 +31,7 @@ _HELP = {"help_option_names": ["-h", "--help"]}
 def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     """Return the command line with the named subcommands; others are neither loaded nor known."""
     app = typer.Typer(
-        name="barograph", no_args_is_help=True, add_completion=False, rich_markup_mode=None, context_settings=_HELP
+        name="barograph", cls=RootGroup, no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP
     )
     app.callback()(_root)
     for name in names:
@@ -92,10 +89,24 @@ def _print_version(wanted: bool) -> None:
 def _root(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Watch models while they train: what goes wrong, where, since when, and what to do.
+    """Record a training, explain what goes wrong in it, and keep track of experiments.
 
     Start with:  barograph run train.py
     """
+
+
+def _loaded_for(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the commands that must be loaded: only what is asked for, so that the script of `barograph run` starts
+    soon, and a shell that completes a word need not wait."""
+    completing = os.environ.get("_BAROGRAPH_COMPLETE", "").startswith("complete_")
+    words = list(arguments)
+    if completing:
+        typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")
+        words = typed.split()[1:]
+    named = [name for name in words[:1] if name in COMMANDS]
+    if named or completing or not words or words[0] in ("-h", "--help"):
+        return named  # RootGroup itself knows what the others do
+    return COMMANDS
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -105,10 +116,8 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: What follows the program's name; None: those of this process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    # Only what is asked for is loaded, so that the script under `barograph run` starts soon.
-    named = [name for name in arguments[:1] if name in COMMANDS]
     try:
-        application(named or COMMANDS)(arguments, prog_name="barograph")
+        application(_loaded_for(arguments))(arguments, prog_name="barograph")
     except BarographError as error:
         print(f"barograph: {shown_lines(str(error))}", file=sys.stderr)
         sys.exit(EXIT_ERROR)

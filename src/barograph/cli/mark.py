@@ -39,7 +39,9 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say something of an experiment, a trial, a component or a run; without an option, print what is known of it.
+    """Tag, describe, rename, archive or delete a run or experiment.
+
+    Without an option, it prints what is known of NAME.
 
     What is said is kept beside the runs, so it outlives the catalog, and whoever copies the folder has it, too.
 

@@ -1,7 +1,8 @@
 """How commands print: tables and lines for a terminal, plain ones for a pipe, and JSON.
 
-On a terminal there is colour and the width is kept. In a pipe every row is one line, columns stand two
-spaces apart, nothing is cut and nothing is coloured, so that `grep` and `awk` can be relied on.
+On a terminal there is color, and a table fits the width: long cells are cut, columns that can be spared go, and a line
+names them. In a pipe every row is one line of cells with tabs between them; nothing is cut, padded or colored, so that
+`grep`, `cut` and `awk` can be relied on.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from typing import NoReturn, TextIO, cast
 
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -36,6 +36,7 @@ _CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 _INDENT = 2
 _GAP = 3
 _PROSE = 40
+_MOST_NAMED = 3
 _NOTEBOOK_WIDTH = 120
 _in_notebook: ContextVar[bool] = ContextVar("in_notebook", default=False)
 
@@ -49,7 +50,9 @@ class Column:
         right: Numbers, which stand to the right and are never broken.
         terminal, pipe: Whether it is shown there.
         prose: Text that may be broken anywhere.
-        spare: On a terminal that is too narrow the column with the greatest number goes first; 0 stays.
+        spare: On a terminal that is too narrow, columns with lesser numbers have room first; 0 stays.
+        most: Characters of a cell on a terminal, where the rest is cut; 0: it is never cut.
+        called: Name of the column where it is said that it is left out; "": its head.
     """
 
     title: str
@@ -58,6 +61,8 @@ class Column:
     pipe: bool = True
     prose: bool = False
     spare: int = 0
+    most: int = 0
+    called: str = ""
 
 
 class Printer:
@@ -111,49 +116,59 @@ class Printer:
             grid.add_row(name, _text(value))
         self.console.print(Padding(grid, (0, 0, 0, _INDENT), expand=False))
 
-    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> None:
+    def table(
+        self, columns: Sequence[Column], rows: Iterable[Sequence[Cell]], *, rest: str = "--json", left_out: int = 0
+    ) -> None:
         """Print a table.
 
         Args:
             columns: Its columns.
             rows: A cell for each column, those that are not shown included.
+            rest: The options that show columns for which a terminal has no room.
+            left_out: Columns beyond these that the caller leaves out.
         """
         cells = [[_text(cell) for cell in row] for row in rows]
         if self.on_terminal:
-            self._rich_table(columns, cells)
+            self._rich_table(columns, cells, rest, left_out)
         else:
             self._plain_table(columns, cells)
+            if left_out:
+                print(f"barograph: {_more_columns([], left_out, rest)}", file=sys.stderr)
 
     def json(self, data: object) -> None:
         """Print data as JSON, alone and strict: NaN as null, infinities as "inf" and "-inf"."""
         self._write(json.dumps(plain(data), indent=1, allow_nan=False) + "\n")
 
-    def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
-        shown = [index for index, column in enumerate(columns)
-                 if column.terminal and any(row[index].plain for row in rows)]
-        while _width([columns[index] for index in shown], [[row[index] for index in shown] for row in rows]) > (
-            self.console.width - _INDENT
-        ):
-            spare = max(shown, key=lambda index: columns[index].spare)
-            if not columns[spare].spare:
-                break
-            shown.remove(spare)
+    def _rich_table(self, columns: Sequence[Column], rows: list[list[Text]], rest: str, left_out: int) -> None:
+        rows = [[_cut(cell, column.most) for cell, column in zip(row, columns, strict=True)] for row in rows]
+        filled = [index for index, column in enumerate(columns)
+                  if column.terminal and any(row[index].plain for row in rows)]
+        shown = self._that_fit(columns, rows, filled)
+        spared = [index for index in filled if index not in shown]
         table = _rich(columns, rows, shown)
         self.console.print(Padding(table, (0, 0, 0, _INDENT), expand=False))
+        if spared or left_out:
+            names = [columns[index].called or columns[index].title for index in spared]
+            self.line(Text(_more_columns(names, left_out, rest), "dim"), indent=_INDENT)
+
+    def _that_fit(self, columns: Sequence[Column], rows: list[list[Text]], filled: Sequence[int]) -> list[int]:
+        """Return the columns for which there is room, those that are spared last first; what is not spared is there."""
+        widths = dict(zip(filled, _widths([columns[index] for index in filled],
+                                          [[row[index] for index in filled] for row in rows]), strict=True))
+        shown = [index for index in filled if not columns[index].spare]
+        room = self.console.width - _INDENT - sum(widths[index] + _GAP for index in shown) + _GAP
+        for index in sorted(filled, key=lambda index: columns[index].spare):
+            if columns[index].spare and widths[index] + _GAP <= room + (0 if shown else _GAP):
+                shown.append(index)
+                room -= widths[index] + _GAP
+        return sorted(shown)
 
     def _plain_table(self, columns: Sequence[Column], rows: list[list[Text]]) -> None:
         shown = [index for index, column in enumerate(columns) if column.pipe]
         lines = [[shown_on_one_line(columns[index].title) for index in shown]]
         lines += [[row[index].plain.strip() or "-" for index in shown] for row in rows]
-        widths = [max(cell_len(line[at]) for line in lines) for at in range(len(shown))]
         # Not line by line through the console: there may be a hundred thousand, and nothing is to be laid out.
-        self._write("".join(
-            "  ".join(
-                _padded(cell, width, right=columns[index].right)
-                for cell, width, index in zip(line, widths, shown, strict=True)
-            ).rstrip() + "\n"
-            for line in lines
-        ))
+        self._write("".join("\t".join(line) + "\n" for line in lines))
 
     def _write(self, text: str) -> None:
         try:
@@ -208,11 +223,11 @@ def end_unheard() -> NoReturn:
     raise SystemExit(EXIT_BROKEN_PIPE)
 
 
-def _width(columns: Sequence[Column], rows: list[list[Text]]) -> int:
-    """Return the width a table asks for; prose asks for little, since it can go on below."""
-    widths = [max([cell_len(column.title), *(row[at].cell_len for row in rows)]) for at, column in enumerate(columns)]
-    asked = [min(width, _PROSE) if column.prose else width for width, column in zip(widths, columns, strict=True)]
-    return sum(asked) + _GAP * (len(columns) - 1)
+def _widths(columns: Sequence[Column], rows: list[list[Text]]) -> list[int]:
+    """Return the widths that columns ask for; prose asks for little, since it can go on below."""
+    widths = [max([_text(column.title).cell_len, *(row[at].cell_len for row in rows)])
+              for at, column in enumerate(columns)]
+    return [min(width, _PROSE) if column.prose else width for width, column in zip(widths, columns, strict=True)]
 
 
 def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int]) -> Table:
@@ -220,8 +235,8 @@ def _rich(columns: Sequence[Column], rows: list[list[Text]], shown: Sequence[int
     for index in shown:
         column = columns[index]
         # Folded, not cut: half a name is the name of nothing.
-        table.add_column(Text(shown_on_one_line(column.title)), justify="right" if column.right else "left",
-                         overflow="fold", no_wrap=column.right)
+        table.add_column(_text(column.title), justify="right" if column.right else "left", overflow="fold",
+                         no_wrap=column.right)
     for row in rows:
         table.add_row(*(row[index] for index in shown))
     return table
@@ -237,6 +252,26 @@ def _text(cell: Cell) -> Text:
     return cell
 
 
-def _padded(cell: str, width: int, *, right: bool) -> str:
-    gap = " " * (width - cell_len(cell))
-    return gap + cell if right else cell + gap
+def _cut(cell: Text, most: int) -> Text:
+    """Return a cell without its middle where it is too long: names of runs often differ in their ends alone."""
+    if not most or cell.cell_len <= most:
+        return cell
+    after = most // 3
+    cut = cell[: most - 1 - after] + Text("…") + cell[len(cell) - after :]
+    if cut.cell_len > most:
+        cut.truncate(most, overflow="ellipsis")
+    return cut
+
+
+def _more_columns(names: Sequence[str], left_out: int, rest: str) -> str:
+    """Return the sentence that says which columns are not shown, and how to see them.
+
+    Example:
+        >>> _more_columns(["host", "cost", "a", "b"], 2, "--json")
+        '6 more columns (host, cost, a, …): --json'
+    """
+    shown = [*map(shown_on_one_line, names[:_MOST_NAMED]), *(["…"] if len(names) + left_out > min(len(names), _MOST_NAMED)
+                                                      else [])]
+    named = f" ({', '.join(shown)})" if names else ""
+    total = len(names) + left_out
+    return f"{total:,} more column{'s' if total != 1 else ''}{named}: {rest}"

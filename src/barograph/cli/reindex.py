@@ -13,7 +13,9 @@ def command(
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make the catalog again of the runs, and of what was told of them: tags, notes, experiments and all.
+    """Rebuild the catalog from the runs and their journals.
+
+    Tags, notes and experiments come back with them.
 
     The catalog is only an index, in a file of SQLite in ROOT/.catalog, or in the database that BAROGRAPH_CATALOG names.
     It is kept up by every command that asks it; this is for when it was damaged, deleted or moved, and for runs that

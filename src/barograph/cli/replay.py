@@ -60,7 +60,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Make a step again that the flight recorder held, within your own script, and say how far it is the same.
+    """Replay a saved step in your own script.
+
+    It says how far the replayed step is the same.
 
     The script builds its model, optimizer and loader as always. Where its first step would begin, weights, buffers,
     optimizer and random states are put back, the captured batches come out of its loader, and that one step is made;

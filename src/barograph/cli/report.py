@@ -23,7 +23,9 @@ def command(
         bool, typer.Option("--json", help="Print the report as JSON; the page is written only where --out asks for it.")
     ] = False,
 ) -> None:
-    """Write a report of a run: one HTML file that needs nothing else, for a browser or an attachment.
+    """Write a report of a run as one HTML file.
+
+    The file needs nothing else, in a browser or as an attachment.
 
     What was found, what made it, its notes, tags and artifacts, the health of each layer, distributions, losses, labels
     and confusion over time, where the time of a step goes, use of the machine, and what stopping at the first breaking

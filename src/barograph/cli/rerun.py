@@ -36,7 +36,7 @@ def command(
         bool, typer.Option("--json", help="Print the verdict as JSON; what the script prints is not shown.")
     ] = False,
 ) -> None:
-    """Make a run again from what it kept, and say whether it is the same.
+    """Run the training of a past run again and compare both.
 
     The code is laid out as it was, an environment with the same packages taken or built, the data compared with what
     they were, and the command run under barograph run. Then the two runs are compared: identical, within noise, or

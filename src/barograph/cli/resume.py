@@ -31,7 +31,9 @@ def command(
     live: Live = True,
     as_json: SummaryAsJson = False,
 ) -> None:
-    """Start a training again that was ended or killed, and have it go on from its last good checkpoint.
+    """Restart an ended training from its last good checkpoint.
+
+    The training goes on as if it had never stopped.
 
     The script is started as it was, unchanged. What it had done before the checkpoint is passed over; then models,
     optimizers, schedulers, random states, its place in the data and its own variables are put back, and it goes on,

@@ -14,7 +14,9 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @GROUP.callback()
 def command(context: typer.Context, as_json: _Json = False) -> None:
-    """List the rules that watch a training: code, name, severity, and what each finds.
+    """List the rules that look for problems.
+
+    For each: code, name, severity, and what it finds.
 
     Examples:
 

@@ -137,7 +137,7 @@ def command(
     live: Live = True,
     as_json: SummaryAsJson = False,
 ) -> None:
-    """Run a training script unchanged, record it, watch it, and say what goes wrong.
+    """Run a training script unchanged and report what goes wrong.
 
     The script's output, arguments, signals and exit code stay its own; what Barograph says goes to standard
     error. A training that a finding stopped ends with exit code 79.

@@ -14,7 +14,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs below a directory or a bucket's prefix, newest first.
+    """List the runs below a directory or a bucket prefix.
+
+    The newest come first.
 
     They are looked for six folders deep, and not in folders whose name begins with a dot.
 

@@ -25,7 +25,7 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Find runs and components by what they were made with and what came out.
+    """Find runs and components by parameters, metrics and tags.
 
     A search is made of conditions with and, or, not and parentheses between them, then "order by" and "limit".
     Fields: name, state, created, started, ended, duration (seconds), steps, command, host, user, place, starred,

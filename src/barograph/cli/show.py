@@ -26,9 +26,10 @@ def command(
     output: Annotated[bool, typer.Option("--output", help="Print what the script printed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a run on one screen: its state, its problems and what to do about them, its losses, and how its layers are.
+    """Show the problems of a run, its losses and its layers.
 
-    --rules, --layers and --all print the rest, --json all of it.
+    One screen: its state, its problems and what to do about them. --rules, --layers and --all print the rest, --json
+    all of it.
 
     The sign before a layer has the colour of the worst open finding that names it; green: it was looked at and
     nothing was found; hollow: it was not judged. The figures are those of the last step that recorded them: norm

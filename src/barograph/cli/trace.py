@@ -26,8 +26,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell what the model was fed: which samples made up a step, which steps saw a sample or a file, and where the
-    data of two runs first differs.
+    """Show which samples and files fed each step.
+
+    It also shows which steps saw a sample or a file, and where two runs part.
 
     Without an option: what is known. With two runs the exit code is 1 where their data differs.
 

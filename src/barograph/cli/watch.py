@@ -77,7 +77,9 @@ def command(
                                           "error.")
     ] = False,
 ) -> None:
-    """Watch a run from anywhere: tell findings as they open and close, and sum up at the end.
+    """Watch a run from another process or another machine.
+
+    It tells of problems as they open and close, and sums up at the end.
 
     A run that goes on is watched until it has ended or its writer is dead; one that has ended is judged from its
     records, with the same findings. A watcher that is started again goes on where the last one was. Ctrl-C ends

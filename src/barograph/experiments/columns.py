@@ -107,6 +107,11 @@ class Columns(Mapping[str, Sequence[Any]]):
                 return part[column]
         return self.metrics[column]
 
+    @property
+    def before(self) -> Sequence[str]:
+        """Names of the columns that stand before the metrics."""
+        return list(self._before)
+
     def filled(self) -> list[str]:
         """Return the columns in which any component has anything; an empty text is nothing."""
         return [*_filled(self._before), *self.metrics, *_filled(self._after)]

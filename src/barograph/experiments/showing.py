@@ -38,7 +38,8 @@ MOST_LINES = 24
 """Lines of a chart."""
 
 _FACTS = ("description", "hypothesis", "message", "command", "commit", "place")
-_USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix")
+_USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix", "changed_unix", "command", "host",
+          "message", "repository", "branch", "commit", "dirty", "starred", "archived", "duration")
 _TIMES = ("created_unix", "started_unix", "ended_unix")
 
 
@@ -79,7 +80,9 @@ def table_html(shown: ComponentTable) -> str:
     rows = [[_cell(name, column[at]) for name, column in values] for at in range(min(len(shown), MOST_ROWS))]
     left_out = len(names) - len(kept)
     return fragment(
-        table(f"{len(shown):,} components", kept, rows, numbers=0), _more(len(shown), "row"),
+        table(f"{len(shown):,} components", kept, rows, numbers=0,
+              right=[at for at, (name, column) in enumerate(values) if name not in _TIMES and _are_numbers(column)]),
+        _more(len(shown), "row"),
         element("p", f"{left_out:,} more columns: .only([…]), .to_pandas().", class_="note")
         if left_out > 0 else Markup(),
     )
@@ -223,6 +226,11 @@ def _name(item: Item) -> str:
 def _some(values: Mapping[str, Any], most: int = 6) -> str:
     shown = [f"{name}={_cell(name, value)}" for name, value in list(values.items())[:most]]
     return ", ".join(shown) + (", …" if len(values) > most else "")
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in known)
 
 
 def _cell(name: str, value: Any) -> str:

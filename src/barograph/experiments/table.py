@@ -20,8 +20,20 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_unix", "steps", "place", "commit", "by")
+FACTS = ("name", "state", "kind", "uid", "created_unix", "started_unix", "ended_unix", "changed_unix", "steps", "place",
+         "command", "host", "by", "message", "description", "repository", "branch", "commit", "dirty", "starred",
+         "archived")
 """Columns that every component has."""
+
+COLUMN_OF_FIELD = {
+    "id": "uid", "status": "state", "created": "created_unix", "started": "started_unix", "ended": "ended_unix",
+    "changed": "changed_unix", "user": "by", "trial": "trials", "experiment": "experiments",
+    "code.commit": "commit", "code.branch": "branch", "code.repository": "repository", "code.dirty": "dirty",
+    "parameters": "params",
+}
+"""Fields of a search that a column has another name for; both names mean either."""
+
+GROUPS = ("params", "metrics", "tags", "inputs", "outputs")
 
 _MOST_CELLS = 100_000_000
 
@@ -59,20 +71,31 @@ class ComponentTable:
         """Return the table with those columns alone, in that order; "uid" stays.
 
         Args:
-            names: A column; or the beginning of several, up to a dot: "params", "metrics.loss".
+            names: A column, or the field that a search has for it; or the beginning of several, up to a dot:
+                "params", "metrics.loss". What can be there and no component has, such as "tags.team", is an empty
+                column.
 
         Raises:
             UnknownName: There is no such column.
             SettingsError: There would be more than a hundred million cells.
         """
         kept: dict[str, Sequence[Any]] = {}
-        for name in names:
-            found = [column for column in self.columns if column == name or column.startswith(f"{name}.")]
+        for name in map(column_name, names):
+            found = self._columns_below(name)
+            if not found and name.partition(".")[0] in GROUPS:
+                kept.update({} if name in GROUPS else {name: [None] * len(self)})
+                continue
             if not found:
                 raise UnknownName(f'"{name}" is no column. {nearest(name, self.columns)}')
             _refuse_huge(len(self), len(found))
             kept.update((column, self.columns[column]) for column in found)
         return ComponentTable(Columns({**kept, "uid": self.columns["uid"]} if "uid" not in kept else kept))
+
+    def _columns_below(self, name: str) -> list[str]:
+        found = [column for column in self.columns if column == name or column.startswith(f"{name}.")]
+        # A metric by its name means its statistics, and not the metrics whose names begin with it.
+        own = [column for column in found if column.rpartition(".")[0] == name] if name.startswith("metrics.") else []
+        return own or found
 
     def to_arrow(self) -> pa.Table:
         """Return it as an Arrow table; a column of mixed types is one of texts; errors as of `only`."""
@@ -139,6 +162,17 @@ class ComponentTable:
         """Return the columns, where all their cells fit into memory."""
         _refuse_huge(len(self), len(self.columns))
         return self.columns
+
+
+def column_name(name: str) -> str:
+    """Return the name of a column by the name that a search has for it, or its own.
+
+    Example:
+        >>> column_name("created"), column_name("parameters.lr"), column_name("tags.t"), column_name("code.commit")
+        ('created_unix', 'params.lr', 'tags.t', 'commit')
+    """
+    group, dot, rest = name.partition(".")
+    return COLUMN_OF_FIELD.get(name) or f"{COLUMN_OF_FIELD.get(group, group) if dot else group}{dot}{rest}"
 
 
 def _refuse_huge(rows: int, columns: int) -> None:

@@ -53,6 +53,8 @@ class _Maker:
 
     def table(self, statistics: Sequence[str]) -> ComponentTable:
         columns: dict[str, Sequence[Any]] = self._facts()
+        columns["duration"] = [None if None in (began, ended) else ended - began for began, ended in
+                               zip(columns["started_unix"], columns["ended_unix"], strict=True)]
         of_trial = select(ITEMS.c.id, _TRIAL.c.name).join_from(
             MEMBERS, ITEMS, ITEMS.c.uid == MEMBERS.c.component).join(_TRIAL, _TRIAL.c.uid == MEMBERS.c.trial)
         of_experiment = of_trial.with_only_columns(ITEMS.c.id, _EXPERIMENT.c.name).join(

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from barograph.cli.main import COMMANDS, EXIT_ERROR, application, options_of
+from barograph.cli.command_list import COMMANDS
+from barograph.cli.main import EXIT_ERROR, application, options_of
 from barograph.cli.printing import in_notebook
 from barograph.errors import BarographError
 from barograph.jupyter.formatters import register

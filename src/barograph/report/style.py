@@ -63,7 +63,8 @@ svg .count.on{fill:var(--ground)}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 14px;padding:0;margin:4px 0;font-size:.8rem}
 ul.legend li{overflow-wrap:anywhere}ul.legend i{display:inline-block;width:16px;border-top:3px solid var(--c);
 margin-right:5px;vertical-align:middle}ul.legend i.dashed{border-top-style:dashed}
-.scroll{overflow-x:auto;-webkit-overflow-scrolling:touch}table{border-collapse:collapse;font-size:.85rem;width:100%}
+.scroll{overflow-x:auto;-webkit-overflow-scrolling:touch}table{border-collapse:collapse;font-size:.85rem;width:100%;
+table-layout:auto;margin:0}
 caption{text-align:left;padding:4px 0}th,td{text-align:left;padding:3px 10px 3px 0;border-bottom:1px solid var(--rule);
 vertical-align:top}thead th{color:var(--soft);font-weight:500;white-space:nowrap}tbody th{font-weight:400;
 overflow-wrap:anywhere;min-width:80px}td.number,th.number{text-align:right;white-space:nowrap;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from barograph.report.content import Curve
 from barograph.report.markup import Child, Markup, element
@@ -11,7 +11,8 @@ from barograph.watch.figures import figure
 _POINTS_TOLD = 12
 
 
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: int) -> Markup:
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: int,
+          right: Collection[int] = ()) -> Markup:
     """Return a table that scrolls where it is too wide.
 
     Args:
@@ -19,9 +20,10 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *
         heads: Of its columns.
         rows: A cell for each.
         numbers: How many of its last columns stand to the right.
+        right: Positions of other columns that do.
     """
     first = len(heads) - numbers
-    classes = ["number" if at >= first else None for at in range(len(heads))]
+    classes = ["number" if at >= first or at in right else None for at in range(len(heads))]
     head = element("tr", [element("th", text, scope="col", class_=class_)
                           for text, class_ in zip(heads, classes, strict=True)])
     lines = [

@@ -63,13 +63,16 @@ def metrics_of(run: Run) -> dict[str, MetricSummary]:
     Raises:
         StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
     """
-    found: dict[str, MetricSummary] = {}
+    found: dict[Metric, MetricSummary] = {}
     for worker in sorted(workers_in(run)):
         for name, buckets in _by_series(run.condensed(worker)):
-            metric = Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer).name
+            metric = Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer)
             if metric not in found:
                 found[metric] = summary_of_buckets(buckets)
-    return found
+    summaries: dict[str, MetricSummary] = {}
+    for metric, summary in found.items():
+        summaries.setdefault(metric.name, summary)
+    return summaries | {name: found[metric] for name, metric in _single_losses(found).items() if name not in summaries}
 
 
 def metrics_in(run: Run) -> dict[str, Metric]:
@@ -81,7 +84,23 @@ def metrics_in(run: Run) -> dict[str, Metric]:
     found = {name for worker in workers_in(run) for name in run.condensed_names(worker) if name.kind in METRIC_KINDS}
     names = sorted(found, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
     metrics = [Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer) for name in names]
-    return {metric.name: metric for metric in reversed(metrics)}
+    named = {metric.name: metric for metric in reversed(metrics)}
+    return _single_losses(metrics) | named
+
+
+def _single_losses(metrics: Iterable[Metric]) -> dict[str, Metric]:
+    """Return the only loss of each mode and optimizer by the name of the whole loss: it is the whole.
+
+    Example:
+        >>> [*_single_losses([Metric(Key(Kind.LOSS, "cross_entropy"), Mode.EVAL, "")])]
+        ['eval_loss']
+    """
+    losses: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        if metric.key.kind is Kind.LOSS:
+            whole = metric._replace(key=Key(Kind.LOSS, "total")).name
+            losses.setdefault(whole, []).append(metric)
+    return {whole: several[0] for whole, several in losses.items() if len(several) == 1}
 
 
 def _by_series(parts: Iterable[SeriesBuckets]) -> Iterator[tuple[SeriesName, Buckets]]:

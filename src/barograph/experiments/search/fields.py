@@ -12,6 +12,7 @@ from barograph.errors import SearchError, nearest
 from barograph.experiments.schema import ITEMS
 from barograph.experiments.search.syntax import Field
 from barograph.experiments.search.tokens import error_at
+from barograph.experiments.table import COLUMN_OF_FIELD
 from barograph.model.items import STATISTICS
 
 
@@ -79,10 +80,13 @@ ITEM_FIELDS: dict[str, ItemField] = {
     "code.dirty": ItemField(ITEMS.c.dirty, FieldKind.TRUTH),
 }
 """Field to where it stands; `duration` is in seconds."""
+ITEM_FIELDS |= {column: ITEM_FIELDS[field] for field, column in COLUMN_OF_FIELD.items() if field in ITEM_FIELDS}
 
 GROUPS = {"params": "params", "parameters": "params", "metrics": "metrics", "tags": "tags", "inputs": "inputs",
           "outputs": "outputs"}
-_RELATED = ("experiment", "trial", "notes")
+_RELATED = {"experiment": "experiment", "trial": "trial", "notes": "notes", "experiments": "experiment",
+            "trials": "trial"}
+"""Field to what it means; some have the name of their column, too."""
 _PARTS = ("uri", "digest", "size", "media_type")
 
 
@@ -105,7 +109,7 @@ def known_field(field: Field, text: str) -> KnownField:
     if path in ITEM_FIELDS:
         return ITEM_FIELDS[path]
     if path in _RELATED:
-        return RelatedField(path)
+        return RelatedField(_RELATED[path])
     raise _unknown(field, text)
 
 

@@ -1,55 +1,105 @@
-"""What may be wrong with a search that nothing answers: names that nothing in the catalog has."""
+"""What may be wrong with a search that finds nothing: names and values that nothing in the catalog has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select
 
 from barograph.errors import nearest
-from barograph.experiments.schema import METRICS, NAMES, PARAMETERS, TAGS
-from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Field, Not, Or, Search
-from barograph.experiments.writing import storable_name
-from barograph.model.items import STATISTICS
+from barograph.experiments.schema import ITEMS, METRICS, NAMES, PARAMETERS, TAGS
+from barograph.experiments.search.fields import GROUPS
+from barograph.experiments.search.syntax import And, Call, Comparison, Condition, Field, Not, Operator, Or, Search
+from barograph.experiments.writing import NUMBER, TEXT, WHOLE, storable, storable_name
+from barograph.model.items import STATISTICS, ItemKind
 
 _WHAT = {"params": ("parameter", PARAMETERS), "metrics": ("metric", METRICS), "tags": ("tag", TAGS)}
+_NAMED_ITEMS = {"experiment": ItemKind.EXPERIMENT, "experiments": ItemKind.EXPERIMENT, "trial": ItemKind.TRIAL,
+                "trials": ItemKind.TRIAL}
+_BY_VALUE = (Operator.EQUAL, Operator.LESS, Operator.LESS_EQUAL, Operator.GREATER, Operator.GREATER_EQUAL)
 _MOST_NAMES = 10_000
 _MOST_TOLD = 10
 
 
 def hints(connection: Connection, search: Search) -> list[str]:
-    """Return a sentence for each parameter, metric or tag of a search that nothing has; the nearest names are said."""
+    """Return a sentence for each name, or value of another type, that nothing has; the nearest names are said."""
     told: dict[str, None] = {}
-    for field in _fields(search):
-        if field.path[0] not in _WHAT:
-            continue
-        what, table = _WHAT[field.path[0]]
-        parts = field.path[1:-1] if field.path[0] == "metrics" and field.path[-1] in STATISTICS else field.path[1:]
-        name = storable_name(".".join(parts))
-        of_its_kind = select(NAMES.c.text).where(select(table).where(table.c.name_id == NAMES.c.id).exists())
-        if not parts or connection.execute(of_its_kind.where(NAMES.c.text == name)).first():
-            continue
-        known = connection.execute(of_its_kind.order_by(NAMES.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
-        said = nearest(name, known)
-        told[f'Nothing here has a {what} "{name}". {said if len(known) <= _MOST_TOLD else said.partition("There ")[0]}'
-             .rstrip()] = None
-    return list(told)
+    for field, asked in _asked(search):
+        group = GROUPS.get(field.path[0].lower(), "")
+        if group in _WHAT:
+            parts = field.path[1:-1] if group == "metrics" and field.path[-1] in STATISTICS else field.path[1:]
+            if parts:
+                told[missing_name(connection, group, ".".join(parts))] = None
+                told[_other_type(connection, group, ".".join(parts), asked)] = None
+        for value in _texts(asked) if ".".join(field.path).lower() in _NAMED_ITEMS else ():
+            told[_missing_item(connection, _NAMED_ITEMS[".".join(field.path).lower()], value)] = None
+    return [sentence for sentence in told if sentence]
 
 
-def _fields(search: Search) -> Iterator[Field]:
+def missing_name(connection: Connection, group: str, name: str) -> str:
+    """Return a sentence where nothing has a parameter, a metric or a tag of that name; else "".
+
+    Args:
+        connection: Of the catalog.
+        group: "params", "metrics" or "tags".
+        name: Of it.
+    """
+    what, table = _WHAT[group]
+    of_its_kind = select(NAMES.c.text).where(select(table).where(table.c.name_id == NAMES.c.id).exists())
+    if connection.execute(of_its_kind.where(NAMES.c.text == storable_name(name))).first():
+        return ""
+    known = connection.execute(of_its_kind.order_by(NAMES.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
+    return f'Nothing here has a {what} "{name}". {_nearest(name, known)}'.rstrip()
+
+
+def _other_type(connection: Connection, group: str, name: str, asked: Comparison | None) -> str:
+    """Return a sentence where a number is compared with a string, or a string with a number; else ""."""
+    if group != "params" or asked is None or asked.operator not in (*_BY_VALUE, Operator.IN):
+        return ""
+    types = set(connection.execute(select(PARAMETERS.c.type).distinct().join(
+        NAMES, NAMES.c.id == PARAMETERS.c.name_id).where(NAMES.c.text == storable_name(name))).scalars())
+    is_text = {isinstance(value, str) for value in asked.values if value is not None and not isinstance(value, bool)}
+    sign = asked.operator if asked.operator in _BY_VALUE else Operator.EQUAL
+    value = asked.values[0] if asked.values else ""
+    if is_text == {True} and types and types <= {NUMBER, WHOLE}:
+        return f'The parameter "{name}" is a number. Write it without quotation marks: params.{name} {sign} {value}'
+    if is_text == {False} and types == {TEXT}:
+        return f"The parameter \"{name}\" is a string. Write it in quotation marks: params.{name} {sign} '{value}'"
+    return ""
+
+
+def _missing_item(connection: Connection, kind: ItemKind, name: str) -> str:
+    of_its_kind = select(ITEMS.c.name).where(ITEMS.c.kind == kind, ITEMS.c.deleted_unix.is_(None))
+    if connection.execute(of_its_kind.where(ITEMS.c.name == storable(name))).first():
+        return ""
+    known = connection.execute(of_its_kind.order_by(ITEMS.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
+    return f'There is no {kind} "{name}". {_nearest(name, known)}'.rstrip()
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    said = nearest(name, set(known))
+    return said if len(known) <= _MOST_TOLD else said.partition("There ")[0]
+
+
+def _texts(asked: Comparison | None) -> Iterator[str]:
+    if asked is not None and asked.operator in (Operator.EQUAL, Operator.IN):
+        yield from (value for value in asked.values if isinstance(value, str))
+
+
+def _asked(search: Search) -> Iterator[tuple[Field, Comparison | None]]:
     if search.condition is not None:
-        yield from _fields_in(search.condition)
-    yield from (order.field for order in search.orders)
+        yield from ((found.field, found) for found in _comparisons(search.condition))
+    yield from ((order.field, None) for order in search.orders)
 
 
-def _fields_in(condition: Condition) -> Iterator[Field]:
+def _comparisons(condition: Condition) -> Iterator[Comparison]:
     match condition:
-        case Comparison(field=field):
-            yield field
+        case Comparison():
+            yield condition
         case Not(condition=inner):
-            yield from _fields_in(inner)
+            yield from _comparisons(inner)
         case And(conditions=several) | Or(conditions=several):
             for one in several:
-                yield from _fields_in(one)
+                yield from _comparisons(one)
         case Call():
             return

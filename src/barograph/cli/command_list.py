@@ -1,0 +1,50 @@
+"""The commands of `barograph`, in groups, each with one sentence: known without loading any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Record": {
+        "run": "Run a training script unchanged and report what goes wrong.",
+        "watch": "Watch a run from another process or another machine.",
+        "resume": "Restart an ended training from its last good checkpoint.",
+        "checkpoints": "List the checkpoints of a run.",
+    },
+    "Inspect": {
+        "runs": "List the runs below a directory or a bucket prefix.",
+        "show": "Show the problems of a run, its losses and its layers.",
+        "report": "Write a report of a run as one HTML file.",
+        "keys": "List the tensors and numbers that a run recorded.",
+        "trace": "Show which samples and files fed each step.",
+        "rules": "List the rules that look for problems.",
+        "doctor": "Check the files of a run for damage and missing parts.",
+    },
+    "Replay": {
+        "capsules": "List the failing steps that the flight recorder saved.",
+        "replay": "Replay a saved step in your own script.",
+        "checkout": "Restore the code of a run into a directory.",
+        "rerun": "Run the training of a past run again and compare both.",
+    },
+    "Experiments": {
+        "search": "Find runs and components by parameters, metrics and tags.",
+        "experiments": "List experiments, or show the results of one.",
+        "compare": "Show how runs differ, or which group of runs is better.",
+        "curves": "Show a metric of several runs side by side.",
+        "mark": "Tag, describe, rename, archive or delete a run or experiment.",
+        "lineage": "Show what runs and artifacts came from, and led to.",
+        "reindex": "Rebuild the catalog from the runs and their journals.",
+        "gc": "List artifacts that nothing uses; delete them with --yes.",
+    },
+    "Share": {
+        "export": "Export runs as an archive, or to TensorBoard or MLflow.",
+        "import": "Import runs from an archive or from another tracker.",
+    },
+}
+"""Group to its commands, each with what it does; the first sentence of its own help is the same."""
+
+SUMMARIES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
+
+COMMANDS = tuple(SUMMARIES)
+"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
+with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""

@@ -1,0 +1,37 @@
+"""`barograph` itself: its help lists all commands in groups, and a shell completes names, without loading them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.core
+
+from barograph.cli.command_list import GROUPS, SUMMARIES
+
+
+class RootGroup(typer.core.TyperGroup):
+    """Knows what each command does from a list, and what their arguments may be from the files beside it."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, a section for each group."""
+        width = max(map(len, SUMMARIES))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in commands.items()])
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Return the names of commands and options that begin so."""
+        from typer._click.shell_completion import CompletionItem
+
+        options: list[Any] = super(typer.core.TyperGroup, self).shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=summary) for name, summary in SUMMARIES.items()
+                if name.startswith(incomplete)] + options
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; where a shell completes its words, with what its arguments may be."""
+        command = super().get_command(ctx, cmd_name)
+        if ctx.resilient_parsing and command is not None:
+            from barograph.cli.completing import complete_words_of
+
+            complete_words_of(command)
+        return command
