@@ -51,7 +51,7 @@ def check_columns(file: pq.ParquetFile, expected: pa.Schema, name: str) -> None:
 def _is_same(found: pa.DataType, expected: pa.DataType) -> bool:
     if pa.types.is_list(expected):
         # Some programs call the element otherwise.
-        return pa.types.is_list(found) and found.value_type == expected.value_type
+        return bool(pa.types.is_list(found) and found.value_type == expected.value_type)
     if pa.types.is_timestamp(expected):
-        return pa.types.is_timestamp(found) and found.unit == expected.unit
+        return bool(pa.types.is_timestamp(found) and found.unit == expected.unit)
     return bool(found == expected)

@@ -51,7 +51,7 @@ class FileStore:
 
     def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
         """See `Store.put`."""
-        self.put_parts(name, data if isinstance(data, list | tuple) else [data])
+        self.put_parts(name, [data] if isinstance(data, bytes | bytearray | memoryview) else data)
 
     def create(self, name: str, data: bytes) -> None:
         """See `Store.create`."""

@@ -142,11 +142,12 @@ class _Got:
 
     data: bytes
 
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.data
+
     def bytes(self) -> bytes:
         return self.data
 
-    def stream(self, **_: Any) -> Iterator[bytes]:
-        yield self.data
 
 
 def _close() -> None:
