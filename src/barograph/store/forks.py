@@ -6,7 +6,6 @@ A child that inherited a used obstore asks a process of its own instead, which i
 from __future__ import annotations
 
 import atexit
-import builtins
 import contextlib
 import os
 import pickle
@@ -141,13 +140,14 @@ class _Asking:
 class _Got:
     """What `get` of obstore returns."""
 
-    data: builtins.bytes
+    data: bytes
 
-    def bytes(self) -> builtins.bytes:
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self.data
+
+    def bytes(self) -> bytes:
         return self.data
 
-    def stream(self, **_: Any) -> Iterator[builtins.bytes]:
-        yield self.data
 
 
 def _close() -> None:
