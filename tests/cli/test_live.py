@@ -60,14 +60,14 @@ def test_dropped_steps_come_before_speed() -> None:
     (0, ""),
 ])
 def test_a_line_never_gets_wider_than_the_terminal(width: int, line: str) -> None:
-    assert line_of(["2 problems", "step 1200", "loss 0.25"], width) == line
+    assert line_of(["2 findings open", "step 1200", "loss 0.25"], width) == line
 
 
 def test_a_terminal_that_goes_away_ends_the_view_and_nothing_else(terminal: tuple[TextIO, int]) -> None:
     stream, ours = terminal
     view = LiveView(stream)
     view.open()
-    view.draw(["2 problems", "step 1200", "loss 0.25"])
+    view.draw(["2 findings open", "step 1200", "loss 0.25"])
     line = b"\x1b[24;1H\x1b[2K\x1b[7m barograph  2 findings open \xc2\xb7 step 1200\x1b[0m"
     assert line in read_until(ours, line)
 

@@ -56,7 +56,7 @@ def test_a_run_that_has_ended_is_judged_from_its_records(call: Call, sick: Path)
     said = call("watch", sick, "--rules", "non-finite")
 
     assert said.code == 0
-    assert said.lines[0].startswith("breaking  NaN or infinite values")
+    assert said.lines[0].startswith("breaking  The input data contain NaN or infinite values")
     assert "barograph: 1 problem found; " in said.out
     assert said.lines[-1] == f"  run       {sick}"
     assert [item.code for item in barograph.open(sick).findings] == ["N101"]
@@ -209,7 +209,8 @@ def test_fresh_leaves_nothing_in_the_run(call: Call, sick: Path) -> None:
 def test_under_json_standard_output_belongs_to_the_summary(call: Call, sick: Path) -> None:
     said = call("watch", sick, "--json")
 
-    assert said.json["verdict"].endswith("open.")
+    assert said.json["verdict"] == "1 problem: The input data contain NaN or infinite values."
+    assert [item["cause"] for item in said.json["problems"]] == ["non-finite-input"]
     assert said.json["interrupted"] is False
     assert "breaking  " in said.err
 
@@ -252,7 +253,7 @@ def test_an_interrupt_ends_the_watching_with_the_summary_so_far(
     said = capsys.readouterr().out
     assert said.splitlines()[-1] == "  watched   not to the end: it was interrupted"
     assert "No problems found in" not in said
-    assert "What was not judged yet: the watching was interrupted." in said
+    assert "  watched   not to the end: it was interrupted" in said
     assert (tmp_path / "run" / "watch" / "state.json").exists()
 
 
@@ -455,5 +456,5 @@ def test_the_watcher_that_attach_starts_tells_its_findings_and_the_summary(scrip
 
     assert "since step" in told
     assert "barograph: watching" not in rest
-    assert "barograph: 1 finding, 1 of them open." in rest
+    assert "barograph: 1 problem found; " in rest
     assert "  state     p0 failed (KeyboardInterrupt" in rest

@@ -315,6 +315,4 @@ class _Watching:
             Printer().json({**summary.to_json(), "interrupted": interrupted})
             return
         width = self._console.width if self._console.is_terminal else None
-        self._console.print(closing_text(summary, width=width), soft_wrap=True)
-        if interrupted:
-            self._console.print("  watched   not to the end: it was interrupted", soft_wrap=True)
+        self._console.print(closing_text(summary, interrupted=interrupted, width=width), soft_wrap=True)

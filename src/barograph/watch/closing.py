@@ -24,16 +24,20 @@ RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=T
                 "barograph.jax.observe, in TensorFlow loops barograph.tensorflow.step.")
 
 
-def closing_text(summary: RunSummary, *, command: str = "", width: int | None = None) -> str:
+def closing_text(
+    summary: RunSummary, *, command: str = "", interrupted: bool = False, width: int | None = None
+) -> str:
     """Return what is printed when a run has ended.
 
     Args:
         summary: Of the run.
         command: How its command ended, where that was not well.
+        interrupted: The watching was, before the end of the run.
         width: Columns of the terminal: longer lines are cut or folded, and count as they are folded. None: each
             line stays whole.
     """
     last = [_folded("run", summary.url, None)]
+    last += [_folded("watched", "not to the end: it was interrupted", None)] if interrupted else []
     head = _head(summary, width)
     beside = [*_beside(summary, command, width, actions=2)]
     room = MOST_LINES - len(head) - len(beside) - len(last)

@@ -177,7 +177,7 @@ class RunSummary:
         if self.unseen:
             # That of the tensors is a matter of course under a budget, and is said with the number of steps.
             told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
-            more = f" ({len(told) - 1} more gaps: barograph show)" if len(told) > 1 else ""
+            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
             return f"No problems found. {sentence(told[0])}{more}"
         made, seen = steps_made_and_seen(self.workers)
         if seen < made:
