@@ -176,4 +176,4 @@ def _cell(name: str, value: Any) -> Cell:
         return duration(value)
     if isinstance(value, float):
         return figure(value)
-    return Text(shown(str(value)))
+    return Text(shown_lines(str(value)))
