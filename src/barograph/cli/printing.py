@@ -270,8 +270,8 @@ def _more_columns(names: Sequence[str], left_out: int, rest: str) -> str:
         >>> _more_columns(["host", "cost", "a", "b"], 2, "--json")
         '6 more columns (host, cost, a, …): --json'
     """
-    shown = [*map(shown_on_one_line, names[:_MOST_NAMED]), *(["…"] if len(names) + left_out > min(len(names), _MOST_NAMED)
-                                                      else [])]
+    dots = ["…"] if len(names) + left_out > min(len(names), _MOST_NAMED) else []
+    shown = [*map(shown_on_one_line, names[:_MOST_NAMED]), *dots]
     named = f" ({', '.join(shown)})" if names else ""
     total = len(names) + left_out
     return f"{total:,} more column{'s' if total != 1 else ''}{named}: {rest}"
