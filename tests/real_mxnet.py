@@ -30,14 +30,14 @@ def python_with_mxnet() -> Path:
 
 
 def _tell_of_barograph(python: Path) -> None:
-    """Let the interpreter know of our rules, which are found by the papers of a package that is installed."""
+    """Let the interpreter know of our rules, which are found by the metadata files of a package that is installed."""
     found = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True, text=True, check=True)
-    papers = Path(found.stdout.strip()) / "barograph-0.dist-info"
-    papers.mkdir()
-    (papers / "METADATA").write_text("Metadata-Version: 2.1\nName: barograph\nVersion: 0\n")
+    metadata = Path(found.stdout.strip()) / "barograph-0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: barograph\nVersion: 0\n")
     found_by = PROJECT["entry-points"].items()
-    (papers / "entry_points.txt").write_text("\n".join(
+    (metadata / "entry_points.txt").write_text("\n".join(
         "\n".join((f"[{group}]", *(f"{name} = {place}" for name, place in entries.items())))
         for group, entries in found_by))

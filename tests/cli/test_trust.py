@@ -20,8 +20,8 @@ from barograph.model.origin import Origin
 from barograph.model.settings import Settings
 from barograph.provenance.gathering import Gathered
 from barograph.runs.imported import mark_imported
+from barograph.runs.metadata import sealed
 from barograph.runs.origins import write_origin
-from barograph.runs.papers import sealed
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

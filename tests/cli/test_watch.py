@@ -18,7 +18,7 @@ import pytest
 import barograph
 from barograph.cli.watching import Options, settings_for, watch_run
 from barograph.runs.control import read_stop
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
@@ -129,7 +129,7 @@ class Mine(barograph.Rule):
 
 
 def named(run: Path, **settings: Any) -> Path:
-    """Have the run's first paper say that it was started with these settings."""
+    """Have the run's first metadata file say that it was started with these settings."""
     path = run / "run.json"
     body = unsealed(path.read_bytes(), path.name)
     path.write_bytes(sealed({**body, "settings": {**body["settings"], **settings}}))

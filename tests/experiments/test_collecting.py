@@ -89,8 +89,8 @@ def test_what_runs_had_whose_folders_are_gone_goes_where_that_is_said(runs: Cata
 
 
 def test_what_a_run_said_in_a_paper_that_is_damaged_stays(runs: Catalog, clock: ManualClock) -> None:
-    for paper in (Path(runs.store.url) / "first" / JOURNAL_OF_RUN).iterdir():
-        paper.write_bytes(b"{}")
+    for metadata_file in (Path(runs.store.url) / "first" / JOURNAL_OF_RUN).iterdir():
+        metadata_file.write_bytes(b"{}")
     runs.feed()
     with pytest.raises(CatalogError, match="could not be read"):
         swept(runs, clock)
@@ -98,8 +98,8 @@ def test_what_a_run_said_in_a_paper_that_is_damaged_stays(runs: Catalog, clock: 
 
 
 def test_where_something_cannot_be_read_nothing_goes(runs: Catalog, clock: ManualClock) -> None:
-    [paper] = (Path(runs.store.url) / "first" / "journal").glob("*.json")
-    paper.write_text(paper.read_text().replace("first", "fir5t"))
+    [metadata_file] = (Path(runs.store.url) / "first" / "journal").glob("*.json")
+    metadata_file.write_text(metadata_file.read_text().replace("first", "fir5t"))
     with pytest.raises(CatalogError, match="nobody knows which artifacts"):
         swept(runs, clock)
     assert len(kept(runs)) == 3

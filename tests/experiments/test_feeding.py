@@ -121,13 +121,13 @@ def test_a_run_that_ended_long_ago_is_not_looked_at_again(ended: tuple[Catalog, 
 def test_what_could_not_be_read_of_a_run_is_read_once_it_can(tmp_path: Path) -> None:
     with Run("r", root=str(tmp_path / "runs")) as run:
         run.tag(a="b")
-    (paper,) = (Path(run.url) / JOURNAL_OF_RUN).iterdir()
-    whole = paper.read_bytes()
-    paper.write_bytes(whole.replace(b"b", b"c"))
+    (metadata_file,) = (Path(run.url) / JOURNAL_OF_RUN).iterdir()
+    whole = metadata_file.read_bytes()
+    metadata_file.write_bytes(whole.replace(b"b", b"c"))
     with Catalog(tmp_path / "runs") as catalog:
         assert len(catalog.feed().damage) == 1
         assert len(catalog.feed().damage) == 1  # and is said until then
-        paper.write_bytes(whole)
+        metadata_file.write_bytes(whole)
         assert catalog.feed().damage == []
         assert catalog.item("r").tags == {"a": "b"}
 

@@ -16,7 +16,7 @@ from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
-from barograph.runs.papers import sealed
+from barograph.runs.metadata import sealed
 from experiments_entries import NOW_UNIX, component
 
 _TEXTS = some.one_of(

@@ -1,4 +1,4 @@
-"""What a run's papers say of it, as entries."""
+"""What a run's metadata files say of it, as entries."""
 
 from barograph.experiments.folding import folded
 from barograph.experiments.run_entries import run_entries

@@ -140,13 +140,13 @@ def test_what_was_killed_in_the_middle_of_writing_is_gone_on_from(training: Trai
     training.step(0)
     training.follow(out)
     training.follow(tmp_path / "whole")
-    paper = next(out.glob(".*.json")).read_bytes()
+    metadata_file = next(out.glob(".*.json")).read_bytes()
     training.step(1)
     training.step(1, Mode.EVAL)
     training.follow(out)
     training.follow(tmp_path / "whole")
     # As a process leaves it that was killed before its last line: one file half written, another begun.
-    next(out.glob(".*.json")).write_bytes(paper)
+    next(out.glob(".*.json")).write_bytes(metadata_file)
     (path,) = (out / "train").iterdir()
     os.truncate(path, path.stat().st_size - 7)
     training.step(2)
@@ -157,11 +157,11 @@ def test_what_was_killed_in_the_middle_of_writing_is_gone_on_from(training: Trai
 
 
 @pytest.mark.parametrize("damage", [
-    lambda paper, events: paper.write_text("not ours"),
-    lambda paper, events: paper.write_text(paper.read_text("utf-8").replace('"step": 1', '"step": 7'), "utf-8"),
-    lambda paper, events: paper.unlink(),
-    lambda paper, events: events.write_bytes(b""),
-    lambda paper, events: events.unlink(),
+    lambda metadata_file, events: metadata_file.write_text("not ours"),
+    lambda metadata_file, events: metadata_file.write_text(metadata_file.read_text("utf-8").replace('"step": 1', '"step": 7'), "utf-8"),
+    lambda metadata_file, events: metadata_file.unlink(),
+    lambda metadata_file, events: events.write_bytes(b""),
+    lambda metadata_file, events: events.unlink(),
 ], ids=["no paper of ours", "a changed paper", "no paper", "an empty file", "no file"])
 def test_where_there_is_nothing_to_go_on_from_all_is_written_anew(
     training: Training, tmp_path: Path, damage: object

@@ -224,10 +224,10 @@ def test_only_what_is_wanted_is_imported(made: Path, root: Path) -> None:
 
 def test_the_place_of_another_run_is_left_alone(made: Path, root: Path) -> None:
     run = Path(imported(made / "mlflow.db", root).runs[0].run)
-    paper = json.loads((run / "run.json").read_text())
+    metadata_file = json.loads((run / "run.json").read_text())
     shutil.copy(next(other for other in run.parent.iterdir() if other != run) / "run.json", run / "run.json")
     assert any("There is another run" in sentence for sentence in imported(made / "mlflow.db", root).damage)
-    assert json.loads((run / "run.json").read_text())["run_id"] != paper["run_id"]
+    assert json.loads((run / "run.json").read_text())["run_id"] != metadata_file["run_id"]
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path, root: Path) -> None:

@@ -212,8 +212,8 @@ def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
                        "--master-port", str(port), "train.py")
 
     assert watched.code == 79, watched.err
-    papers = (desk.folder / "run" / "checkpoints").glob("*.json")
-    assert [path.stem.rpartition("-")[2] for path in papers] == ["r0"]
+    metadata = (desk.folder / "run" / "checkpoints").glob("*.json")
+    assert [path.stem.rpartition("-")[2] for path in metadata] == ["r0"]
 
 
 def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barograph.runs.papers import sealed
+from barograph.runs.metadata import sealed
 
 SCRIPT = """
 import sys
@@ -172,10 +172,10 @@ def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str)
 
 def resealed(held: Any, change: Any) -> None:
     file = held.folder / held.capsule["place"] / "capsule.json"
-    paper = json.loads(file.read_text())
-    del paper["sha256"]
-    change(paper["content"])
-    file.write_bytes(sealed(paper))
+    metadata_file = json.loads(file.read_text())
+    del metadata_file["sha256"]
+    change(metadata_file["content"])
+    file.write_bytes(sealed(metadata_file))
 
 
 @pytest.mark.parametrize("program", ["/bin/sh", sysconfig.get_path("stdlib") + "/timeit.py", ".venv/run.py"])

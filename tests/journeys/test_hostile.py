@@ -23,7 +23,7 @@ from barograph.rules.registry import rules_from_settings
 from barograph.runs.claim import claim_run
 from barograph.runs.doctor import Diagnosis, examine
 from barograph.runs.feed import Feed
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
 from barograph.watch.summary import summary_of
@@ -117,7 +117,7 @@ def copy(source: str, name: str) -> Callable[[Path], None]:
 
 
 def change(name: str, **changes: Any) -> Callable[[Path], None]:
-    """Write a paper that is whole and says something else."""
+    """Write a metadata file that is whole and says something else."""
     def act(place: Path) -> None:
         (place / name).write_bytes(sealed({**unsealed((place / name).read_bytes(), name), **changes}))
 

@@ -29,7 +29,7 @@ for _ in range({steps}):
     optimizer.step()
 '''
 QUIET = ["--no-origin", "--budget", "off", "--rules", "none"]
-"""Options of a run whose watcher and papers are not looked at."""
+"""Options of a run whose watcher and metadata files are not looked at."""
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.runs.claim import claim_run, claim_worker
 from barograph.runs.feed import Feed
-from barograph.runs.papers import worker_bytes
+from barograph.runs.metadata import worker_bytes
 from barograph.runs.reader import Run
 from barograph.runs.writer import RunWriter
 from barograph.store.base import ObjectInfo, Store

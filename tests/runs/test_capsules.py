@@ -16,8 +16,8 @@ import pytest
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreFull, UnknownName
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.tensor import RawTensor
-from barograph.runs.capsules import PAPER, capsule_names, read_capsule, read_head, withheld_steps, write_capsule
-from barograph.runs.papers import sealed
+from barograph.runs.capsules import METADATA_FILE, capsule_names, read_capsule, read_head, withheld_steps, write_capsule
+from barograph.runs.metadata import sealed
 from barograph.runs.proof import checksum_of
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -66,8 +66,8 @@ def test_large_tensors_are_proved_as_small_ones_are(
     folder = write_capsule(store, HEAD, CONTENT, {"one": RawTensor("float32", values.shape, values.data)})
     assert (read_capsule(store).tensors["one"] == values).all()
     file = tmp_path / "run" / folder / "tensors.safetensors"
-    paper = json.loads((tmp_path / "run" / folder / "capsule.json").read_bytes())
-    assert checksum_of(file.read_bytes()) in json.dumps(paper)
+    metadata_file = json.loads((tmp_path / "run" / folder / "capsule.json").read_bytes())
+    assert checksum_of(file.read_bytes()) in json.dumps(metadata_file)
     assert not [thread for thread in threading.enumerate() if thread.name == "barograph-checksum"]
 
 
@@ -128,7 +128,7 @@ def test_held_steps_are_those_of_the_attempt_whose_update_was_withheld(store: St
     write(store, replace(HEAD, tick=7, step=7, withheld=False))
     for worker in ("r0", "r1"):
         write(store, replace(HEAD, tick=12, step=12, worker=worker))
-    store.put(f"{write(store, replace(HEAD, tick=30, step=30))}/{PAPER}", b"no paper")
+    store.put(f"{write(store, replace(HEAD, tick=30, step=30))}/{METADATA_FILE}", b"no paper")
     write(store, replace(HEAD, tick=40, step=40))
 
     assert [(head.step, head.worker) for head in withheld_steps(store, 1)] == [(12, "r0"), (40, "r0")]
@@ -189,10 +189,10 @@ def test_damage_is_noticed(store: Store, tmp_path: Path, number: int, damage: Ca
 @pytest.mark.parametrize("name", ["../../secret.0.safetensors", "/etc/passwd", "a\\..\\b", "", ".", ".."])
 def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
     folder = write(store)
-    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
-    del paper["sha256"]
-    paper["files"]["tensors"]["name"] = name
-    store.put(f"{folder}/capsule.json", sealed(paper))
+    metadata_file = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del metadata_file["sha256"]
+    metadata_file["files"]["tensors"]["name"] = name
+    store.put(f"{folder}/capsule.json", sealed(metadata_file))
     with pytest.raises(DamagedChunk, match="outside of the capsule"):
         read_capsule(store)
 
@@ -204,9 +204,9 @@ def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
 ], ids=json.dumps)
 def test_a_paper_that_says_anything_else_is_damage(store: Store, change: dict[str, Any]) -> None:
     folder = write(store)
-    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
-    del paper["sha256"]
-    store.put(f"{folder}/capsule.json", sealed({**paper, **change}))
+    metadata_file = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del metadata_file["sha256"]
+    store.put(f"{folder}/capsule.json", sealed({**metadata_file, **change}))
     with pytest.raises(BarographError):
         read_capsule(store)
 
@@ -216,10 +216,10 @@ def test_a_paper_that_says_anything_else_is_damage(store: Store, change: dict[st
 def test_a_file_of_tensors_whose_header_is_none_is_damage(store: Store, header: bytes) -> None:
     folder = write(store)
     data = len(header).to_bytes(8, "little") + header
-    paper = json.loads(bytes(store.get(f"{folder}/capsule.json")))
-    del paper["sha256"]
-    paper["files"]["tensors"]["checksum"] = checksum_of(data)
+    metadata_file = json.loads(bytes(store.get(f"{folder}/capsule.json")))
+    del metadata_file["sha256"]
+    metadata_file["files"]["tensors"]["checksum"] = checksum_of(data)
     store.put(f"{folder}/tensors.safetensors", data)
-    store.put(f"{folder}/capsule.json", sealed(paper))
+    store.put(f"{folder}/capsule.json", sealed(metadata_file))
     with pytest.raises(DamagedChunk, match="is no safetensors file"):
         read_capsule(store)

@@ -26,7 +26,7 @@ from barograph.errors import (
 from barograph.model.manifest import EndState, Worker
 from barograph.model.records import StepRecords
 from barograph.runs.claim import begin_attempt, claim_run, claim_worker, launch_of, new_claim, next_chunk_of
-from barograph.runs.papers import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
+from barograph.runs.metadata import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
 from barograph.runs.process import Process, is_alive, parent_process, process_of, this_process
 from barograph.runs.writer import RunWriter
 

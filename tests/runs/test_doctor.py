@@ -22,8 +22,8 @@ from barograph.runs.capsules import write_capsule
 from barograph.runs.checkpoints import write_checkpoint
 from barograph.runs.doctor import examine
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.metadata import ending_bytes, ending_from_bytes, sealed
 from barograph.runs.output import OutputShelf
-from barograph.runs.papers import ending_bytes, ending_from_bytes, sealed
 from barograph.runs.pending import Recorded
 
 MakeRecords = Callable[..., StepRecords]

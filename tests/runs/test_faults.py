@@ -15,7 +15,7 @@ from barograph.errors import DamagedChunk, NewerFormat, StoreDenied, StoreUnavai
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.runs.doctor import examine
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.runs.reader import Run
 from barograph.store.urls import store_from_url
 

@@ -19,7 +19,7 @@ from barograph.model.step import Mode
 from barograph.runs.claim import begin_attempt
 from barograph.runs.events import read_table
 from barograph.runs.feed import Feed
-from barograph.runs.papers import ending_bytes
+from barograph.runs.metadata import ending_bytes
 from barograph.runs.view import StepView
 
 MakeRecords = Callable[..., StepRecords]

@@ -1,4 +1,4 @@
-"""How a run stands, told by its papers."""
+"""How a run stands, told by its metadata files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barograph.model.records import StepRecords
 from barograph.model.step import Mode
 from barograph.runs.findings import write_event
 from barograph.runs.glance import RunState, glance, glances, runs_below
-from barograph.runs.papers import heartbeat_bytes, sealed
+from barograph.runs.metadata import heartbeat_bytes, sealed
 from barograph.store.base import Browsable, Store
 from barograph.store.urls import store_from_url
 

@@ -41,9 +41,9 @@ from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.kept_files import check_files
 from barograph.runs.layers import layers_of
 from barograph.runs.layout import ChunkName, digest_of
+from barograph.runs.metadata import sealed, unsealed
 from barograph.runs.origins import read_origin, write_origin
 from barograph.runs.output import OutputShelf, read_output
-from barograph.runs.papers import sealed, unsealed
 from barograph.runs.process import is_alive, this_process
 from barograph.runs.reader import Run
 from barograph.runs.schema import SCHEMA
@@ -111,7 +111,7 @@ FINDING = Finding(
 
 
 def readings_of_papers(store: Store) -> Iterator[Callable[[], object]]:
-    """Everything that reads papers, and no records."""
+    """Everything that reads metadata files, and no records."""
     clock = ManualClock()
     yield lambda: glance(store, clock=clock, wait=clock.advance)
     yield lambda: [read_checkpoint(store), saved_checkpoints(store), last_good(store)]

@@ -8,8 +8,8 @@ from barograph.runs.layout import (
     ChunkName,
     TensorsName,
     digest_of,
-    paper_from_name,
-    paper_name,
+    metadata_from_name,
+    metadata_name,
     tensors_from_name,
 )
 
@@ -57,9 +57,9 @@ def test_names_sort_by_attempt_and_number() -> None:
 
 
 def test_a_paper_is_named_by_folder_worker_and_attempt() -> None:
-    assert paper_name("heartbeats", "r0", 2) == "heartbeats/r0-0002.json"
-    assert paper_from_name("heartbeats/r0-0002.json") == ("heartbeats", "r0", 2)
-    assert paper_from_name("papers/r0-0002.json") is None
+    assert metadata_name("heartbeats", "r0", 2) == "heartbeats/r0-0002.json"
+    assert metadata_from_name("heartbeats/r0-0002.json") == ("heartbeats", "r0", 2)
+    assert metadata_from_name("papers/r0-0002.json") is None
 
 
 def test_the_digest_is_that_of_sha256sum() -> None:

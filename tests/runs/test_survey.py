@@ -10,7 +10,7 @@ import pytest
 from barograph.model.manifest import Ending, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.runs.layout import ChunkName
-from barograph.runs.papers import ending_bytes
+from barograph.runs.metadata import ending_bytes
 from barograph.runs.survey import survey, surveyed
 from barograph.store.base import ObjectInfo
 

@@ -18,7 +18,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import ChunkName
-from barograph.runs.papers import ending_from_bytes, heartbeat_from_bytes
+from barograph.runs.metadata import ending_from_bytes, heartbeat_from_bytes
 from barograph.runs.pending import Recorded
 from barograph.runs.writer import RunWriter
 

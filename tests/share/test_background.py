@@ -82,8 +82,8 @@ def test_no_catalog_is_made_by_looking(place: str) -> None:
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_told(place: str) -> None:
-    for paper in (*Path(place).glob("journal/*.json"), *Path(place).glob("origin/*.diff")):
-        paper.write_bytes(paper.read_bytes().replace(b"train", b"brain").replace(b"note", b"nope"))
+    for metadata_file in (*Path(place).glob("journal/*.json"), *Path(place).glob("origin/*.diff")):
+        metadata_file.write_bytes(metadata_file.read_bytes().replace(b"train", b"brain").replace(b"note", b"nope"))
     known = background_of(Run(store_from_url(place)))
     assert len(known.damage) == 2
     assert [note.text for note in known.notes] == ["by hand"]

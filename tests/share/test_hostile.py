@@ -16,8 +16,8 @@ from archives import brought, members_of, remade
 from barograph.errors import BadArchive, ImportFailed, NewerFormat, StoreDenied
 from barograph.experiments.catalog import Catalog
 from barograph.model.items import Entry, Verb
-from barograph.runs.journal import paper_of
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.journal import metadata_of
+from barograph.runs.metadata import sealed, unsealed
 from barograph.share.container import ArchiveReader, ArchiveWriter
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
 
@@ -206,7 +206,7 @@ def test_bytes_under_the_name_of_another_artifact_are_refused(archive: Path, tar
 def test_entries_that_delete_or_make_no_sense_are_refused(
     entry: Entry, why: str, archive: Path, target: Catalog
 ) -> None:
-    name, data = paper_of([entry])
+    name, data = metadata_of([entry])
     remade(archive, {**members_of(archive), f".catalog/journal/{name}": data})
     refused(archive, target, why)
 

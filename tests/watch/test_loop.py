@@ -15,7 +15,7 @@ from barograph.model.manifest import EndState
 from barograph.rules.base import Rule
 from barograph.runs.control import read_stop
 from barograph.runs.findings import read_findings
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.base import ObjectInfo, Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher

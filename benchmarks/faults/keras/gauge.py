@@ -1,4 +1,4 @@
-"""Diabetes again: readings typed from paper."""
+"""Diabetes again: readings typed from metadata file."""
 
 import argparse
 import os

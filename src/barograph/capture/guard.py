@@ -50,11 +50,11 @@ class Guard:
         self.report(f"{doing}: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
 
     def note(self, problem: str) -> None:
-        """Keep something for the run's papers that nobody need be warned of."""
+        """Keep something for the run's metadata files that nobody need be warned of."""
         self._problems.setdefault(problem, (problem, 1))
 
     def report(self, problem: str, *, cause: str = "", outcome: str = "Training goes on.") -> None:
-        """Keep a problem for the run's papers, and warn the first time.
+        """Keep a problem for the run's metadata files, and warn the first time.
 
         Args:
             problem: One sentence, for people.

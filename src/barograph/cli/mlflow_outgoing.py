@@ -13,8 +13,8 @@ from barograph.experiments.item import Item
 from barograph.export.mlflow.outgoing import Outgoing, OutgoingFile, dataset_of
 from barograph.model.items import ArtifactLink, ItemKind, Relation
 from barograph.runs.layout import IMPORTED
+from barograph.runs.metadata import unsealed
 from barograph.runs.origins import read_origin
-from barograph.runs.papers import unsealed
 from barograph.runs.reader import Run
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -40,8 +40,8 @@ def outgoing_from_item(item: Item, root: Store) -> Outgoing:
     """
     facts = item.facts
     run = Run(store_from_url(str(facts["place"]))) if item.kind is ItemKind.RUN and facts["place"] else None
-    tracker, paper = _paper(run)
-    book: Mapping[str, Any] = paper.get("book") or {}
+    tracker, metadata_file = _metadata_file(run)
+    book: Mapping[str, Any] = metadata_file.get("book") or {}
     spelled: Mapping[str, str] = book.get("spelled") or {}
     from_mlflow = book if tracker == "mlflow" else {}
     return Outgoing(
@@ -86,7 +86,7 @@ def _file(link: ArtifactLink, root: Store) -> OutgoingFile:
     return OutgoingFile(link.name, link.uri, partial(bytes_of, root, link) if kept else None)
 
 
-def _paper(run: Run | None) -> tuple[str, Mapping[str, Any]]:
+def _metadata_file(run: Run | None) -> tuple[str, Mapping[str, Any]]:
     """Return which tracker a run was imported from, and what was kept of that; "" where it was recorded here."""
     if run is None:
         return "", {}

@@ -53,7 +53,7 @@ def run_at(place: str) -> Run:
     Raises:
         NotARun: There is none; the message says what is there, and the nearest place that has one.
         AmbiguousName: Several runs have the name; the message lists them.
-        NewerFormat, DamagedChunk: Its first paper cannot be read.
+        NewerFormat, DamagedChunk: Its first metadata file cannot be read.
         SettingsError, StoreError: As for `store_at`; the place cannot be read.
     """
     store = store_at(place)

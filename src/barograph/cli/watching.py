@@ -47,7 +47,7 @@ from barograph.watch.terminal import TerminalNotifier
 
 POLL_SECS = 0.5
 _LOOK_SECS = 2.0
-"""How often the papers of the workers are read for the line at the bottom: each is a request to the store."""
+"""How often the metadata files of the workers are read for the line at the bottom: each is a request to the store."""
 _SPINNER_WIDTH = 3
 """Columns of the sign that turns, of its gap, and one that stays free."""
 

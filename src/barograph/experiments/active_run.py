@@ -26,7 +26,7 @@ from barograph.model.manifest import EndState
 from barograph.model.step import Mode
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.store.base import Store
 
 if TYPE_CHECKING:

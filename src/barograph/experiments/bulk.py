@@ -1,4 +1,4 @@
-"""Many components at once: told in one paper, and taken in together."""
+"""Many components at once: told in one metadata file, and taken in together."""
 
 from __future__ import annotations
 

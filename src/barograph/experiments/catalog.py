@@ -47,7 +47,7 @@ UNDO_DAYS = 30.0
 """What was deleted can be restored for so long."""
 
 _MOST_NEAR = 10_000
-_PAPER_ENTRIES = 10_000
+_ENTRIES_A_FILE = 10_000
 _MOST_LISTED = 10
 
 
@@ -120,7 +120,7 @@ class Catalog:
         with self.reading() as connection:
             known = {_word(entry) for entry in told_of(connection, {entry.uid for entry in entries})}
         new = [entry for entry in entries if _word(entry) not in known]
-        for some in in_parts(new, _PAPER_ENTRIES):
+        for some in in_parts(new, _ENTRIES_A_FILE):
             self._feeder.feed_batch(self._journal.take_over(some))
         return len(new)
 

@@ -175,7 +175,7 @@ class Exhibiting(Making[Answer]):
         return exhibits_of(self._roots, self._links())
 
     def _exhibit(self, made: Made, *, is_output: bool) -> Made:
-        from barograph.report.exhibit_papers import exhibit_to_bytes, media_type_of
+        from barograph.report.exhibit_json import exhibit_to_bytes, media_type_of
 
         self._keep(exhibit_to_bytes(made), made.title, media_type_of(made), is_output=is_output)
         return made

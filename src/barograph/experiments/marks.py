@@ -34,5 +34,5 @@ def mark_of(seen: Glance) -> str:
     """Return what tells a run from itself at another time; it begins with when it ended, or "-"."""
     ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
     findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
-    papers, written_unix = seen.told
-    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {papers}:{written_unix:f} {findings}"
+    metadata, written_unix = seen.told
+    return f"{ended} {seen.state} {seen.attempt} {seen.steps} {len(seen.workers)} {metadata}:{written_unix:f} {findings}"

@@ -1,4 +1,4 @@
-"""What a run says of itself, as entries: its papers, read as if somebody had told the journal."""
+"""What a run says of itself, as entries: its metadata files, read as if somebody had told the journal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = frozenset({
 
 
 def run_entries(seen: Glance, manifest: Manifest, origin: Origin | None) -> list[Entry]:
-    """Return what the papers of a run say of it.
+    """Return what the metadata files of a run say of it.
 
     Args:
         seen: How it stands.

@@ -1,4 +1,4 @@
-"""Runs as a catalog takes them in: what their papers say, what was told of them, and what their records came to."""
+"""Runs as a catalog takes them in: what their metadata files say, what was told of them, and what their records came to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreErr
 from barograph.experiments.checking import SENSELESS, check_entry
 from barograph.experiments.marks import mark_of
 from barograph.experiments.run_entries import ENDED, run_entries
-from barograph.experiments.told import PAPERS
+from barograph.experiments.told import METADATA
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
 from barograph.runs.glance import Glance
@@ -35,7 +35,7 @@ class SeenRun:
         uid: Its identity.
         mark: What tells it from itself at another time; "": it is to be read again in any case.
         stamp: What its folders changed last; "": that is not known, or it goes on.
-        entries: Batch and entry, of its papers and of its journal.
+        entries: Batch and entry, of its metadata files and of its journal.
         metrics: What its records came to.
         findings: Of its watchers.
         damage: What could not be read, one sentence each.
@@ -78,12 +78,12 @@ class RunReading:
         metrics = _tried(lambda: self._metrics(place, store, goes_on=seen.state not in ENDED), none, unread)
         entries = list(_journal_entries(store, unread))
         damage = list(unread)
-        papers = _sensible(run_entries(seen, seen.manifest, origin), damage)
+        metadata = _sensible(run_entries(seen, seen.manifest, origin), damage)
         # What cannot be read today may be there tomorrow; and who deletes what nobody has must hear of it each time.
         whole = not unread
         return SeenRun(place, seen.manifest.run_id, mark if whole else "",
                        stamp if whole and seen.state in ENDED else "",
-                       [*((PAPERS, entry) for entry in papers), *entries], metrics, seen.findings,
+                       [*((METADATA, entry) for entry in metadata), *entries], metrics, seen.findings,
                        [f"{problem} ({store.url})" for problem in damage])
 
     def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:

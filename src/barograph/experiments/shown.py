@@ -8,7 +8,7 @@ from barograph.errors import BarographError
 from barograph.experiments.artifacts import SCHEME, bytes_in, root_of
 from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
 from barograph.model.items import ArtifactLink, Verb
-from barograph.report.exhibit_papers import exhibit_from_bytes, is_paper
+from barograph.report.exhibit_json import exhibit_from_bytes, is_exhibit_json
 from barograph.report.exhibits import Exhibit, NotShown, Picture
 from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
@@ -69,7 +69,7 @@ def _links_from_outside(root: Store, uid: str) -> Sequence[ArtifactLink]:
 
 
 def _is_shown(link: ArtifactLink) -> bool:
-    known = link.media_type == PARQUET or is_paper(link.media_type) or link.media_type.startswith("image/")
+    known = link.media_type == PARQUET or is_exhibit_json(link.media_type) or link.media_type.startswith("image/")
     return known and link.uri.startswith(SCHEME)
 
 
@@ -80,7 +80,7 @@ def _exhibit(roots: Sequence[Store], link: ArtifactLink) -> Exhibit:
         data = bytes_in(roots, link)
         if link.media_type == PARQUET:
             return sheet_from_parquet(link.name, data)
-        if is_paper(link.media_type):
+        if is_exhibit_json(link.media_type):
             return exhibit_from_bytes(data)
         return Picture(link.name, link.media_type, data)
     except BarographError as error:

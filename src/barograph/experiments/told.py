@@ -13,8 +13,8 @@ from barograph.experiments.schema import ENTRIES, ITEMS, OF_ROOT, RELATIONS
 from barograph.experiments.writing import in_parts, insert_rows, storable
 from barograph.model.items import Entry, ItemKind, Verb
 
-PAPERS = ""
-"""The batch, before all others, that the papers of a run make."""
+METADATA = ""
+"""The batch, before all others, that the metadata files of a run make."""
 
 _AT_ONCE = 500
 
@@ -32,12 +32,12 @@ def told_of(connection: Connection, uids: Collection[str], *, in_journal_of_root
 
 
 def told_by_item(connection: Connection, uids: Collection[str]) -> dict[str, list[Entry]]:
-    """Return what was told of each item, in the order in which it counts; where a run is, its own papers alone tell."""
+    """Return what was told of each item, in the order in which it counts; where a run is, its own metadata files alone tell."""
     rows = sorted((row for some in in_parts(uids, _AT_ONCE) for row in _rows(connection, some, False)),
                   key=lambda row: row[:3])
     found: dict[str, list[Entry]] = {uid: [] for uid in uids}
     for _, batch, _, entry in rows:
-        found[entry.uid].append(entry if batch == PAPERS else without_place(entry))
+        found[entry.uid].append(entry if batch == METADATA else without_place(entry))
     return found
 
 

@@ -18,7 +18,7 @@ from barograph.model.step import Mode
 from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
 from barograph.runs.glance import RunState, glance
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
 

@@ -1,7 +1,7 @@
-"""Event files that grow while a run is followed, and a paper beside them that says how far they have come.
+"""Event files that grow while a run is followed, and a metadata file beside them that says how far they have come.
 
-First the files are written, then the paper is replaced. Whoever goes on later cuts off what was written after the last
-paper, and writes the same again: so nothing is there twice, however the one before ended.
+First the files are written, then the metadata file is replaced. Whoever goes on later cuts off what was written after
+the last metadata file, and writes the same again: so nothing is there twice, however the one before ended.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LastingFolders:
         self._out = out
         self._name = file_name(run_id, began_unix)
         self._began_unix = began_unix
-        self._paper = out / state_name(run_id)
+        self._metadata_file = out / state_name(run_id)
         self._sizes: dict[str, int] = {}
         self.events: dict[str, int] = {}
         self.notes: Mapping[str, Any] = {}
@@ -88,7 +88,7 @@ class LastingFolders:
         self._waiting.setdefault(folder, []).append(event)
 
     def save(self, notes: Mapping[str, Any]) -> None:
-        """Write what was added, and then the paper.
+        """Write what was added, and then the metadata file.
 
         Args:
             notes: JSON data that whoever goes on finds.
@@ -104,7 +104,7 @@ class LastingFolders:
                 self._append(folder, events)
             self._waiting = {}
             said = json.dumps({"format": _FORMAT, "bytes": self._sizes, "events": self.events, "notes": notes})
-            write_whole(self._paper, f"{_digest(said)}\n{said}\n".encode())
+            write_whole(self._metadata_file, f"{_digest(said)}\n{said}\n".encode())
         self.notes = notes
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class LastingFolders:
         self.events[folder] = self.events.get(folder, 0) + len(events)
 
     def _went_on(self) -> bool:
-        """Take up what the paper says; return whether it is true of the files that are there."""
+        """Take up what the metadata file says; return whether it is true of the files that are there."""
         said = self._said()
         if said is None or said["format"] != _FORMAT:
             return False
@@ -143,20 +143,20 @@ class LastingFolders:
                 os.truncate(path, sizes[folder])
         for path in self._out.rglob(self._name):
             if path not in paths.values():
-                path.unlink()  # begun after the last paper
+                path.unlink()  # begun after the last metadata file
         self._sizes, self.events, self.notes = sizes, said["events"], said["notes"]
         return True
 
     def _said(self) -> dict[str, Any] | None:
-        """Return what the paper holds; None where there is none, or it is not as we wrote it."""
+        """Return what the metadata file holds; None where there is none, or it is not as we wrote it."""
         try:
-            digest, said = self._paper.read_text(encoding="utf-8").splitlines()
+            digest, said = self._metadata_file.read_text(encoding="utf-8").splitlines()
             return dict(json.loads(said)) if digest == _digest(said) else None
         except (FileNotFoundError, ValueError):
             return None
 
     def _begin_anew(self, found: list[Path]) -> None:
-        self._paper.unlink(missing_ok=True)
+        self._metadata_file.unlink(missing_ok=True)
         for path in found:
             path.unlink()
 

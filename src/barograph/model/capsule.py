@@ -75,7 +75,7 @@ class CapsuleHead:
 
 
 def head_from_json(data: Mapping[str, Any]) -> CapsuleHead:
-    """Return the head of which a paper tells.
+    """Return the head of which a metadata file tells.
 
     Raises:
         KeyError, TypeError, ValueError: It tells of none.

@@ -1,4 +1,4 @@
-"""The papers of a run: who writes it, how it goes, how it ended, and how much of the model was seen."""
+"""The metadata files of a run: who writes it, how it goes, how it ended, and how much of the model was seen."""
 
 from __future__ import annotations
 

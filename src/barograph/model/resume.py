@@ -13,7 +13,7 @@ class ResumeOrder:
     """From where a training is to go on.
 
     Attributes:
-        checkpoint: Name of its paper in the run.
+        checkpoint: Name of its metadata file in the run.
         result: File that the result is written to.
         inexact: It goes on also where not everything is as it was.
         workers: How many have saved it, each its part.

@@ -82,8 +82,9 @@ def packages_of(interpreter: Interpreter, secrets: Secrets) -> dict[str, Package
 
 
 def _name_and_version(distribution: Distribution) -> tuple[str, str]:
-    """Return both; "" of a folder without its paper, as an installation leaves that was interrupted."""
-    # By ourselves: to have the whole paper taken apart, for each of the two anew, takes a second for an environment.
+    """Return both; "" of a folder without its metadata file, as an installation leaves that was interrupted."""
+    # By ourselves: to have the whole metadata file taken apart, for each of the two anew, takes a second for an
+    # environment.
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     said: dict[str, str] = {}
     for line in text.splitlines():

@@ -15,7 +15,7 @@ from pathlib import Path
 from barograph.model.origin import LeftOut
 from barograph.provenance.secrets import Secrets, is_secret_file
 
-_PAPERS = ("run.json", "attempts")
+_METADATA = ("run.json", "attempts")
 """What stands in the folder of every run."""
 _OF_ROOTS = re.compile(r"(?:^|/)\.catalog/(?:journal/|artifacts/|catalog\.sqlite)")
 """What stands beside runs: what was told of them, the files that they kept, the index."""
@@ -73,8 +73,8 @@ def archived(
 
 
 def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator[str]:
-    runs = {os.path.dirname(name) for name in names if os.path.basename(name) == _PAPERS[0]
-            and (root / os.path.dirname(name) / _PAPERS[1]).is_dir()}
+    runs = {os.path.dirname(name) for name in names if os.path.basename(name) == _METADATA[0]
+            and (root / os.path.dirname(name) / _METADATA[1]).is_dir()}
     runs |= {os.path.relpath(path, root) for path in away}
     runs -= {"", "."}
     for name in names:

@@ -18,12 +18,12 @@ from barograph.errors import BarographError, DamagedChunk, NewerFormat, ObjectNo
 from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CAPSULES
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.runs.proof import proved_by_checksum, put_with_checksum
 from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
-PAPER = "capsule.json"
+METADATA_FILE = "capsule.json"
 """Written last: a folder without it is no capsule."""
 
 CapsuleWriter = Callable[[CapsuleHead, Mapping[str, Any], Mapping[str, RawTensor], bytes | None], str]
@@ -78,7 +78,7 @@ def write_capsule(
     said = {}
     for what, (name, parts) in files.items():
         said[what] = {"name": name, "checksum": put_with_checksum(store, f"{folder}/{name}", parts)}
-    store.put(f"{folder}/{PAPER}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
+    store.put(f"{folder}/{METADATA_FILE}", sealed({"head": asdict(head), "files": said, "content": dict(content)}))
     return folder
 
 
@@ -93,7 +93,7 @@ def capsule_names(store: Store) -> list[str]:
 
 def read_head(store: Store, name: str) -> CapsuleHead:
     """Return what a capsule of the run is of; raises as `read_capsule`, without reading its tensors."""
-    return _head(_paper(store, f"{CAPSULES}/{name}/{PAPER}"), f"{CAPSULES}/{name}")
+    return _head(_metadata_file(store, f"{CAPSULES}/{name}/{METADATA_FILE}"), f"{CAPSULES}/{name}")
 
 
 def withheld_steps(store: Store, attempt: int) -> list[CapsuleHead]:
@@ -132,12 +132,12 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         StoreError: The store cannot be read.
     """
     folder = _folder(store, name)
-    paper = _paper(store, f"{folder}{PAPER}")
+    metadata_file = _metadata_file(store, f"{folder}{METADATA_FILE}")
     where = f"{store.url.rstrip('/')}/{folder}".rstrip("/")
-    head = _head(paper, where)
+    head = _head(metadata_file, where)
     try:
-        content = dict(paper["content"])
-        files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in paper["files"].items()}
+        content = dict(metadata_file["content"])
+        files = {str(what): (str(said["name"]), str(said["checksum"])) for what, said in metadata_file["files"].items()}
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
@@ -148,7 +148,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
 
 def _folder(store: Store, name: str) -> str:
     """Return the folder of a capsule within the store, with a slash at its end; "" where the store is that folder."""
-    if not name and any(item.name == PAPER for item in store.list()):
+    if not name and any(item.name == METADATA_FILE for item in store.list()):
         return ""
     known = capsule_names(store)
     if not name and known:
@@ -169,21 +169,21 @@ def _only_step(store: Store, names: Sequence[str]) -> str:
     if len(names) == 1:
         return names[0]
     try:
-        papers = {name: _paper(store, f"{CAPSULES}/{name}/{PAPER}") for name in names}
-        heads = [_head(paper, f"{CAPSULES}/{name}") for name, paper in papers.items()]
+        metadata = {name: _metadata_file(store, f"{CAPSULES}/{name}/{METADATA_FILE}") for name in names}
+        heads = [_head(metadata_file, f"{CAPSULES}/{name}") for name, metadata_file in metadata.items()]
     except (DamagedChunk, NewerFormat):
         return ""  # whoever names one of the others can have it
     if len({head.worker for head in heads}) < len(heads) or len(
             {(head.attempt, head.step, head.optimizer) for head in heads}) > 1:
         return ""
     # The first of those that are alike.
-    return max(papers, key=lambda name: _loss(papers[name]))
+    return max(metadata, key=lambda name: _loss(metadata[name]))
 
 
-def _loss(paper: Mapping[str, Any]) -> float:
+def _loss(metadata_file: Mapping[str, Any]) -> float:
     """Return the loss of a step: infinite where one was not finite, and least where none is known."""
     try:
-        losses = [float.fromhex(loss) for loss in paper["content"]["seen"]["losses"]]
+        losses = [float.fromhex(loss) for loss in metadata_file["content"]["seen"]["losses"]]
     except (KeyError, TypeError, ValueError, OverflowError):
         losses = []
     if not losses:
@@ -191,13 +191,13 @@ def _loss(paper: Mapping[str, Any]) -> float:
     return sum(losses) if all(map(math.isfinite, losses)) else math.inf
 
 
-def _paper(store: Store, name: str) -> dict[str, Any]:
+def _metadata_file(store: Store, name: str) -> dict[str, Any]:
     return unsealed(store.get(name), name)
 
 
-def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
+def _head(metadata_file: Mapping[str, Any], where: str) -> CapsuleHead:
     try:
-        head = paper["head"]
+        head = metadata_file["head"]
         if int(head["format"]) < 1:
             raise DamagedChunk(f"The paper names a format that never was: {head['format']} ({where}).")
         if int(head["format"]) > CAPSULE_FORMAT:
@@ -211,9 +211,9 @@ def _head(paper: Mapping[str, Any], where: str) -> CapsuleHead:
 
 
 def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
-    """Return a file of a capsule whose bytes are those that its paper speaks of."""
+    """Return a file of a capsule whose bytes are those that its metadata file speaks of."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
-        raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{PAPER}).")
+        raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{METADATA_FILE}).")
     try:
         return proved_by_checksum(store, f"{folder}{name}", checksum)
     except ObjectNotFound as error:
@@ -222,7 +222,7 @@ def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
 
 
 def _name_of(path: str) -> str:
-    """Return the capsule whose paper stands at a path; "" for anything else."""
+    """Return the capsule whose metadata file stands at a path; "" for anything else."""
     folder, _, rest = path.partition("/")
     name, _, file = rest.partition("/")
-    return name if folder == CAPSULES and file == PAPER and _NAME.fullmatch(name) else ""
+    return name if folder == CAPSULES and file == METADATA_FILE and _NAME.fullmatch(name) else ""

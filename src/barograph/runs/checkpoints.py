@@ -1,7 +1,8 @@
 """Checkpoints in a run: tensors as safetensors, all else as JSON, nothing that can run code.
 
 Two objects: `checkpoints/NAME.CHECKSUM.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
-without its paper is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began with.
+without its metadata file is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began
+with.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.tensor import RawTensor
 from barograph.runs.layout import CHECKPOINTS
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.runs.proof import checksum_of, proved_by_checksum
 from barograph.runs.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
@@ -31,7 +32,7 @@ class Checkpoint:
     """What was saved.
 
     Attributes:
-        name: Of its paper in the store.
+        name: Of its metadata file in the store.
         attempt: Which life of the run.
         steps: Optimizer steps made by then.
         content: "models" and "optimizers", by label, and all else that decides how a training goes on, packed as
@@ -105,7 +106,7 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
 
     Args:
         store: The run's.
-        name: Of its paper; "": the last that was written, by attempt and steps.
+        name: Of its metadata file; "": the last that was written, by attempt and steps.
 
     Raises:
         DamagedChunk: Its bytes are not those that were written.
@@ -114,16 +115,16 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
     names = [name] if name else checkpoint_names(store)
     if not names:
         return None
-    paper = unsealed(store.get(names[-1]), names[-1])
+    metadata_file = unsealed(store.get(names[-1]), names[-1])
     try:
-        file, attempt, steps = str(paper["file"]), int(paper["attempt"]), int(paper["steps"])
-        content = dict(paper["content"])
+        file, attempt, steps = str(metadata_file["file"]), int(metadata_file["attempt"]), int(metadata_file["steps"])
+        content = dict(metadata_file["content"])
         for part in ("place", "machine"):
             dict(content.get(part) or {})
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
     return Checkpoint(names[-1], attempt, steps, content, read_tensors(_proved(store, file), file),
-                      bool(paper.get("finite", True)))
+                      bool(metadata_file.get("finite", True)))
 
 
 def _proved(store: Store, file: str) -> memoryview:
@@ -132,7 +133,7 @@ def _proved(store: Store, file: str) -> memoryview:
 
 
 def name_of_worker(name: str, rank: int) -> str:
-    """Return the paper of another worker's part of a checkpoint that several have saved after the same step.
+    """Return the metadata file of another worker's part of a checkpoint that several have saved after the same step.
 
     Example:
         >>> name_of_worker("checkpoints/0000-00000020-r0.json", 3)
@@ -146,7 +147,7 @@ class SavedCheckpoint:
     """How one checkpoint of a run stands; of several workers, their parts together.
 
     Attributes:
-        name: Of its paper in the store; of several workers, the first one's.
+        name: Of its metadata file in the store; of several workers, the first one's.
         attempt: Which life of the run.
         steps: Optimizer steps made by then.
         saved_unix: When, by the store's clock.
@@ -221,12 +222,12 @@ def steps_of_checkpoints(store: Store) -> list[int]:
     Raises:
         StoreError: The store cannot be read.
     """
-    papers = (_PAPER.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
-    return [int(paper["steps"]) for paper in papers if paper is not None]
+    metadata = (_PAPER.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
+    return [int(metadata_file["steps"]) for metadata_file in metadata if metadata_file is not None]
 
 
 def steps_to_go_on_from(store: Store) -> int | None:
-    """Return the steps made by the newest checkpoint whose paper says that a training can go on from it; None: no such.
+    """Return the steps made by the newest checkpoint whose metadata file says that a training can go on from it; None: no such.
 
     Its tensors are not read: `last_good` proves them.
 
@@ -237,9 +238,9 @@ def steps_to_go_on_from(store: Store) -> int | None:
         if _is_part(name):
             continue
         try:
-            paper = unsealed(store.get(name), name)
-            if not Checkpoint(name, 0, int(paper["steps"]), paper["content"], {}, paper.get("finite", True)).why_not:
-                return int(paper["steps"])
+            metadata_file = unsealed(store.get(name), name)
+            if not Checkpoint(name, 0, int(metadata_file["steps"]), metadata_file["content"], {}, metadata_file.get("finite", True)).why_not:
+                return int(metadata_file["steps"])
         except (DamagedChunk, ObjectNotFound, AttributeError, KeyError, TypeError, ValueError):
             continue
     return None
@@ -280,7 +281,7 @@ def _why_not_whole(store: Store, first: Checkpoint) -> str:
 
 
 def checkpoint_names(store: Store) -> list[str]:
-    """Return the names of all papers, oldest first.
+    """Return the names of all metadata files, oldest first.
 
     Raises:
         StoreError: The store cannot be read.
@@ -296,7 +297,7 @@ def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", 
     Args:
         store: The run's.
         keep: How many.
-        good: Names of papers that are known to be whole and finite, oldest first.
+        good: Names of metadata files that are known to be whole and finite, oldest first.
         who: Of the checkpoints of several workers, only this one's; "": of all.
         workers: How many save a part each.
 
@@ -310,7 +311,8 @@ def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", 
     whole = [name for name in names if parts[name.rpartition("-")[0]] >= workers]
     kept = {*names[-keep:], *list(good)[-1:], *whole[-1:]}
     gone = [name.removesuffix(".json") for name in names if name not in kept]
-    # First the papers: tensors without one are of no checkpoint, and a paper without them would be a damaged one.
+    # First the metadata files: tensors without one are of no checkpoint, and a metadata file without them would be a
+    # damaged one.
     for stem in gone:
         store.delete(f"{stem}.json")
     for item in store.list(CHECKPOINTS):
@@ -323,7 +325,7 @@ def write_next(store: Store, name: str, seen: Mapping[str, Any]) -> None:
 
     Args:
         store: The run's.
-        name: Of the checkpoint's paper.
+        name: Of the checkpoint's metadata file.
         seen: "batch": a digest; "loss": a hexadecimal fraction.
 
     Raises:
@@ -334,8 +336,8 @@ def write_next(store: Store, name: str, seen: Mapping[str, Any]) -> None:
 
 def read_next(store: Store, name: str) -> Mapping[str, Any]:
     """Return what `write_next` wrote; nothing where the training ended before, or it is damaged."""
-    paper = name.removesuffix(".json") + _NEXT
+    metadata_file = name.removesuffix(".json") + _NEXT
     try:
-        return unsealed(store.get(paper), paper)
+        return unsealed(store.get(metadata_file), metadata_file)
     except (ObjectNotFound, DamagedChunk):
         return {}

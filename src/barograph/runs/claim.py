@@ -23,10 +23,10 @@ from barograph.runs.layout import (
     WORKERS,
     attempt_from_name,
     attempt_name,
-    paper_from_name,
-    paper_name,
+    metadata_from_name,
+    metadata_name,
 )
-from barograph.runs.papers import (
+from barograph.runs.metadata import (
     CLAIM,
     ending_from_bytes,
     manifest_bytes,
@@ -185,12 +185,12 @@ def claim_worker(
             world_size=world_size, versions=dict(versions or {}), device=device, started_ticks=me.started_ticks,
             run_id=run_id,
         )
-        paper = paper_name(WORKERS, name, attempt)
+        metadata_file = metadata_name(WORKERS, name, attempt)
         try:
-            store.create(paper, worker_bytes(worker, claim=claim))
+            store.create(metadata_file, worker_bytes(worker, claim=claim))
         except ObjectExists:
-            if _claim_in(store, paper) == claim:
-                return worker_from_bytes(store.get(paper), paper)
+            if _claim_in(store, metadata_file) == claim:
+                return worker_from_bytes(store.get(metadata_file), metadata_file)
             if rank is None:
                 number += 1
             else:
@@ -232,11 +232,11 @@ def attempts_of(store: Store) -> list[int]:
 
 
 def workers_of(store: Store, attempt: int) -> list[Worker]:
-    """Return the workers that declared themselves in an attempt; a damaged paper declares nobody."""
+    """Return the workers that declared themselves in an attempt; a damaged metadata file declares nobody."""
     workers = []
     for item in store.list(WORKERS):
-        paper = paper_from_name(item.name)
-        if paper and paper[2] == attempt:
+        metadata_file = metadata_from_name(item.name)
+        if metadata_file and metadata_file[2] == attempt:
             try:
                 workers.append(worker_from_bytes(store.get(item.name), item.name))
             except DamagedChunk:
@@ -256,7 +256,7 @@ def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
 
 
 def _claim_in(store: Store, name: str) -> str | None:
-    """Return with which claim a paper was written; None where it does not say so."""
+    """Return with which claim a metadata file was written; None where it does not say so."""
     try:
         return str(unsealed(store.get(name), name).get(CLAIM))
     except (ObjectNotFound, DamagedChunk):
@@ -326,7 +326,7 @@ def _state(
 
 
 def _end_state(store: Store, worker: Worker) -> EndState | None:
-    name = paper_name(ENDINGS, worker.name, worker.attempt)
+    name = metadata_name(ENDINGS, worker.name, worker.attempt)
     try:
         return ending_from_bytes(store.get(name), name)[0].state
     except (ObjectNotFound, DamagedChunk):

@@ -15,7 +15,7 @@ from typing import Any
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
 from barograph.model.clock import Clock, SystemClock
 from barograph.runs.layout import CONTROL
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.base import ObjectInfo, Store
 
 STOP = "stop"

@@ -25,9 +25,9 @@ from barograph.runs.layout import (
     RETENTION,
     ChunkName,
     TensorsName,
-    paper_name,
+    metadata_name,
 )
-from barograph.runs.papers import manifest_from_bytes, removed_through_from_bytes
+from barograph.runs.metadata import manifest_from_bytes, removed_through_from_bytes
 from barograph.runs.proof import proved
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import Stream, survey
@@ -129,7 +129,7 @@ class _Examination:
         self._steps: dict[Stream, int] = {}
         self.diagnosis = Diagnosis(store.url)
         found = self._found
-        if not found.has_manifest and not found.chunks and not found.papers:
+        if not found.has_manifest and not found.chunks and not found.metadata:
             raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).")
         self._look_at_manifest()
         # Before the records: what a worker says it has published is then there.
@@ -326,9 +326,9 @@ class _Examination:
 
     def _removed_through(self, stream: Stream) -> int:
         attempt, worker = stream
-        if (RETENTION, worker, attempt) not in self._found.papers:
+        if (RETENTION, worker, attempt) not in self._found.metadata:
             return -1
-        name = paper_name(RETENTION, worker, attempt)
+        name = metadata_name(RETENTION, worker, attempt)
         try:
             return removed_through_from_bytes(self._store.get(name), name)
         except DamagedChunk as error:

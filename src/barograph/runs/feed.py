@@ -12,9 +12,9 @@ from barograph.model.manifest import Manifest, Worker
 from barograph.runs.claim import claimer_of
 from barograph.runs.events import SubjectTables
 from barograph.runs.last_words import LastWords
-from barograph.runs.layout import ENDINGS, HEARTBEATS, MANIFEST, RETENTION, WORKERS, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, MANIFEST, RETENTION, WORKERS, metadata_name
 from barograph.runs.lineup import line_up
-from barograph.runs.papers import (
+from barograph.runs.metadata import (
     ending_from_bytes,
     heartbeat_from_bytes,
     manifest_from_bytes,
@@ -106,7 +106,7 @@ class Feed:
         }
         self._views: list[StepView] = []
         self._damage: list[str] = []
-        self._bad_papers: set[str] = set()
+        self._bad_metadata: set[str] = set()
         self._missed: set[tuple[Stream, int]] = set()
         self._searches: dict[Stream, _Search] = {}
         self._held: set[Stream] = set()
@@ -115,7 +115,7 @@ class Feed:
         self._found: Survey | None = None
         self._last_words = LastWords(
             self._clock, self._vitals,
-            lambda worker, attempt: self._paper(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
+            lambda worker, attempt: self._metadata_file(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
             dead_secs=dead_secs, patient=patient,
         )
 
@@ -221,33 +221,33 @@ class Feed:
         return [stream for (attempt, _), stream in sorted(self._streams.items()) if attempt == self._attempt]
 
     def _meet_workers(self, found: Survey) -> None:
-        for folder, name, attempt in sorted(found.papers):
+        for folder, name, attempt in sorted(found.metadata):
             if folder == WORKERS and attempt == self._attempt and (attempt, name) not in self._streams:
                 self._meet(name, attempt)
         for stream in self._streams_now():
             stream.note_conflicts(found)
             name = stream.worker.name
-            if (RETENTION, name, self._attempt) in found.papers:
-                note = self._paper(RETENTION, name, self._attempt, removed_through_from_bytes)
+            if (RETENTION, name, self._attempt) in found.metadata:
+                note = self._metadata_file(RETENTION, name, self._attempt, removed_through_from_bytes)
                 stream.removed_through = stream.removed_through if note is None else note
-            if stream.last_chunk is None and (ENDINGS, name, self._attempt) in found.papers:
-                told = self._paper(ENDINGS, name, self._attempt, ending_from_bytes)
+            if stream.last_chunk is None and (ENDINGS, name, self._attempt) in found.metadata:
+                told = self._metadata_file(ENDINGS, name, self._attempt, ending_from_bytes)
                 stream.last_chunk = told[1] if told else None
 
     def _meet(self, name: str, attempt: int) -> None:
-        worker = self._paper(WORKERS, name, attempt, worker_from_bytes)
+        worker = self._metadata_file(WORKERS, name, attempt, worker_from_bytes)
         if worker is not None:
             position = self._positions.get((attempt, name), Position())
             run_id = self._manifest.run_id if self._manifest else ""
             self._streams[attempt, name] = WorkerStream(worker, self._tables, position, run_id)
 
-    def _paper(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
-        name = paper_name(folder, worker, attempt)
+    def _metadata_file(self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], Any]) -> Any:
+        name = metadata_name(folder, worker, attempt)
         try:
             return read(self._store.get(name), name)
         except (DamagedChunk, ObjectNotFound) as error:
-            if name not in self._bad_papers:
-                self._bad_papers.add(name)
+            if name not in self._bad_metadata:
+                self._bad_metadata.add(name)
                 self._damage.append(str(error))
             return None
 
@@ -285,8 +285,8 @@ class Feed:
 
     def _watch_later_workers(self, found: Survey) -> None:
         """Look for signs of life in later attempts, so that where many were killed all are timed together."""
-        for folder, name, attempt in sorted(found.papers):
-            if folder == WORKERS and attempt > self._attempt and (ENDINGS, name, attempt) not in found.papers:
+        for folder, name, attempt in sorted(found.metadata):
+            if folder == WORKERS and attempt > self._attempt and (ENDINGS, name, attempt) not in found.metadata:
                 if (attempt, name) not in self._streams:
                     self._meet(name, attempt)
                 if stream := self._streams.get((attempt, name)):

@@ -15,7 +15,7 @@ from barograph.errors import BarographError, DamagedChunk, ObjectExists, ObjectN
 from barograph.model.finding import Finding, FindingState, finding_from_json
 from barograph.model.step import Mode
 from barograph.runs.layout import FINDINGS
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 _EVENT = re.compile(rf"{FINDINGS}/(?P<id>[A-Z]\d{{3}}-\d+-[0-9a-f]{{12}})\.(?P<event>opened|closed)\.json")

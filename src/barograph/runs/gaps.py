@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from barograph.runs.layout import ENDINGS, RETENTION, ChunkName
-from barograph.runs.paper_reader import PaperReader
-from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
+from barograph.runs.metadata import ending_from_bytes, removed_through_from_bytes
+from barograph.runs.metadata_reader import MetadataReader
 from barograph.runs.survey import Stream, Survey, survey
 from barograph.store.base import Store
 
@@ -21,10 +21,10 @@ class Gaps:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last_chunks: dict[Stream, int] = {}
-        self._papers = PaperReader(store)
+        self._metadata = MetadataReader(store)
 
     def named(self, found: Survey) -> list[str]:
-        """Return one sentence for each gap, and for each paper that would tell of one and is damaged.
+        """Return one sentence for each gap, and for each metadata file that would tell of one and is damaged.
 
         Args:
             found: What is in the run. Where something seems to be missing, it is looked again: a listing may have
@@ -34,11 +34,11 @@ class Gaps:
             StoreError: The store cannot be read.
         """
         if any(self._of_run(found)):
-            return [*self._of_run(survey(self._store)), *self._papers.damage]
-        return list(self._papers.damage)
+            return [*self._of_run(survey(self._store)), *self._metadata.damage]
+        return list(self._metadata.damage)
 
     def _of_run(self, found: Survey) -> Iterator[str]:
-        ended = {(attempt, worker) for folder, worker, attempt in found.papers if folder == ENDINGS}
+        ended = {(attempt, worker) for folder, worker, attempt in found.metadata if folder == ENDINGS}
         for stream in sorted({*found.chunks, *ended}):
             last_chunk = self._last_chunk(stream) if stream in ended else None
             yield from self._of_stream(found, stream, last_chunk)
@@ -57,7 +57,7 @@ class Gaps:
     def _last_chunk(self, stream: Stream) -> int | None:
         if stream not in self._last_chunks:
             attempt, worker = stream
-            told = self._papers.read(ENDINGS, worker, attempt, ending_from_bytes)
+            told = self._metadata.read(ENDINGS, worker, attempt, ending_from_bytes)
             if told is None:
                 return None
             self._last_chunks[stream] = told[1]
@@ -65,9 +65,9 @@ class Gaps:
 
     def _removed_through(self, found: Survey, stream: Stream) -> int:
         attempt, worker = stream
-        if (RETENTION, worker, attempt) not in found.papers:
+        if (RETENTION, worker, attempt) not in found.metadata:
             return -1
-        told = self._papers.read(RETENTION, worker, attempt, removed_through_from_bytes)
+        told = self._metadata.read(RETENTION, worker, attempt, removed_through_from_bytes)
         return -1 if told is None else told
 
 

@@ -1,4 +1,4 @@
-"""A run at a glance: how it stands, told by its papers alone, without a look into its records."""
+"""A run at a glance: how it stands, told by its metadata files alone, without a look into its records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barograph.model.manifest import Manifest
 from barograph.runs.claim import claimer_of
 from barograph.runs.findings import read_findings
 from barograph.runs.layout import FOLDERS, JOURNAL, MANIFEST, ORIGIN, WATCH
-from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.runs.process import is_alive, this_process
 from barograph.runs.roster import Roster, Standing, WorkerState
 from barograph.runs.survey import surveyed
@@ -48,7 +48,7 @@ class RunState(StrEnum):
     EMPTY = "empty"
     """No process trained."""
     DAMAGED = "damaged"
-    """Its first paper cannot be read."""
+    """Its first metadata file cannot be read."""
 
 
 _WORST_FIRST = (
@@ -75,7 +75,8 @@ class Glance:
         watched: Whether a watcher has looked at it.
         covered: Whether everything there was to see was seen, as far as its workers know.
         findings: What watchers found.
-        told: How many papers tell what made it and what it says of itself, and when the last of these was written.
+        told: How many metadata files tell what made it and what it says of itself, and when the last of these was
+        written.
         problems: What could not be read.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barograph.errors import ObjectNotFound
 from barograph.runs.layout import IMPORTED
-from barograph.runs.papers import sealed
+from barograph.runs.metadata import sealed
 from barograph.store.base import Store
 
 MARK = f"{IMPORTED}/archive.json"

@@ -1,7 +1,7 @@
 """A journal: what was told of experiments, trials, components and runs, kept where the runs are.
 
-It is a folder of papers, each written once: a batch of entries in the order they were told. The catalog is made of
-journals and runs, and can be made again of them at any time.
+It is a folder of metadata files, each written once: a batch of entries in the order they were told. The catalog is
+made of journals and runs, and can be made again of them at any time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from barograph.errors import DamagedChunk, NewerFormat, ObjectExists
 from barograph.model.items import Entry, Verb
 from barograph.runs.layout import JOURNAL
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 JOURNAL_OF_ROOT = ".catalog/journal"
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     """Entries that were told together.
 
     Attributes:
-        name: Of their paper; they sort as they were written, by the clocks of who wrote them, after those that
+        name: Of their metadata file; they sort as they were written, by the clocks of who wrote them, after those that
             create an item.
         entries: In order.
     """
@@ -61,7 +61,8 @@ class Journal:
 
         Args:
             entries: In order.
-            mark: Eight hexadecimal digits in the name of their paper, in place of random ones: what is told again
+            mark: Eight hexadecimal digits in the name of their metadata file, in place of random ones: what is told
+                again
                 with the same mark and times is there once.
 
         Raises:
@@ -92,7 +93,7 @@ class Journal:
         Raises:
             StoreError: They could not be kept.
         """
-        name, data = paper_of(entries)
+        name, data = metadata_of(entries)
         with contextlib.suppress(ObjectExists):  # the name says what is in it
             self._store.create(f"{self._folder}/{name}", data)
         return Batch(name, tuple(entries))
@@ -108,7 +109,7 @@ class Journal:
             StoreError: The store cannot be read.
         """
         found = (item.name.rpartition("/")[2] for item in self._store.list(self._folder))
-        return sorted(name for name in found if is_paper(name))
+        return sorted(name for name in found if is_exhibit_json(name))
 
     def read(self, name: str) -> Batch:
         """Return a batch.
@@ -123,8 +124,8 @@ class Journal:
         return batch_of(name, self._store.get(place), place)
 
 
-def paper_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
-    """Return a paper of entries, and a name that they make: the same ones are always the same paper.
+def metadata_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
+    """Return a metadata file of entries, and a name that they make: the same ones are always the same metadata file.
 
     Args:
         entries: At least one.
@@ -135,10 +136,10 @@ def paper_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
 
 
 def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
-    """Return the batch that a paper is.
+    """Return the batch that a metadata file is.
 
     Args:
-        name: Of the paper.
+        name: Of the metadata file.
         data: Its bytes.
         place: Where it is, for the message.
 
@@ -159,7 +160,7 @@ def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
         raise DamagedChunk(f"The batch of entries makes no sense: {error} ({place}).") from error
 
 
-def is_paper(name: str) -> bool:
+def is_exhibit_json(name: str) -> bool:
     """Return whether a batch can have that name."""
     return _NAME.fullmatch(name) is not None
 

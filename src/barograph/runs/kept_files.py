@@ -21,13 +21,13 @@ from barograph.runs.layout import (
     ORIGIN,
     WATCH,
 )
+from barograph.runs.metadata import unsealed
 from barograph.runs.origins import damaged_files
 from barograph.runs.output import damaged_parts
-from barograph.runs.papers import unsealed
 from barograph.store.base import Store
 from barograph.store.streaming import parts_of
 
-_WITH_PAPERS = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, ORIGIN, ATTEMPTS, JOURNAL, IMPORTED)
+_WITH_METADATA = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, ORIGIN, ATTEMPTS, JOURNAL, IMPORTED)
 _CHECKPOINT = re.compile(rf"{CHECKPOINTS}/[^/]+\.(?P<checksum>[0-9a-f]{{32}})\.safetensors")
 _CAPSULE = re.compile(rf"(?P<folder>{CAPSULES}/[^/]+/)capsule\.json")
 
@@ -38,8 +38,8 @@ class FileCheck:
 
     Attributes:
         damaged: Their bytes are not those that were written.
-        missing: A paper names them, and they are not there.
-        leftover: No paper names them: the process that wrote them ended before it had written all.
+        missing: A metadata file names them, and they are not there.
+        leftover: No metadata file names them: the process that wrote them ended before it had written all.
     """
 
     damaged: list[str] = field(default_factory=list)
@@ -59,16 +59,16 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
     """
     found = FileCheck()
     known = set[str]()
-    for paper in names:
-        if paper.partition("/")[0] not in _WITH_PAPERS or not paper.endswith(".json"):
+    for metadata_file in names:
+        if metadata_file.partition("/")[0] not in _WITH_METADATA or not metadata_file.endswith(".json"):
             continue
-        for name, checksum in _check_paper(store, paper, found).items():
+        for name, checksum in _check_paper(store, metadata_file, found).items():
             known.add(name)
             if name in names:
                 _check_bytes(store, name, checksum, found)
-            elif any(item.name == paper for item in store.list(paper.rpartition("/")[0])):
+            elif any(item.name == metadata_file for item in store.list(metadata_file.rpartition("/")[0])):
                 # Old checkpoints are removed while the run goes on.
-                found.missing.append(f"{name} is not there, though {paper} names it.")
+                found.missing.append(f"{name} is not there, though {metadata_file} names it.")
     for name in sorted(_large_files(names) - known):
         found.leftover.append(f"{name} is of a save that did not end.")
     found.damaged += damaged_files(store, names)
@@ -77,10 +77,10 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
 
 
 def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]:
-    """Return the files that a paper names, each with its checksum; note where it is damaged."""
+    """Return the files that a metadata file names, each with its checksum; note where it is damaged."""
     try:
-        paper = unsealed(store.get(name), name)
-        return _files_of(name, paper)
+        metadata_file = unsealed(store.get(name), name)
+        return _files_of(name, metadata_file)
     except ObjectNotFound:
         return {}  # it was removed since it was listed
     except DamagedChunk as error:
@@ -90,13 +90,13 @@ def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]
     return {}
 
 
-def _files_of(name: str, paper: Mapping[str, Any]) -> dict[str, str]:
+def _files_of(name: str, metadata_file: Mapping[str, Any]) -> dict[str, str]:
     if capsule := _CAPSULE.fullmatch(name):
-        return {f"{capsule['folder']}{said['name']}": str(said["checksum"]) for said in paper["files"].values()}
-    if name.partition("/")[0] == CHECKPOINTS and "file" in paper:
-        if match := _CHECKPOINT.fullmatch(paper["file"]):
+        return {f"{capsule['folder']}{said['name']}": str(said["checksum"]) for said in metadata_file["files"].values()}
+    if name.partition("/")[0] == CHECKPOINTS and "file" in metadata_file:
+        if match := _CHECKPOINT.fullmatch(metadata_file["file"]):
             return {match[0]: match["checksum"]}
-        raise ValueError(f"{paper['file']!r} is not the name of a checkpoint's file")
+        raise ValueError(f"{metadata_file['file']!r} is not the name of a checkpoint's file")
     return {}
 
 

@@ -79,7 +79,7 @@ class LastWords:
         if now - self._over_since.setdefault(attempt, now) >= self._longest_secs:
             return True
         beats: dict[int, int] = {}
-        for folder, name, later in found.papers:
+        for folder, name, later in found.metadata:
             if folder == HEARTBEATS and later > attempt:
                 heartbeat = self._heartbeat_of(name, later)
                 beats[later] = max(beats.get(later, 0), heartbeat.beat if heartbeat else 0)

@@ -140,22 +140,22 @@ def tensors_from_name(name: str) -> TensorsName | None:
 
 
 def attempt_name(attempt: int) -> str:
-    """Return the name of the paper that says who began the attempt."""
+    """Return the name of the metadata file that says who began the attempt."""
     return f"{ATTEMPTS}/{attempt:04d}.json"
 
 
 def attempt_from_name(name: str) -> int | None:
-    """Return the attempt whose paper is called so; None if the name is no such thing."""
+    """Return the attempt whose metadata file is called so; None if the name is no such thing."""
     match = _ATTEMPT.fullmatch(name)
     return int(match["attempt"]) if match else None
 
 
-def paper_name(folder: str, worker: str, attempt: int) -> str:
-    """Return the name of a worker's paper in one of the folders workers, heartbeats, endings, retention."""
+def metadata_name(folder: str, worker: str, attempt: int) -> str:
+    """Return the name of a worker's metadata file in one of the folders workers, heartbeats, endings, retention."""
     return f"{folder}/{worker}-{attempt:04d}.json"
 
 
-def paper_from_name(name: str) -> tuple[str, str, int] | None:
-    """Return folder, worker and attempt of a worker's paper; None if the name is no such thing."""
+def metadata_from_name(name: str) -> tuple[str, str, int] | None:
+    """Return folder, worker and attempt of a worker's metadata file; None if the name is no such thing."""
     match = _PAPER.fullmatch(name)
     return (match["folder"], match["worker"], int(match["attempt"])) if match else None

@@ -1,8 +1,8 @@
 """Where a run came from, in the run: `origin/AAAA.json`, and beside it what is no JSON.
 
 Of an attempt A there may be `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
-paper that names them; and of each worker a paper `origin/AAAA-data-W.json` with the files that it opened, and one,
-`origin/AAAA-options-W.json`, with what a parser of its script made of the command line.
+metadata file that names them; and of each worker a metadata file `origin/AAAA-data-W.json` with the files that it
+opened, and one, `origin/AAAA-options-W.json`, with what a parser of its script made of the command line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from barograph.model.origin import (
 )
 from barograph.provenance.gathering import Gathered
 from barograph.runs.layout import ORIGIN, digest_of
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.runs.proof import proved
 from barograph.store.base import Store
 
@@ -58,14 +58,14 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         DamagedChunk: The bytes are not those that were written.
         StoreError: The store cannot be read.
     """
-    papers = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
-    which = max(papers, default=-1) if attempt is None else attempt
-    if which not in papers:
+    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
+    which = max(metadata, default=-1) if attempt is None else attempt
+    if which not in metadata:
         return None
     try:
-        origin = origin_from_json(unsealed(store.get(papers[which]), papers[which]))
+        origin = origin_from_json(unsealed(store.get(metadata[which]), metadata[which]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({papers[which]}).") \
+        raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({metadata[which]}).") \
             from error
     files, uncounted = read_data(store, which)
     origin = replace(origin, data=files, data_uncounted=uncounted)

@@ -1,4 +1,4 @@
-"""Where a run goes when the user does not say, and what its first paper says."""
+"""Where a run goes when the user does not say, and what its first metadata file says."""
 
 from __future__ import annotations
 

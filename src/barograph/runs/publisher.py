@@ -17,9 +17,9 @@ from barograph.runs.codec import ChunkNotes
 from barograph.runs.compaction import publish_compacted, worth_compacting, worth_compacting_at_end
 from barograph.runs.condensing import Condenser, names_beside
 from barograph.runs.inbox import Inbox
-from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, paper_name
+from barograph.runs.layout import ENDINGS, HEARTBEATS, ChunkName, metadata_name
+from barograph.runs.metadata import ending_bytes, heartbeat_bytes
 from barograph.runs.outbox import CHUNK_POINTS, Outbox, Published
-from barograph.runs.papers import ending_bytes, heartbeat_bytes
 from barograph.runs.pending import Pending, compact
 from barograph.runs.problems import Problems
 from barograph.runs.proof import proved
@@ -171,7 +171,7 @@ class Publisher:
         """
         if self._clock.monotonic() < self._away_until:
             return False
-        name = paper_name(ENDINGS, self._worker.name, self._worker.attempt)
+        name = metadata_name(ENDINGS, self._worker.name, self._worker.attempt)
         last_chunk = self._outbox.next_chunk - 1
         self._tidy_at_end()
         try:
@@ -267,7 +267,7 @@ class Publisher:
             return
         self._next_beat = now + HEARTBEAT_SECS
         self._beat += 1
-        name = paper_name(HEARTBEATS, self._worker.name, self._worker.attempt)
+        name = metadata_name(HEARTBEATS, self._worker.name, self._worker.attempt)
         self._store.put(name, heartbeat_bytes(self._heartbeat()))
 
     def _heartbeat(self) -> Heartbeat:

@@ -41,8 +41,8 @@ from barograph.runs.findings import read_findings
 from barograph.runs.gaps import Gaps
 from barograph.runs.layout import MANIFEST
 from barograph.runs.merging import MERGED_KINDS
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.runs.moment import view_from_rows
-from barograph.runs.papers import manifest_from_bytes
 from barograph.runs.proof import proved
 from barograph.runs.query import Query, TextTest, equals
 from barograph.runs.records import Records

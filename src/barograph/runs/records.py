@@ -13,8 +13,8 @@ from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable, Unk
 from barograph.model.key import Key, Kind
 from barograph.runs.beginnings import Beginning, beginning_in, supersession_from
 from barograph.runs.events import dictionary_column
-from barograph.runs.layout import ENDINGS, ChunkName, paper_name
-from barograph.runs.papers import first_steps_from_bytes
+from barograph.runs.layout import ENDINGS, ChunkName, metadata_name
+from barograph.runs.metadata import first_steps_from_bytes
 from barograph.runs.query import Query
 from barograph.runs.schema import SCHEMA
 from barograph.runs.shelf import Shelf
@@ -181,8 +181,8 @@ class Records:
         first = min(self._attempts())
         later = [stream for stream in self._shelf.streams() if stream[0] > first]
         self._begun = dict(self._shelf.look(later, beginning_in, known=self._begun))
-        # A worker of which no paper speaks and no file can be read never was: somebody put a file there.
-        declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.papers}
+        # A worker of which no metadata file speaks and no file can be read never was: somebody put a file there.
+        declared = {(attempt, worker) for _, worker, attempt in self._shelf.survey.metadata}
         told: dict[Stream, list[Beginning]] = {stream: [] for stream in later if stream in declared}
         for name, beginning in self._begun.items():
             told.setdefault((name.attempt, name.worker), []).append(beginning)
@@ -192,10 +192,10 @@ class Records:
         return supersession_from(told)
 
     def _ended(self) -> set[Stream]:
-        return {(attempt, worker) for folder, worker, attempt in self._shelf.survey.papers if folder == ENDINGS}
+        return {(attempt, worker) for folder, worker, attempt in self._shelf.survey.metadata if folder == ENDINGS}
 
     def _told_at_the_end(self, attempt: int, worker: str) -> list[Beginning]:
-        name = paper_name(ENDINGS, worker, attempt)
+        name = metadata_name(ENDINGS, worker, attempt)
         try:
             firsts = first_steps_from_bytes(self._store.get(name), name)
         except (ObjectNotFound, DamagedChunk):

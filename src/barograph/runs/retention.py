@@ -13,9 +13,9 @@ from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.manifest import Worker
 from barograph.model.step import Mode
 from barograph.runs.events import open_records
-from barograph.runs.layout import CURVES, RECORDS, RETENTION, TENSORS, ChunkName, CurvesName, TensorsName, paper_name
+from barograph.runs.layout import CURVES, RECORDS, RETENTION, TENSORS, ChunkName, CurvesName, TensorsName, metadata_name
+from barograph.runs.metadata import sealed
 from barograph.runs.outbox import Published
-from barograph.runs.papers import sealed
 from barograph.runs.progress import BESIDE, Reach, last_steps
 from barograph.runs.proof import proved
 from barograph.runs.survey import Survey, surveyed
@@ -159,4 +159,4 @@ def note_removal(store: Store, worker: Worker, files: Iterable[Published]) -> No
     through = {file.name.attempt: file.name.last for file in files}
     for attempt, last in through.items():
         body = {"worker": worker.name, "attempt": attempt, "removed_through_chunk": last}
-        store.put(paper_name(RETENTION, worker.name, attempt), sealed(body))
+        store.put(metadata_name(RETENTION, worker.name, attempt), sealed(body))

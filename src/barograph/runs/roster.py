@@ -8,8 +8,8 @@ from enum import StrEnum
 from barograph.model.clock import Clock
 from barograph.model.manifest import Ending, Heartbeat, Worker
 from barograph.runs.layout import ENDINGS, HEARTBEATS, WORKERS
-from barograph.runs.paper_reader import PaperReader
-from barograph.runs.papers import ending_from_bytes, heartbeat_from_bytes, worker_from_bytes
+from barograph.runs.metadata import ending_from_bytes, heartbeat_from_bytes, worker_from_bytes
+from barograph.runs.metadata_reader import MetadataReader
 from barograph.runs.process import is_alive, process_of
 from barograph.runs.survey import Survey
 from barograph.runs.view import worker_order
@@ -55,7 +55,7 @@ class WorkerState:
 
 
 class Roster:
-    """Knows the workers of a run. A damaged paper is named in `damage`, and counts as absent.
+    """Knows the workers of a run. A damaged metadata file is named in `damage`, and counts as absent.
 
     Args:
         store: The run's.
@@ -64,12 +64,12 @@ class Roster:
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._vitals = Vitals(store, clock)
-        self._papers = PaperReader(store)
+        self._metadata = MetadataReader(store)
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence a paper."""
-        return self._papers.damage
+        """What could not be read so far, one sentence a metadata file."""
+        return self._metadata.damage
 
     def workers(self, found: Survey) -> tuple[WorkerState, ...]:
         """Return every worker that declared itself, by attempt and name.
@@ -80,17 +80,17 @@ class Roster:
         Raises:
             StoreError: The store cannot be read.
         """
-        declared = [(attempt, worker) for folder, worker, attempt in found.papers if folder == WORKERS]
+        declared = [(attempt, worker) for folder, worker, attempt in found.metadata if folder == WORKERS]
         states = []
         for attempt, name in sorted(declared, key=lambda item: (item[0], worker_order(item[1]))):
-            worker = self._papers.read(WORKERS, name, attempt, worker_from_bytes)
+            worker = self._metadata.read(WORKERS, name, attempt, worker_from_bytes)
             if worker is not None:
                 states.append(self._state(worker, is_over=any(other > attempt for other in found.attempts)))
         return tuple(states)
 
     def _state(self, worker: Worker, *, is_over: bool) -> WorkerState:
-        heartbeat = self._papers.read(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
-        told = self._papers.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
+        heartbeat = self._metadata.read(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
+        told = self._metadata.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
         ending, last_chunk = told or (None, None)
         standing = Standing(ending.state.value) if ending else self._standing(worker, is_over=is_over)
         return WorkerState(worker, standing, heartbeat, ending, last_chunk)

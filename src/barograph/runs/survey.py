@@ -29,11 +29,11 @@ from barograph.runs.layout import (
     TensorsName,
     TraceName,
     attempt_from_name,
-    paper_from_name,
-    paper_name,
+    metadata_from_name,
+    metadata_name,
     tensors_from_name,
 )
-from barograph.runs.papers import ending_from_bytes, removed_through_from_bytes
+from barograph.runs.metadata import ending_from_bytes, removed_through_from_bytes
 from barograph.store.base import ObjectInfo, Store
 
 Stream = tuple[int, str]
@@ -55,7 +55,7 @@ class Survey:
         chunks: For each stream its files of records, those too whose rows are all in another one.
         tensors: For each stream the files of tensors, in order.
         curves: For each stream the files of buckets, in order, of several that begin alike the widest first.
-        papers: Folder, worker and attempt of each worker's paper.
+        metadata files: Folder, worker and attempt of each worker's metadata file.
         attempts: Attempts that were begun.
         foreign: Names that mean nothing here.
         size_bytes: Name to size, of every object.
@@ -66,7 +66,7 @@ class Survey:
     chunks: Mapping[Stream, Sequence[ChunkName]]
     tensors: Mapping[Stream, Sequence[TensorsName]]
     curves: Mapping[Stream, Sequence[CurvesName]]
-    papers: frozenset[tuple[str, str, int]]
+    metadata: frozenset[tuple[str, str, int]]
     attempts: Sequence[int]
     foreign: Sequence[str]
     size_bytes: Mapping[str, int]
@@ -145,9 +145,9 @@ class Survey:
             last_chunks: What endings were found to tell; more is added.
 
         Raises:
-            StoreError: These papers cannot be read.
+            StoreError: These metadata files cannot be read.
         """
-        ended = {(attempt, worker) for folder, worker, attempt in self.papers if folder == ENDINGS}
+        ended = {(attempt, worker) for folder, worker, attempt in self.metadata if folder == ENDINGS}
         for stream in ended - set(last_chunks):
             last_chunks[stream] = self._told(ENDINGS, stream, store, _last_chunk)
         return any(self._lacks_an_end(stream, store, last_chunks) for stream in ended | set(self.chunks))
@@ -161,11 +161,11 @@ class Survey:
         return first > removed_through + 1 or max(last, removed_through) < last_chunks.get(stream, -1)
 
     def _told(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
-        """Return the chunk that a paper speaks of; -1 where there is none that can be read."""
+        """Return the chunk that a metadata file speaks of; -1 where there is none that can be read."""
         attempt, worker = stream
-        if (folder, worker, attempt) not in self.papers:
+        if (folder, worker, attempt) not in self.metadata:
             return -1
-        name = paper_name(folder, worker, attempt)
+        name = metadata_name(folder, worker, attempt)
         try:
             return read(store.get(name), name)
         except (DamagedChunk, ObjectNotFound):
@@ -204,7 +204,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     chunks: dict[Stream, list[ChunkName]] = {}
     tensors: dict[Stream, list[TensorsName]] = {}
     curves: dict[Stream, list[CurvesName]] = {}
-    papers: set[tuple[str, str, int]] = set()
+    metadata: set[tuple[str, str, int]] = set()
     attempts: list[int] = []
     foreign: list[str] = []
     sizes: dict[str, int] = {}
@@ -217,8 +217,8 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
             tensors.setdefault((tensor.attempt, tensor.worker), []).append(tensor)
         elif buckets := CurvesName.from_name(name):
             curves.setdefault((buckets.attempt, buckets.worker), []).append(buckets)
-        elif paper := paper_from_name(name):
-            papers.add(paper)
+        elif metadata_file := metadata_from_name(name):
+            metadata.add(metadata_file)
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
             attempts.append(attempt)
         elif TraceName.from_name(name):
@@ -229,7 +229,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
         chunks={stream: sorted(named, key=_widest_first) for stream, named in sorted(chunks.items())},
         tensors={stream: sorted(named) for stream, named in sorted(tensors.items())},
         curves={stream: sorted(named, key=_widest_first) for stream, named in sorted(curves.items())},
-        papers=frozenset(papers),
+        metadata=frozenset(metadata),
         attempts=sorted(attempts),
         foreign=sorted(foreign),
         size_bytes=sizes,

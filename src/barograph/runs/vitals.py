@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.model.clock import Clock
 from barograph.model.manifest import Heartbeat, Worker
-from barograph.runs.layout import HEARTBEATS, paper_name
-from barograph.runs.papers import heartbeat_from_bytes
+from barograph.runs.layout import HEARTBEATS, metadata_name
+from barograph.runs.metadata import heartbeat_from_bytes
 from barograph.runs.process import is_alive, process_of
 from barograph.store.base import Store
 
@@ -109,7 +109,7 @@ class Vitals:
 
 def heartbeat_of(store: Store, worker: Worker) -> Heartbeat | None:
     """Return a worker's last heartbeat; None where there is none, or none that can be read."""
-    name = paper_name(HEARTBEATS, worker.name, worker.attempt)
+    name = metadata_name(HEARTBEATS, worker.name, worker.attempt)
     try:
         return heartbeat_from_bytes(store.get(name), name)
     except (ObjectNotFound, DamagedChunk):

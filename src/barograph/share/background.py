@@ -1,4 +1,4 @@
-"""What is known of a run beside its records, read of its papers and of the journals: no catalog is needed or made."""
+"""What is known of a run beside its records, read of its metadata files and of the journals: no catalog is needed or made."""
 
 from __future__ import annotations
 

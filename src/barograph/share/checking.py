@@ -1,4 +1,4 @@
-"""An archive looked through before anything of it becomes visible: every digest, every paper, every name."""
+"""An archive looked through before anything of it becomes visible: every digest, every metadata file, every name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from barograph.experiments.folding import folded, without_place
 from barograph.model.items import Entry, Verb
 from barograph.runs.journal import batch_of
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_from_bytes as run_manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes as run_manifest_from_bytes
 from barograph.share.container import ArchiveReader
 from barograph.share.exporting import Progress
 from barograph.share.manifest import ArchiveManifest, manifest_from_bytes
 from barograph.share.members import ARCHIVE_MANIFEST, Member, member_from_name
 
 _MOST_MANIFEST_BYTES = 256 * 2**20
-_MOST_PAPER_BYTES = 64 * 2**20
+_MOST_METADATA_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def checked(archive: ArchiveReader, *, on_progress: Progress = lambda done, tota
     entries: list[Entry] = []
     done, total = 0, manifest.size_bytes
     for member in found.members():
-        if member.paper:
+        if member.metadata_file:
             entries += _entries(found, member)
         elif member.object == MANIFEST:
             _check_run(found, member)
@@ -125,7 +125,7 @@ def _check_run(found: Checked, member: Member) -> None:
 
 def _entries(found: Checked, member: Member) -> tuple[Entry, ...]:
     try:
-        batch = batch_of(member.paper, _whole(found, member), member.name)
+        batch = batch_of(member.metadata_file, _whole(found, member), member.name)
         for entry in batch.entries:
             folded(entry.uid, [entry])
     except (DamagedChunk, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -144,7 +144,7 @@ def _entries(found: Checked, member: Member) -> tuple[Entry, ...]:
 
 def _whole(found: Checked, member: Member) -> bytes:
     size_bytes = found.manifest.members[member.name].size_bytes
-    if size_bytes > _MOST_PAPER_BYTES:
-        raise BadArchive(f'"{member.name}" has {size_bytes:,} bytes; {_MOST_PAPER_BYTES:,} are the most that are read '
+    if size_bytes > _MOST_METADATA_BYTES:
+        raise BadArchive(f'"{member.name}" has {size_bytes:,} bytes; {_MOST_METADATA_BYTES:,} are the most that are read '
                          f"of a paper ({found.archive.path}).")
     return b"".join(found.parts(member.name))

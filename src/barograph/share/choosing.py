@@ -15,7 +15,7 @@ from barograph.experiments.writing import artifact_uid, in_parts
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.glance import RunState, glances
 from barograph.runs.imported import MARK
-from barograph.runs.journal import JOURNAL_OF_ROOT, paper_of
+from barograph.runs.journal import JOURNAL_OF_ROOT, metadata_of
 from barograph.runs.layout import FOLDERS, MANIFEST
 from barograph.share.manifest import ArchivedItem, ArchivedRun
 from barograph.share.members import ONLY_IF_ASKED, fits_as_folder
@@ -24,7 +24,7 @@ from barograph.store.urls import store_from_url
 
 _UNDER_WAY = (RunState.STARTING, RunState.RUNNING)
 _NOT_TOLD = (Verb.DELETE, Verb.RESTORE)
-_PAPER_ENTRIES = 10_000
+_ENTRIES_A_FILE = 10_000
 _IDENTITY_CHARS = 6
 
 
@@ -51,7 +51,7 @@ class Choice:
         items: Asked for, and what belongs to them.
         runs: Whose folders go in.
         pieces: Objects of runs, and artifacts, by member name.
-        papers: Of the journal, by member name.
+        metadata files: Of the journal, by member name.
         asked: Of folders that go in only where that is asked for: how many bytes are left out.
         left_out: What belongs to the runs and does not go in, a sentence each; `asked` apart.
         missing: What would go in and is no longer there, likewise.
@@ -60,7 +60,7 @@ class Choice:
     items: tuple[ArchivedItem, ...] = ()
     runs: tuple[ArchivedRun, ...] = ()
     pieces: tuple[Piece, ...] = ()
-    papers: tuple[tuple[str, bytes], ...] = ()
+    metadata: tuple[tuple[str, bytes], ...] = ()
     asked: dict[str, int] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -68,13 +68,13 @@ class Choice:
     @property
     def size_bytes(self) -> int:
         """How long the archive will be, its lists apart."""
-        return sum(piece.size_bytes for piece in self.pieces) + sum(len(data) for _, data in self.papers)
+        return sum(piece.size_bytes for piece in self.pieces) + sum(len(data) for _, data in self.metadata)
 
 
 def chosen(
     catalog: Catalog, names: Sequence[str], *, include: Iterable[str] = (), skip_running: bool = False
 ) -> Choice:
-    """Return what belongs to experiments, trials, components and runs; nothing is read but papers and lists.
+    """Return what belongs to experiments, trials, components and runs; nothing is read but metadata files and lists.
 
     Args:
         catalog: That knows them, brought up to date.
@@ -117,7 +117,7 @@ def chosen(
     choice = _with_artifacts(choice, whole.values(), catalog.store, stores)
     entries = _entries(catalog, whole)
     return replace(
-        choice, papers=tuple(_papers(entries)), left_out=(*choice.left_out, *left_out),
+        choice, metadata=tuple(_metadata(entries)), left_out=(*choice.left_out, *left_out),
         missing=(*choice.missing, *missing),
         pieces=tuple(sorted(choice.pieces, key=lambda piece: piece.member)),
         items=tuple(ArchivedItem(item.uid, str(item.kind), item.name)
@@ -213,9 +213,9 @@ def _entries(catalog: Catalog, whole: dict[str, Item]) -> list[Entry]:
     return made + [entry for entry in told if entry.verb not in _NOT_TOLD]
 
 
-def _papers(entries: list[Entry]) -> Iterator[tuple[str, bytes]]:
-    for some in in_parts(entries, _PAPER_ENTRIES):
-        name, data = paper_of(some)
+def _metadata(entries: list[Entry]) -> Iterator[tuple[str, bytes]]:
+    for some in in_parts(entries, _ENTRIES_A_FILE):
+        name, data = metadata_of(some)
         yield f"{JOURNAL_OF_ROOT}/{name}", data
 
 

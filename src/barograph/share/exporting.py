@@ -154,7 +154,7 @@ def _packed(choice: Choice, writer: ArchiveWriter, on_progress: Progress) -> Gen
 def _sources(choice: Choice) -> Iterator[tuple[str, int, Piece | bytes]]:
     for piece in choice.pieces:
         yield piece.member, piece.size_bytes, piece
-    for name, data in choice.papers:
+    for name, data in choice.metadata:
         yield name, len(data), data
 
 

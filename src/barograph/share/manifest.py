@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from barograph.errors import BadArchive, DamagedChunk, NewerFormat
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.share.members import ARCHIVE_MANIFEST
 from barograph.version import __version__
 
@@ -84,7 +84,7 @@ class ArchiveManifest:
         return sum(member.size_bytes for member in self.members.values())
 
     def to_bytes(self) -> bytes:
-        """Return it as the bytes of a paper."""
+        """Return it as the bytes of a metadata file."""
         return sealed({
             "format": ARCHIVE_FORMAT, "barograph": self.barograph, "items": [asdict(item) for item in self.items],
             "runs": [asdict(run) for run in self.runs], "left_out": list(self.left_out),

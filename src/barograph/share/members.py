@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from barograph.errors import BadArchive
 from barograph.experiments.artifacts import ARTIFACTS, place_of
-from barograph.runs.journal import JOURNAL_OF_ROOT, is_paper
+from barograph.runs.journal import JOURNAL_OF_ROOT, is_exhibit_json
 from barograph.runs.layout import CAPSULES, CHECKPOINTS, FOLDERS, MANIFEST
 
 ARCHIVE_MANIFEST = "barograph.json"
@@ -36,14 +36,14 @@ class Member:
         run: Folder of the run that it is part of; "" where it is of none.
         object: Its name within the run.
         digest: Of the artifact that it is, `sha256:…`; "" where it is none.
-        paper: Name of the paper of the journal that it is; "" where it is none.
+        metadata file: Name of the metadata file of the journal that it is; "" where it is none.
     """
 
     name: str
     run: str = ""
     object: str = ""
     digest: str = ""
-    paper: str = ""
+    metadata_file: str = ""
 
     @property
     def is_optional(self) -> bool:
@@ -79,8 +79,8 @@ def member_from_name(name: str) -> Member:
     if match and place_of(f"sha256:{match['digest']}") == name:
         return Member(name, digest=f"sha256:{match['digest']}")
     folder, _, rest = name.rpartition("/")
-    if folder == JOURNAL_OF_ROOT and is_paper(rest):
-        return Member(name, paper=rest)
+    if folder == JOURNAL_OF_ROOT and is_exhibit_json(rest):
+        return Member(name, metadata_file=rest)
     run, _, inside = name.partition("/")
     if not run.startswith(".") and (
         inside == MANIFEST or ("/" in inside and inside.partition("/")[0] in FOLDERS)

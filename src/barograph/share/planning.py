@@ -14,7 +14,7 @@ from barograph.experiments.collecting import wanted_places
 from barograph.model.clock import SystemClock
 from barograph.runs.imported import MARK
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.share.checking import Checked
 from barograph.share.manifest import ArchivedRun
 from barograph.share.members import Member
@@ -36,7 +36,7 @@ class Plan:
 
     Attributes:
         members: By name in the archive: folder below the root ("" : the root), and name in it.
-        last: Likewise of the papers by which runs become visible.
+        last: Likewise of the metadata files by which runs become visible.
         places: Folder in the archive to where the run is, below the root or elsewhere.
         new: Folders of runs that are not there yet.
         artifact_places: All artifacts of the archive.

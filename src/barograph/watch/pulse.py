@@ -24,8 +24,8 @@ from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState, Worker
 from barograph.model.step import Step
 from barograph.runs.claim import attempts_of, workers_of
-from barograph.runs.layout import ENDINGS, MANIFEST, paper_name
-from barograph.runs.papers import ending_from_bytes, manifest_from_bytes
+from barograph.runs.layout import ENDINGS, MANIFEST, metadata_name
+from barograph.runs.metadata import ending_from_bytes, manifest_from_bytes
 from barograph.runs.process import is_alive, process_of
 from barograph.runs.view import StepView, group_of
 from barograph.runs.vitals import heartbeat_of
@@ -208,7 +208,7 @@ class Pulse:
         return Key(Kind.VITAL, f"failed[{reason}]")
 
     def _ending(self, worker: Worker) -> Any:
-        name = paper_name(ENDINGS, worker.name, worker.attempt)
+        name = metadata_name(ENDINGS, worker.name, worker.attempt)
         try:
             return ending_from_bytes(self._store.get(name), name)[0]
         except (ObjectNotFound, DamagedChunk):

@@ -19,7 +19,7 @@ from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
 from barograph.runs.claim import attempts_of
 from barograph.runs.glance import runs_below
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_from_bytes
+from barograph.runs.metadata import manifest_from_bytes
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 
@@ -261,7 +261,7 @@ class Service:
 
     def _problem(self, name: str, error: Exception) -> None:
         """Note what one run did to us. Whatever that is: a run is data from anybody, and must not end the watching of
-        the others, though its papers hold what no version of ours has written."""
+        the others, though its metadata files hold what no version of ours has written."""
         what = str(error) if isinstance(error, BarographError) else (
             f"It cannot be watched: {type(error).__name__}: {error}. Something in it is not as Barograph writes it; "
             "it is tried again, and the others are watched.")

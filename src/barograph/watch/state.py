@@ -8,7 +8,7 @@ from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
 from barograph.runs.layout import WATCH
-from barograph.runs.papers import sealed, unsealed
+from barograph.runs.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 STATE = f"{WATCH}/state.json"
@@ -22,7 +22,7 @@ def write_state(store: Store, state: Mapping[str, Any]) -> None:
     Raises:
         StoreError: The store did not take it.
     """
-    # As one text, because a rule may remember NaN, which the papers' strict JSON would turn into null.
+    # As one text, because a rule may remember NaN, which the metadata files' strict JSON would turn into null.
     store.put(STATE, sealed({"version": _VERSION, "state": json.dumps(state)}))
 
 

@@ -21,8 +21,8 @@ from barograph.runs.capsules import withheld_steps
 from barograph.runs.checkpoints import steps_to_go_on_from
 from barograph.runs.claim import attempts_of, workers_of
 from barograph.runs.control import STOP, read_answers, read_requests, read_stop
-from barograph.runs.layout import ENDINGS, paper_name
-from barograph.runs.papers import ending_from_bytes
+from barograph.runs.layout import ENDINGS, metadata_name
+from barograph.runs.metadata import ending_from_bytes
 from barograph.runs.process import is_alive, process_of
 from barograph.runs.view import group_of
 from barograph.runs.vitals import heartbeat_of
@@ -266,7 +266,7 @@ def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
 
 
 def _ending(store: Store, worker: Worker) -> Ending | None:
-    name = paper_name(ENDINGS, worker.name, worker.attempt)
+    name = metadata_name(ENDINGS, worker.name, worker.attempt)
     try:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):

@@ -98,7 +98,8 @@ class FileStoreSource:
         run_id = str(meta.get("run_id") or meta.get("run_uuid") or folder.name)
         parameters, tags = (self._texts(folder / name, damage) for name in ("params", "tags"))
         datasets = list(self._datasets(folder, damage))
-        # What its paper says may be the place on another machine; the folder beside it is what was brought along.
+        # What its metadata file says may be the place on another machine; the folder beside it is what was brought
+        # along.
         beside = folder / "artifacts"
         place = str(beside.resolve()) if beside.is_dir() else str(meta.get("artifact_uri") or "")
         files = [*self._folders.files(place, "", damage), *models.get(run_id, [])]

@@ -1,4 +1,4 @@
-"""What the papers of a worker say of how far it went, where its steps are told in smdebug's words."""
+"""What the metadata files of a worker say of how far it went, where its steps are told in smdebug's words."""
 
 from __future__ import annotations
 

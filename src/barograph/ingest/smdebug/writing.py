@@ -17,7 +17,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.runs.claim import begin_attempt, claim_worker
 from barograph.runs.layout import MANIFEST
-from barograph.runs.papers import manifest_bytes
+from barograph.runs.metadata import manifest_bytes
 from barograph.runs.places import new_manifest
 from barograph.runs.writer import RunWriter
 from barograph.store.base import Store
@@ -153,7 +153,7 @@ class BookWriter:
 
 
 class _ThenClock(SystemClock):
-    """Tells when it was that is written of, so that the papers tell how long the training took and not the import."""
+    """Tells when it was that is written of, so that the metadata files tell how long the training took and not the import."""
 
     def __init__(self, writer: BookWriter) -> None:
         self._told = writer

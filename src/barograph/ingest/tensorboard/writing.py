@@ -26,7 +26,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
 from barograph.runs.claim import begin_attempt, claim_worker
 from barograph.runs.layout import IMPORTED, MANIFEST
-from barograph.runs.papers import manifest_bytes, sealed
+from barograph.runs.metadata import manifest_bytes, sealed
 from barograph.runs.places import new_manifest
 from barograph.runs.writer import Closing, RunWriter
 from barograph.store.base import Store
@@ -46,7 +46,7 @@ _LOGGED = len(_MODES)
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
+class RunMetadata:
     """What a run says of itself that does not follow from its numbers.
 
     Attributes:
@@ -92,14 +92,14 @@ class GatheredWriter:
         gathered: What.
         source: Where it came from.
         on_progress: Told now and then how many steps and numbers were written, and of how many.
-        papers: Of the run, where its tracker tells more than numbers; None: as of event files, with their book.
+        metadata files: Of the run, where its tracker tells more than numbers; None: as of event files, with their book.
     """
 
     def __init__(
         self, store: Store, gathered: Gathered, source: str, on_progress: Callable[[int, int], object],
-        papers: Papers | None = None,
+        metadata: RunMetadata | None = None,
     ) -> None:
-        self._papers = papers
+        self._metadata = metadata
         self._store = store
         self._gathered = gathered
         self._source = source
@@ -118,8 +118,8 @@ class GatheredWriter:
             StoreError: The place cannot be written to.
         """
         order, began_unix = self._order()
-        if self._papers is not None:
-            began_unix = self._papers.manifest.created_unix
+        if self._metadata is not None:
+            began_unix = self._metadata.manifest.created_unix
         self._reached_unix = began_unix
         writer = self._begin(began_unix)
         try:
@@ -138,19 +138,19 @@ class GatheredWriter:
         return self._reached_unix
 
     def _close(self, writer: RunWriter) -> Closing:
-        papers = self._papers
-        if papers is None:
+        metadata = self._metadata
+        if metadata is None:
             self._put_book()
             return writer.close(EndState.FINISHED)
-        self._reached_unix = papers.ended_unix or self._reached_unix
-        return writer.close(papers.end, papers.reason)
+        self._reached_unix = metadata.ended_unix or self._reached_unix
+        return writer.close(metadata.end, metadata.reason)
 
     def _begin(self, began_unix: float) -> RunWriter:
         settings = Settings(to=self._store.url, budget=None, queue_bytes=_UNLIMITED_BYTES, flush_secs=_CHUNK_SECS,
                             close_timeout_secs=_CLOSE_SECS, machine_hz=0.0, trace=False)
         began = ManualClock(unix=began_unix)
-        papers = self._papers
-        manifest = papers.manifest if papers is not None else new_manifest(settings, command=(), clock=began)
+        metadata = self._metadata
+        manifest = metadata.manifest if metadata is not None else new_manifest(settings, command=(), clock=began)
         try:
             self._store.create(MANIFEST, manifest_bytes(manifest))
         except ObjectExists:
@@ -289,7 +289,7 @@ class GatheredWriter:
             parameters=weights, parameters_seen=weights, gradients_seen=sum(key.kind is Kind.GRADIENT for key in keys),
             loss_seen=any(place.key.kind is Kind.LOSS for place in self._gathered.of_steps),
             steps=self._made, steps_seen=self._with_tensors, evaluations=self._evaluations,
-            reasons=(self._papers.not_logged if self._papers is not None else NOT_LOGGED,),
+            reasons=(self._metadata.not_logged if self._metadata is not None else NOT_LOGGED,),
         )
         losses = self._gathered.of_steps.get(TRAINING_LOSS)
         loss = float(losses.values[-1]) if losses is not None and len(losses) else math.nan
@@ -306,7 +306,7 @@ class GatheredWriter:
 
 
 class _ThenClock(SystemClock):
-    """Tells when it was that is written of, so that the papers tell how long the training took and not the import."""
+    """Tells when it was that is written of, so that the metadata files tell how long the training took and not the import."""
 
     def __init__(self, writer: GatheredWriter) -> None:
         self._told = writer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from barograph.errors import BarographError, ImportFailed, ObjectNotFound
-from barograph.ingest.tensorboard.writing import GatheredWriter, Papers
+from barograph.ingest.tensorboard.writing import GatheredWriter, RunMetadata
 from barograph.ingest.trackers.curves import gathered_series
 from barograph.ingest.trackers.foreign import ForeignEnd, ForeignFile, ForeignRun
 from barograph.model.items import ArtifactLink, Entry, MetricSummary, Relation, Value, Verb, checked_name
@@ -22,8 +22,8 @@ from barograph.provenance.secrets import Secrets
 from barograph.runs.glance import RunState, glance
 from barograph.runs.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.layout import IMPORTED, MANIFEST
+from barograph.runs.metadata import manifest_from_bytes, sealed, unsealed
 from barograph.runs.origins import write_origin
-from barograph.runs.papers import manifest_from_bytes, sealed, unsealed
 from barograph.store.base import Store
 from barograph.version import __version__
 
@@ -124,9 +124,9 @@ class ForeignRunWriter:
         self._damage += [*run.damage, *whole.damage]
         self._clear()
         end, reason = _ENDS[run.end]
-        papers = Papers(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,
+        metadata = RunMetadata(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,
                         end, reason.format(TITLES[run.tracker]))
-        GatheredWriter(self._store, whole, self._source, on_progress, papers).write()
+        GatheredWriter(self._store, whole, self._source, on_progress, metadata).write()
         write_origin(self._store, 0, Gathered(self._origin()))
         if entries := list(self._entries({place.key.path for place in whole.logged})):
             Journal(self._store, JOURNAL_OF_RUN).write(entries, mark=self._mark)

@@ -1,4 +1,4 @@
-"""Papers prove themselves, and carry every number there is."""
+"""Metadata files prove themselves, and carry every number there is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from barograph.errors import DamagedChunk, NewerFormat
 from barograph.model.manifest import Cost, Coverage, Ending, EndState, Heartbeat, Manifest, Worker
-from barograph.runs.papers import (
+from barograph.runs.metadata import (
     ending_bytes,
     ending_from_bytes,
     heartbeat_bytes,

@@ -31,7 +31,7 @@ def media_type_of(exhibit: Exhibit) -> str:
     return f"{_BEGINNING}{exhibit.kind}{_END}"
 
 
-def is_paper(media_type: str) -> bool:
+def is_exhibit_json(media_type: str) -> bool:
     """Return whether an artifact of that media type is a matrix or a curve of ours."""
     return media_type.startswith(_BEGINNING) and media_type.endswith(_END)
 

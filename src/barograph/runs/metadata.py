@@ -1,6 +1,6 @@
-"""The papers of a run as JSON that proves itself.
+"""The metadata files of a run as JSON that proves itself.
 
-A paper is one JSON object whose entry `sha256` is the digest of all the others, so a flipped bit is
+A metadata file is one JSON object whose entry `sha256` is the digest of all the others, so a flipped bit is
 noticed in files that are replaced under one name, too.
 """
 
@@ -25,18 +25,18 @@ from barograph.model.manifest import (
     Manifest,
     Worker,
 )
-from barograph.runs.layout import WORKERS, paper_from_name
+from barograph.runs.layout import WORKERS, metadata_from_name
 
 CLAIM = "claim"
-"""The entry of a paper by which whoever wrote it knows it again."""
+"""The entry of a metadata file by which whoever wrote it knows it again."""
 
 
 def sealed(body: Mapping[str, Any], *, on_one_line: bool = False) -> bytes:
-    """Return JSON data as the bytes of a paper.
+    """Return JSON data as the bytes of a metadata file.
 
     Args:
         body: Any JSON data; NaN becomes null, infinities "inf" and "-inf".
-        on_one_line: For papers of thousands of entries, which nobody reads by eye: made in a tenth of the time.
+        on_one_line: For metadata files of thousands of entries, which nobody reads by eye: made in a tenth of the time.
 
     Example:
         >>> unsealed(sealed({"loss": 0.5, "worst": float("inf")}), "example")
@@ -48,7 +48,7 @@ def sealed(body: Mapping[str, Any], *, on_one_line: bool = False) -> bytes:
 
 
 def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
-    """Return the JSON data of a paper.
+    """Return the JSON data of a metadata file.
 
     Args:
         data: Its bytes.
@@ -69,7 +69,7 @@ def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
 
 
 def manifest_bytes(manifest: Manifest) -> bytes:
-    """Return the paper of a run."""
+    """Return the metadata file of a run."""
     return sealed(asdict(manifest))
 
 
@@ -91,7 +91,7 @@ def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
 
 
 def worker_bytes(worker: Worker, *, claim: str = "") -> bytes:
-    """Return the paper by which a worker declares itself.
+    """Return the metadata file by which a worker declares itself.
 
     Args:
         worker: Who.
@@ -101,11 +101,11 @@ def worker_bytes(worker: Worker, *, claim: str = "") -> bytes:
 
 
 def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
-    """Return what `worker_bytes` wrote; raises as `unsealed`, also where it is the paper of another worker."""
+    """Return what `worker_bytes` wrote; raises as `unsealed`, also where it is the metadata file of another worker."""
     body = unsealed(data, name)
     with _understood(name):
         worker = Worker(**_known(Worker, body))
-        if paper_from_name(name) not in (None, (WORKERS, worker.name, worker.attempt)):
+        if metadata_from_name(name) not in (None, (WORKERS, worker.name, worker.attempt)):
             raise ValueError(f"it speaks of worker {worker.name} in attempt {worker.attempt}")
         return worker
 
@@ -161,7 +161,7 @@ def removed_through_from_bytes(data: bytes | memoryview, name: str) -> int:
 
 @contextmanager
 def _understood(name: str) -> Iterator[None]:
-    """Take a paper that is whole, and yet does not say what such a paper says, for damaged."""
+    """Take a metadata file that is whole, and yet does not say what such a metadata file says, for damaged."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""Reads the papers of workers for those who go on without the ones they cannot read."""
+"""Reads the metadata files of workers for those who go on without the ones they cannot read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from barograph.errors import DamagedChunk, ObjectNotFound
-from barograph.runs.layout import paper_name
+from barograph.runs.layout import metadata_name
 from barograph.store.base import Store
 
-_Paper = TypeVar("_Paper")
+_Metadata = TypeVar("_Metadata")
 
 
-class PaperReader:
-    """Reads papers. A damaged one is named in `damage`, and counts as absent.
+class MetadataReader:
+    """Reads metadata files. A damaged one is named in `damage`, and counts as absent.
 
     Args:
         store: The run's.
@@ -25,18 +25,18 @@ class PaperReader:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence a paper."""
+        """What could not be read so far, one sentence a metadata file."""
         return tuple(self._damage.values())
 
     def read(
-        self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], _Paper]
-    ) -> _Paper | None:
-        """Return what `read` makes of a paper; None where there is none, or it is damaged.
+        self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], _Metadata]
+    ) -> _Metadata | None:
+        """Return what `read` makes of a metadata file; None where there is none, or it is damaged.
 
         Raises:
             StoreError: The store cannot be read.
         """
-        name = paper_name(folder, worker, attempt)
+        name = metadata_name(folder, worker, attempt)
         try:
             return read(self._store.get(name), name)
         except ObjectNotFound:
