@@ -20,7 +20,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.losses import LossTap
 from barograph.capture.torch.outputs import OutputTap
 from barograph.capture.torch.parameters import ParameterTap
-from barograph.runs import scribe_line
+from barograph.runs import writer_client
 
 HERE = Path(__file__)
 
@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_written_is_said_once_and_the_training_goes_on(
         tried.append(True)
         raise OSError("no more processes")
 
-    monkeypatch.setattr(scribe_line, "_start", cannot_start)
+    monkeypatch.setattr(writer_client, "_start", cannot_start)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with barograph.attach(to=tmp_path, budget=None, watch=False) as attached:

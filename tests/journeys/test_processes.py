@@ -151,9 +151,9 @@ def _free_port() -> str:
 def test_a_child_that_is_forked_while_the_line_is_busy_does_not_hang(tmp_path: Any) -> None:
     from barograph.model.manifest import EndState, Heartbeat
     from barograph.model.settings import Settings
-    from barograph.runs.scribe_line import ScribeLine
+    from barograph.runs.writer_client import WriterClient
 
-    line = ScribeLine(
+    line = WriterClient(
         str(tmp_path), attempt=0, rank=None, world_size=1, versions={}, settings=Settings(),
         status=lambda: Heartbeat(0, 0.0), on_stop=print, on_loss=print, on_trouble=print,
     )

@@ -69,7 +69,7 @@ def test_memory_is_that_of_all_and_loaders_are_counted() -> None:
 
 
 @pytest.mark.parametrize("command", [
-    ("python", "-P", "-m", "barograph.runs.scribe", "5"), ("python", "-P", "-m", "barograph", "watch", "runs/a"),
+    ("python", "-P", "-m", "barograph.runs.writer_process", "5"), ("python", "-P", "-m", "barograph", "watch", "runs/a"),
 ])
 def test_what_barograph_itself_runs_does_not_count(command: tuple[str, ...]) -> None:
     trainer = Process(1)

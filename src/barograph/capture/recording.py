@@ -24,7 +24,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
 from barograph.runs.claim import new_claim
-from barograph.runs.scribe_line import ScribeLine
+from barograph.runs.writer_client import WriterClient
 
 if TYPE_CHECKING:
     from barograph.capture.array_tap import ArrayTap
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
-    from barograph.runs.scribe_messages import Asked, StopAsked
     from barograph.runs.writer import RunWriter
+    from barograph.runs.writer_messages import Asked, StopAsked
 
 _current: Recording | None = None
 
@@ -190,10 +190,10 @@ class Recording:
                                      "own means, and tell attach of the first step when the training goes on from it.")
         self.session.guard.caught(missing, "saving a checkpoint")
 
-    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | ScribeLine:
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | WriterClient:
         settings, attempt = self.launch.settings, self.launch.attempt
         if not self.url.startswith("memory:"):
-            return ScribeLine(
+            return WriterClient(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
                 versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
                 reports=self.session.steering.orders.reports,

@@ -32,7 +32,7 @@ from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import ANOTHER_TRAINING, Mode, Step, is_of_later_training
-from barograph.runs.scribe_line import ScribeLine
+from barograph.runs.writer_client import WriterClient
 
 if TYPE_CHECKING:
     from barograph.model.trace import BatchFed
@@ -80,7 +80,7 @@ class Session:
         self,
         settings: Settings,
         needs: tuple[Selection, ...],
-        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter | ScribeLine],
+        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter | WriterClient],
         *,
         clock: Clock | None = None,
         rank: Callable[[], Rank] = Rank,
@@ -103,7 +103,7 @@ class Session:
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
         self._rank = rank
-        self._writer: RunWriter | ScribeLine | None = None
+        self._writer: RunWriter | WriterClient | None = None
         self._writer_failed = False
         self._channels: dict[tuple[Any, ...], Callable[[int, int, float, Sequence[float]], bool]] = {}
         self._tick = 0
@@ -440,7 +440,7 @@ class Session:
     def abandon(self) -> None:
         """Forget everything without writing: this is a forked child, and the run is its parent's."""
         self.closed = True
-        if isinstance(self._writer, ScribeLine):
+        if isinstance(self._writer, WriterClient):
             self._writer.abandon()
         self._writer = None
 

@@ -17,7 +17,7 @@ from barograph.runs.data_shelf import DataShelf
 from barograph.runs.layout import ORIGIN, OUTPUT
 from barograph.runs.options_shelf import OptionsShelf
 from barograph.runs.output import OutputShelf
-from barograph.runs.scribe_messages import Around
+from barograph.runs.writer_messages import Around
 from barograph.store.base import Store
 
 _MOST_BYTES = 64 * 2**20

@@ -1,4 +1,4 @@
-"""What a training process and its scribe say to each other. They cross a private line between the two, pickled."""
+"""What a training process and its writer process say to each other. They cross a private line between the two, pickled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.runs.process import Process
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a scribe is told first.
+    """What a writer process is told first.
 
     Attributes:
         url: Of the run.
@@ -29,8 +29,9 @@ class Assignment:
         versions: Package to version, in the training process.
         settings: As `Settings.to_json` gives them.
         claim: Tells this worker from every other one, see `claim.new_claim`.
-        again: A scribe of this worker was there before and is gone: go on where it was.
-        process: The training process. Its scribe could not tell once that was killed: its parent is another then.
+        again: A writer process of this worker was there before and is gone: go on where it was.
+        process: The training process. Its writer process could not tell once that was killed: its parent is another
+        then.
     """
 
     url: str
@@ -110,7 +111,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the training process did of what was asked, without the name of its worker, which the scribe knows."""
+    """What the training process did of what was asked, without the name of its worker, which the writer process knows."""
 
     done: tuple[Done, ...]
 

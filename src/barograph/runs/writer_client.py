@@ -1,4 +1,4 @@
-"""The training process's end of the line to its scribe: takes records in at once and hands them over."""
+"""The training process's end of the line to its writer process: takes records in at once and hands them over."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from barograph.runs.inbox import Inbox
 from barograph.runs.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.problems import Problems
 from barograph.runs.process import this_process
-from barograph.runs.scribe_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing
+from barograph.runs.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 
 _TURN_SECS = 0.1
 _STATUS_SECS = 0.5
@@ -60,7 +60,7 @@ class AroundTraining(Protocol):
 
 @dataclass(slots=True)
 class _Parcel:
-    """What is on its way to the scribe."""
+    """What is on its way to the writer process."""
 
     points: Points
     held_bytes: int
@@ -69,7 +69,7 @@ class _Parcel:
     tries: int = 0
 
 
-class ScribeLine:
+class WriterClient:
     """Writes what one worker records, by way of a process of its own; the same waist as `RunWriter`.
 
     Args:
@@ -200,7 +200,7 @@ class ScribeLine:
         )
 
     def abandon(self) -> None:
-        """Let go of the line in a forked child, so that the scribe hears when the training process ends."""
+        """Let go of the line in a forked child, so that the writer process hears when the training process ends."""
         # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
             self._line.close()
@@ -273,7 +273,7 @@ class ScribeLine:
             self._status_told_at = now
             self._unsent = self._parcel(pending, points)
             self._unsent.batches = batches
-        # Kept until it was sent, in case the scribe is gone.
+        # Kept until it was sent, in case the writer process is gone.
         parcel = self._unsent
         parcel.tries += 1
         try:
@@ -332,7 +332,7 @@ class ScribeLine:
         return self._last_status
 
     def _begin_again(self, error: Exception) -> bool:
-        """Start another scribe in place of one that is gone, a few times; False when it is given up."""
+        """Start another writer process in place of one that is gone, a few times; False when it is given up."""
         why = f"the process that writes the run is gone ({error or type(error).__name__})"
         try:
             if self._restarts >= _MOST_RESTARTS:
@@ -406,14 +406,14 @@ def _above_standard(line: socket.socket) -> socket.socket:
 
 
 def _start() -> tuple[subprocess.Popen[bytes], Connection]:
-    """Start a scribe, and return it with our end of the line."""
+    """Start a writer process, and return it with our end of the line."""
     ours, theirs = map(_above_standard, socket.socketpair())
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     try:
         with theirs:
             process = subprocess.Popen(
                 # -P: what lies in the script's folder must not be imported in place of a library.
-                [sys.executable, "-P", "-m", "barograph.runs.scribe", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "barograph.runs.writer_process", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 env=environment, pass_fds=(theirs.fileno(),),
                 # Of its own session: a Ctrl-C at the terminal is for the training.

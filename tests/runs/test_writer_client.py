@@ -12,9 +12,9 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.scribe_line import ScribeLine
-from barograph.runs.scribe_messages import Delivery, End, Trouble
 from barograph.runs.writer import Closing
+from barograph.runs.writer_client import WriterClient
+from barograph.runs.writer_messages import Delivery, End, Trouble
 
 MakeRecords = Callable[..., StepRecords]
 WRITTEN = Closing(True, 0, 0, 0, 0, ())
@@ -81,11 +81,11 @@ def status() -> Heartbeat:
 
 
 @contextmanager
-def line_to(far: FarEnd, **more: Any) -> Iterator[ScribeLine]:
+def line_to(far: FarEnd, **more: Any) -> Iterator[WriterClient]:
     told: dict[str, Any] = {
         "status": status, "on_stop": print, "on_loss": print, "on_trouble": print, "start": far.start, **more
     }
-    line = ScribeLine(
+    line = WriterClient(
         "/run", attempt=0, rank=None, world_size=1, versions={}, settings=Settings(close_timeout_secs=5.0), **told
     )
     yield line

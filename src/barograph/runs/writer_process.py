@@ -5,7 +5,7 @@ operation of the training wait for the interpreter's lock: a step of one millise
 long. So the training process only hands over bytes, and this one does the rest.
 
 Whoever is killed, what had been handed over is published: when the other end of the line falls silent
-without a word, the scribe publishes what it has, writes no ending, and ends.
+without a word, the writer process publishes what it has, writes no ending, and ends.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from barograph.runs.options_shelf import OptionsShelf
 from barograph.runs.output import OutputShelf
 from barograph.runs.process import parent_process
 from barograph.runs.sampling import sampler_for
-from barograph.runs.scribe_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.runs.writer import Closing, RunWriter
+from barograph.runs.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ _HEARD_SECS = 2.0
 
 
 class Line(Protocol):
-    """What a scribe asks of its line to the training process."""
+    """What a writer process asks of its line to the training process."""
 
     def poll(self, timeout: float) -> bool:
         """Return whether a message comes within that time."""
@@ -71,8 +71,8 @@ class Line(Protocol):
         ...
 
 
-class Scribe:
-    """One scribe at work.
+class WriterProcess:
+    """One writer process at work.
 
     Args:
         line: To the training process.
@@ -324,7 +324,7 @@ def main(line_number: int) -> None:
     hz = assignment.settings["machine_hz"]
     sampler = functools.partial(sampler_for, hz=hz, clock=SystemClock()) if hz else None
     files = OpenFiles(employer, clock=time.monotonic).look if assignment.settings["origin"] else lambda: []
-    Scribe(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files).work()
+    WriterProcess(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files).work()
 
 
 if __name__ == "__main__":
