@@ -8,7 +8,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from barograph.capture.keras.tap import KerasTap, listening
+from barograph.capture.keras.integration import KerasIntegration, listening
 from barograph.capture.recording import current
 from benchmarks.processes import Request, Result, answer_request
 from benchmarks.recorded_steps import attached, measured
@@ -19,8 +19,8 @@ def measure(request: Request) -> Result:
     keras.utils.set_random_seed(0)
     model, x, y = {"resnet": _resnet, "gpt": _gpt}[request["workload"]]()
     run = attached(request)
-    tap, recording = listening(), current()
-    if not isinstance(tap, KerasTap) or recording is None:
+    integration, recording = listening(), current()
+    if not isinstance(integration, KerasIntegration) or recording is None:
         raise ValueError("nothing is recorded, so there is nothing to measure")
 
     def recorded(steps: int) -> None:
@@ -31,7 +31,7 @@ def measure(request: Request) -> Result:
 
     def bare(steps: int) -> None:
         # As it would be without us: the function that Keras has made, and nobody at the wrappers.
-        wrappers, function = tap._wrappers, model.train_function
+        wrappers, function = integration._wrappers, model.train_function
         if function is None:
             recorded(1)  # has both made
             function = model.train_function
@@ -40,7 +40,7 @@ def measure(request: Request) -> Result:
             with recording.aside("torch"):
                 recorded(steps)
         finally:
-            wrappers._listener, model.train_function = tap, function
+            wrappers._listener, model.train_function = integration, function
 
     return measured(request, run, bare, recorded)
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, RandomSampler, TensorDataset, WeightedR
 
 import barograph
 from barograph.capture.session import Session
-from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.integration import TorchIntegration
 from barograph.model.settings import Settings
 from barograph.runs.inbox import Inbox
 from benchmarks.processes import Request, Result, answer_request, size_of
@@ -57,8 +57,8 @@ def _batches(request: Result) -> Request:
     inbox = Inbox(2**30)
     session = Session(Settings(preset="free", budget=None, trace=request["trace"]), (), lambda *_: _Taker(inbox))
     session.began()
-    tap = TorchTap(session)
-    tap.install()
+    integration = TorchIntegration(session)
+    integration.install()
     batches = _endless(DataLoader(range(1_000_000), request["batch"], shuffle=True, collate_fn=len))  # type: ignore[arg-type]
     next(batches)
     secs = []
@@ -69,7 +69,7 @@ def _batches(request: Result) -> Request:
             session.pass_step("")
         secs.append((time.thread_time() - begin) / _BLOCK_BATCHES)
         inbox.take_batches()
-    tap.remove()
+    integration.remove()
     return {"least_secs": min(secs)}
 
 

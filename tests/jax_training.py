@@ -42,7 +42,7 @@ def weights(seed: int = 0) -> dict[str, Any]:
 
 def loss_of(params: Any, x: Any, y: Any) -> Any:
     hidden = jax.nn.relu(x @ params["hidden"]["kernel"] + params["hidden"]["bias"])
-    scores = barograph.jax.tap("relu", hidden, layer="ReLU") @ params["out"]["kernel"]
+    scores = barograph.jax.record("relu", hidden, layer="ReLU") @ params["out"]["kernel"]
     barograph.jax.predictions(y, scores)
     return optax.softmax_cross_entropy_with_integer_labels(scores, y).mean()
 

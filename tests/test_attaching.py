@@ -71,8 +71,8 @@ def test_a_loop_that_counts_its_steps_has_checkpoints_saved_where_it_asks():
         run.checkpoint()
 
 
-class DeafTap:
-    """A tap of a framework that knows no modes."""
+class DeafIntegration:
+    """An integration of a framework that knows no modes."""
 
     def ask_for(self, selections):
         pass
@@ -86,7 +86,7 @@ class DeafTap:
 
 def test_the_mode_that_the_script_sets_holds_whatever_else_listens():
     with barograph.attach(to=f"memory://{secrets.token_hex(8)}", watch=False) as run:
-        run._recording.add_tap(DeafTap())
+        run._recording.add_integration(DeafIntegration())
         with run.mode("eval"):
             assert run._recording.session.mode is Mode.EVAL
         assert run._recording.session.mode is None

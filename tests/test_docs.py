@@ -329,7 +329,7 @@ def test_every_wrapper_on_keras_is_documented() -> None:
 
 
 def test_every_wrapper_on_mxnet_is_documented() -> None:
-    source = (ROOT / "src/barograph/capture/mxnet/tap.py").read_text(encoding="utf-8")
+    source = (ROOT / "src/barograph/capture/mxnet/integration.py").read_text(encoding="utf-8")
     wrapped = re.findall(r"self\.wrap\(([\w.]+), \"(\w+)\"", source)
     text = section(DOCS / "reference/mxnet.md", "The wrappers")
     assert len(wrapped) >= 7

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "barograph"
 
-DOORS = {
+INTEGRATIONS = {
     "torch": ("capture/torch/", "capsule/torch/"),
     "triton": ("capture/torch/",),
     "keras": ("capture/keras/", "capsule/keras/", "keras.py"),
@@ -103,15 +103,15 @@ def test_a_wrong_import_is_found(copy: Path, plant: str) -> None:
     assert "BROKEN" in done.stdout
 
 
-@pytest.mark.parametrize("library", DOORS)
+@pytest.mark.parametrize("library", INTEGRATIONS)
 def test_every_library_has_its_door(library: str) -> None:
     inside = {str(path.relative_to(SOURCES).as_posix()) for path in SOURCES.rglob("*.py") if library in imported(path)}
-    assert {name for name in inside if not name.startswith(DOORS[library])} == set()
+    assert {name for name in inside if not name.startswith(INTEGRATIONS[library])} == set()
 
 
 def test_no_other_library_is_used() -> None:
     used = {name for path in SOURCES.rglob("*.py") for name in imported(path)}
-    assert used - set(sys.stdlib_module_names) - {"barograph"} == set(DOORS)
+    assert used - set(sys.stdlib_module_names) - {"barograph"} == set(INTEGRATIONS)
 
 
 def imported(path: Path) -> set[str]:
@@ -142,7 +142,7 @@ def test_importing_barograph_takes_at_most_fifty_milliseconds() -> None:
 
 def test_importing_barograph_loads_nothing_heavy() -> None:
     loaded = set(python("import sys, barograph; print(*sys.modules)").split())
-    assert loaded & set(DOORS) == set()
+    assert loaded & set(INTEGRATIONS) == set()
     assert {name for name in loaded if name.startswith("barograph.")} <= {"barograph.late", "barograph.version"}
 
 

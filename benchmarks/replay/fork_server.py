@@ -21,7 +21,7 @@ import torch
 from barograph.capsule.order import order_from_text
 from barograph.capsule.torch.replay import Replayer
 from barograph.capture.session import Session
-from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.integration import TorchIntegration
 from barograph.errors import TrainingStopped
 from barograph.model.recorder import recorder_from
 from barograph.model.settings import Settings
@@ -53,7 +53,7 @@ def _record(request: Mapping[str, Any]) -> None:
         return write_capsule(store, replace(head, worker="p0", run_id="bench"), content, tensors, pickled)
 
     session.write_capsule = write
-    TorchTap(session).install()
+    TorchIntegration(session).install()
     try:
         runpy.run_path(request["script"], run_name="__main__")
     except TrainingStopped as stopped:

@@ -15,7 +15,7 @@ from barograph.model.manifest import EndState
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
 
 
 class AttachedRun(RecordedRun):
@@ -39,7 +39,7 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        self._recording.tap.save(name, tensor)
+        self._recording.integration.save(name, tensor)
 
     def save_predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
         """Count labels and answers, for scripts whose loss is no loss function of torch.
@@ -57,7 +57,7 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        self._recording.tap.save_predictions(targets, predictions, name)
+        self._recording.integration.save_predictions(targets, predictions, name)
 
     def mode(self, mode: str | Mode | None) -> _ModeSet:
         """Say what the script does from now on: "train", "eval", "predict"; None: let Barograph see.
@@ -84,24 +84,24 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run has been closed.
             TrainingStopped: A finding asked for it.
         """
-        tap = self._recording.tap
-        if not tap.explicit_steps:
+        integration = self._recording.integration
+        if not integration.explicit_steps:
             raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
         self._check_open()
-        tap.end_explicit_step(loss)
+        integration.end_explicit_step(loss)
         self._recording.session.steering.raise_if_stopped()
 
-    def tap(self, name: str = "") -> ArrayTap:
+    def integration(self, name: str = "") -> ArrayIntegration:
         """Return what takes arrays and numbers of a training whose framework Barograph does not know.
 
         Args:
-            name: Of the series of steps, where a training has several; the same name gives the same tap.
+            name: Of the series of steps, where a training has several; the same name gives the same integration.
 
         Raises:
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        return self._recording.array_tap(name)
+        return self._recording.array_integration(name)
 
     def checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
@@ -127,7 +127,7 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run has been closed.
         """
         self._check_open()
-        return Steps(count, self._recording.tap)
+        return Steps(count, self._recording.integration)
 
     def close(self, state: str = "finished", reason: str = "") -> None:
         """End the recording: every hook is taken out, everything is published. Later calls do nothing.

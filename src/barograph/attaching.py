@@ -199,12 +199,12 @@ def _launch(settings: Settings, command: Sequence[str]) -> Launch:
 
 
 def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
-    tap = recorded.torch
-    if tap is not None:
+    integration = recorded.torch
+    if integration is not None:
         for label, item in _labelled(model):
-            tap.watch_model(item, label)
+            integration.watch_model(item, label)
         for label, item in _labelled(optimizer):
-            tap.watch_optimizer(item, label)
+            integration.watch_optimizer(item, label)
 
 
 def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:

@@ -21,7 +21,7 @@ from barograph.capture.jax.program import Compiled
 from barograph.capture.jax.step import ObservedStep, Options
 from barograph.model.key import Kind, kind_from_name
 
-__all__ = ["gradients", "observe", "predictions", "tap"]
+__all__ = ["gradients", "observe", "predictions", "record"]
 
 _Tree = TypeVar("_Tree")
 
@@ -77,7 +77,7 @@ def observe(
     return _Observed(step, name, Options(loss, steps, evaluation, together))
 
 
-def tap(name: str, value: _Tree, *, kind: str = "output", layer: str = "") -> _Tree:
+def record(name: str, value: _Tree, *, kind: str = "output", layer: str = "") -> _Tree:
     """Return a value as it is, and have it recorded under a name where the step that computes it is observed.
 
     Args:
@@ -137,11 +137,11 @@ class _Observed:
     def _begin(self, recording: Any) -> ObservedStep:
         own = shared(recording)
         if self._name:
-            series = recording.array_tap(self._name)
+            series = recording.array_integration(self._name)
         elif own.series is None:
-            series = own.series = recording.array_tap()
+            series = own.series = recording.array_integration()
         else:
-            series = own.series if self._options.evaluation else recording.new_array_tap()
+            series = own.series if self._options.evaluation else recording.new_array_integration()
         # They hold for JAX as well, in the way that docs/reference/jax.md tells.
         recording.session.seen.reasons.pop("the flight recorder", None)
         return ObservedStep(series, self._compiled, self._options, *own.wrappers())

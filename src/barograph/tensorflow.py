@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
-from barograph.capture.keras.tap import Loops, listening
+from barograph.capture.keras.integration import Loops, listening
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Made = TypeVar("_Made")

@@ -1,4 +1,4 @@
-"""A recording whose steps land in a list: the real session and tap, without a store."""
+"""A recording whose steps land in a list: the real session and integration, without a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from barograph.capture.session import Rank, Session
-from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.integration import TorchIntegration
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.measures.summary import summary_from_row
 from barograph.model.key import Key, key_from_text
@@ -27,16 +27,16 @@ from capture_writer import ListWriter
 class Tape:
     """What was recorded, for tests to read."""
 
-    def __init__(self, session: Session, tap: TorchTap, writer: ListWriter) -> None:
-        self.session, self.tap, self.writer = session, tap, writer
+    def __init__(self, session: Session, integration: TorchIntegration, writer: ListWriter) -> None:
+        self.session, self.integration, self.writer = session, integration, writer
 
     def set_mode(self, mode: Mode | None) -> None:
-        self.tap.mode_changes(mode)
+        self.integration.mode_changes(mode)
         self.session.mode = mode
 
     def close(self) -> None:
         self.session.close(EndState.FINISHED)
-        self.tap.remove()
+        self.integration.remove()
 
     def steps(self, mode: Mode = Mode.TRAIN, optimizer: str | None = None) -> list[StepRecords]:
         self.session.publish_collected()
@@ -95,10 +95,10 @@ def record() -> Iterator[Callable[..., Tape]]:
 
         wanted = Settings(**{"strict": True, "budget": None, "preset": "moments", **settings})
         session = Session(wanted, needs, open_writer)
-        tap = TorchTap(session, only=only, explicit_steps=explicit_steps)
+        integration = TorchIntegration(session, only=only, explicit_steps=explicit_steps)
         if installed:
-            tap.install()
-        tapes.append(Tape(session, tap, writer))
+            integration.install()
+        tapes.append(Tape(session, integration, writer))
         return tapes[-1]
 
     torch.manual_seed(0)

@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 sys.path.insert(0, str(Path(__file__).parent))
 
 from barograph.capture.session import Session
-from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.integration import TorchIntegration
 from barograph.model.facts import Fact, fact
 from barograph.model.key import Kind
 from barograph.model.recorder import RecorderSettings
@@ -63,8 +63,8 @@ def recorded(how: str) -> dict[str, Any]:
     """Train in one way, and return what was recorded of the last step, and the whole parameters."""
     writer = ListWriter()
     session = Session(Settings(strict=True, budget=None, preset="exact"), (), lambda rank, status: writer)
-    tap = TorchTap(session)
-    tap.install()
+    integration = TorchIntegration(session)
+    integration.install()
     torch.manual_seed(0)
     model = wrap(nn.Sequential(nn.Linear(8, 15), nn.ReLU(), nn.Linear(15, 3)), how)
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
@@ -73,7 +73,7 @@ def recorded(how: str) -> dict[str, Any]:
         optimizer.zero_grad()
         F.cross_entropy(model(torch.randn(32, 8)), torch.randint(0, 3, (32,))).backward()
         optimizer.step()
-    tape = Tape(session, tap, writer)
+    tape = Tape(session, integration, writer)
     last = tape.steps()[-1]
     whole = whole_of(model, how)
     tape.close()
@@ -105,8 +105,8 @@ def unreached(how: str) -> list[Any]:
     writer = ListWriter()
     facts = Selection(kinds=frozenset({Kind.FACT}))
     session = Session(Settings(strict=True, preset="free", collections=(facts,)), (), lambda rank, status: writer)
-    tap = TorchTap(session)
-    tap.install()
+    integration = TorchIntegration(session)
+    integration.install()
     torch.manual_seed(0)
     model = Cut()
     # All its units are dead: gradients that are zero do not tell who is reached.
@@ -124,7 +124,7 @@ def unreached(how: str) -> list[Any]:
         optimizer.zero_grad()
         F.cross_entropy(model(torch.randn(32, 8), cut).float(), torch.randint(0, 3, (32,))).backward()
         optimizer.step()
-    tape = Tape(session, tap, writer)
+    tape = Tape(session, integration, writer)
     told = [(step.scalars.get(fact(Fact.UNREACHED)), sorted(
         key.path.partition("[")[2][:-1] for key in step.scalars if key.path.startswith("unreached["))) for step in
         tape.steps()]
@@ -190,10 +190,10 @@ def guarded(how: str, steps: int) -> tuple[list[list[float]], list[int]]:
     settings = Settings(strict=True, budget=None, preset="everything", recorder=RecorderSettings("skip"))
     session = Session(settings, (), lambda rank, status: writer)
     session.write_capsule = lambda head, *rest: held.append(head.step) or ""
-    tap = TorchTap(session)
-    tap.install()
+    integration = TorchIntegration(session)
+    integration.install()
     weights = weights_after(how, steps, dist.get_rank())
-    Tape(session, tap, writer).close()
+    Tape(session, integration, writer).close()
     return weights, held
 
 

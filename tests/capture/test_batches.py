@@ -140,7 +140,7 @@ def test_of_a_model_that_is_called_in_parts_the_first_part_takes_the_batch(recor
     tape = record(preset="free", collections=(DATA,))
     model = Parts()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    tape.tap.watch_model(model)
+    tape.integration.watch_model(model)
     for _ in range(2):
         model.decoder(model.encoder(torch.randn(7, 4))).sum().backward()
         optimizer.step()

@@ -62,7 +62,7 @@ def test_they_are_saved_between_two_steps_and_the_oldest_go(record):
 
 def test_of_batches_that_are_drawn_ahead_those_count_that_steps_have_used(record):
     training = Training(record, every_steps=4, keep=9)
-    feeding, loader, waiting = training.tape.tap.feeding, iter(DataLoader(training.data, 4)), []
+    feeding, loader, waiting = training.tape.integration.feeding, iter(DataLoader(training.data, 4)), []
     digests = []
 
     def draw():
@@ -91,7 +91,7 @@ def test_what_the_next_step_began_with_is_written(record):
 
 def test_one_is_saved_where_the_script_asks(record):
     training = Training(record)
-    training.run(lambda number: training.tape.tap.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
+    training.run(lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
     assert training.saved() == [3]
 
 
@@ -126,7 +126,7 @@ def test_the_same_seed_with_and_without_them_gives_the_same_weights(record):
 
 def test_a_store_that_fails_stops_no_training(record):
     training = Training(record, strict=False, every_steps=2)
-    checkpointer = training.tape.tap.feeding.checkpointer
+    checkpointer = training.tape.integration.feeding.checkpointer
 
     def away():
         raise StoreUnavailable("The store is away.")
@@ -203,7 +203,7 @@ def test_several_workers_save_when_one_of_them_wants_it(record, worker, monkeypa
     for rank in range(2):
         training = Training(record)
         worker(training, rank)
-        checkpointer = training.tape.tap.feeding.checkpointer
+        checkpointer = training.tape.integration.feeding.checkpointer
         training.run(lambda number, rank=rank, own=checkpointer: own.ask_for_one("asked")
                      if (rank, number) == (0, 2) else None)
         training.tape.close()
@@ -215,7 +215,7 @@ def test_several_workers_save_when_one_of_them_wants_it(record, worker, monkeypa
 def test_where_several_workers_cannot_agree_that_is_said(record, worker):
     training = Training(record)
     worker(training, 1)
-    training.run(lambda number: training.tape.tap.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
+    training.run(lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
     assert training.saved() == []
     assert "no checkpoint was saved: the workers share no store" in training.tape.session.guard.problems[0]
 
@@ -232,7 +232,7 @@ def test_a_worker_that_was_told_to_end_stops_with_the_others_not_at_their_next_c
 
     def told(number):
         if number == 2:
-            training.tape.tap.feeding.checkpointer._asked_to_end()
+            training.tape.integration.feeding.checkpointer._asked_to_end()
 
     with pytest.raises(TrainingStopped):
         training.run(told)
@@ -258,7 +258,7 @@ def test_where_none_is_asked_for_nothing_of_it_is_loaded(record):
     for name in [name for name in sys.modules if name.startswith("barograph.capture.torch.checkpointer")]:
         del sys.modules[name]
     tape = record()
-    assert tape.tap.feeding.checkpointer is None
+    assert tape.integration.feeding.checkpointer is None
     assert "barograph.capture.torch.checkpointer" not in sys.modules
 
 

@@ -309,7 +309,7 @@ def test_names_are_told_once(training):
 
 def test_a_function_of_the_user_names_before_the_data_set(training):
     tape, step = training
-    tape.tap.feeding.name_samples(lambda index: f"mine {index}" if index else None)
+    tape.integration.feeding.name_samples(lambda index: f"mine {index}" if index else None)
     for batch in DataLoader(Named(2), batch_size=2):
         step(batch)
     assert tape.writer.batches[0].names == ((1, "mine 1"),)

@@ -14,7 +14,7 @@ from torch import nn
 
 from barograph.capture import session as session_module
 from barograph.capture.guard import BarographWarning, Guard
-from barograph.capture.torch import door
+from barograph.capture.torch import entry_point
 from barograph.capture.torch.read import Reader
 
 

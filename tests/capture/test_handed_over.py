@@ -37,7 +37,7 @@ class Training:
 def handed_over(record):
     own = Training(1.0)
     tape = record(only=True, preset="free")
-    tape.tap.watch_model(own.model)
+    tape.integration.watch_model(own.model)
     return own, tape
 
 

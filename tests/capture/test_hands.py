@@ -322,7 +322,7 @@ def test_models_and_optimizers_come_back_from_a_checkpoint_to_the_last_bit(recor
     optimizer = torch.optim.AdamW([{"params": model[0].parameters(), "lr": 1e-3}, {"params": model[2].parameters()}],
                                   lr=math.pi / 100, betas=(0.8, 0.99))
     train(model, optimizer, 3)
-    name = save(store_from_url(url), tape.tap.names, tape.tap.optimizers, attempt=0, steps=3, who="x")
+    name = save(store_from_url(url), tape.integration.names, tape.integration.optimizers, attempt=0, steps=3, who="x")
 
     other = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
     other.register_buffer("halves", torch.zeros(3, dtype=torch.bfloat16))
@@ -350,7 +350,7 @@ def test_a_checkpoint_that_is_damaged_or_not_there_is_named(record: Any) -> None
     tape = record()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
-    name = save(store, tape.tap.names, tape.tap.optimizers, attempt=0, steps=1, who="x")
+    name = save(store, tape.integration.names, tape.integration.optimizers, attempt=0, steps=1, who="x")
     with pytest.raises(UnknownKey, match=r'no "Sequentia" among its models\. Did you mean "Sequential"'):
         load(url, {"Sequentia": model})
     store.put(name, bytes(store.get(name))[:-1] + b"\xff")
@@ -396,7 +396,7 @@ def test_a_state_that_is_no_plain_data_is_named(record: Any) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     tape.session.steering.save_checkpoint = lambda: save(
-        store_from_url(f"memory://{secrets.token_hex(8)}"), tape.tap.names, tape.tap.optimizers, attempt=0, steps=1,
+        store_from_url(f"memory://{secrets.token_hex(8)}"), tape.integration.names, tape.integration.optimizers, attempt=0, steps=1,
         who="x")
 
     assert "_extra_state holds object, which is no plain data: hand attach a function that saves it" in checkpointed(

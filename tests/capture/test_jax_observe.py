@@ -136,7 +136,7 @@ def test_micro_batches_of_a_scan_within_a_step_are_one() -> None:
 
     def step(params: Any, state: Any, xs: Any) -> tuple[Any, Any, Any]:
         def micro(total: Any, x: Any) -> tuple[Any, Any]:
-            loss, gradient = jax.value_and_grad(lambda w: (barograph.jax.tap("scores", x @ w) ** 2).mean())(params)
+            loss, gradient = jax.value_and_grad(lambda w: (barograph.jax.record("scores", x @ w) ** 2).mean())(params)
             return total + gradient, loss
 
         gradient, losses = jax.lax.scan(micro, params * 0, xs)
@@ -295,7 +295,7 @@ def test_no_part_of_an_evaluation_is_left_out_to_be_timed(monkeypatch: pytest.Mo
         modes=frozenset({barograph.Mode.EVAL})))
 
     def train(wrap: Any) -> tuple[Any, list[float]]:
-        evaluate = wrap(jax.jit(lambda x: barograph.jax.tap("twice", 2 * x)), evaluation=True, together=True)
+        evaluate = wrap(jax.jit(lambda x: barograph.jax.record("twice", 2 * x)), evaluation=True, together=True)
         for number in range(15):
             evaluate(jnp.full(4, float(number)))
         return None, []
@@ -333,7 +333,7 @@ def test_a_device_tells_tensors_of_several_types_side_by_side(monkeypatch: pytes
                  "number": jnp.array([7, -9], jnp.int32), "long": jnp.array([2**40, 1], jnp.int64)}
 
         def train(wrap: Any) -> tuple[Any, list[float]]:
-            step = wrap(jax.jit(lambda given: {name: barograph.jax.tap(name, leaf) for name, leaf in given.items()}))
+            step = wrap(jax.jit(lambda given: {name: barograph.jax.record(name, leaf) for name, leaf in given.items()}))
             return step(given), []
 
         chosen = barograph.Selection("all", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.EXACT)
@@ -359,7 +359,7 @@ def test_under_a_budget_steps_with_statistics_and_without_are_timed_by_turns(mon
         for number in range(40):
             params, state, _ = step(params, state, X, Y)
             if number == 30:
-                spent.append(step._step._tap.session.price.spent_secs)
+                spent.append(step._step._integration.session.price.spent_secs)
         return params, []
 
     spent: list[float] = []
@@ -419,8 +419,8 @@ def test_units_of_a_branch_that_was_not_taken_count_for_nothing() -> None:
         @wrap
         @jax.jit
         def step(taken: Any, x: Any) -> Any:
-            first = barograph.jax.tap("inner", x + 9)
-            return jax.lax.cond(taken, lambda x: barograph.jax.tap("inner", x * 2).sum(), lambda x: x.sum(), first)
+            first = barograph.jax.record("inner", x + 9)
+            return jax.lax.cond(taken, lambda x: barograph.jax.record("inner", x * 2).sum(), lambda x: x.sum(), first)
 
         return None, [float(step(taken, X)) for taken in (True, False)]
 
@@ -641,7 +641,7 @@ assert run.series("output:kernel", "count").values.tolist() == [32 * 4] * 3
 assert run.series("gradient:kernel", "count").values.tolist() == [8 * 4] * 3
 mesh, data = Mesh(jax.devices(), ("batch",)), np.ones((4, 8), np.float32)
 def shared(params, state, x):
-    loss, gradients = jax.value_and_grad(lambda w: barograph.jax.tap("scores", x @ w).sum())(params)
+    loss, gradients = jax.value_and_grad(lambda w: barograph.jax.record("scores", x @ w).sum())(params)
     if not checked:
         gradients = jax.lax.psum(gradients, "batch")
     updates, state = tx.update(gradients, state, params)

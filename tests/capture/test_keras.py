@@ -222,14 +222,14 @@ def test_whether_the_loss_weighs_is_told(tmp_path: Any, options: dict[str, Any],
 def test_what_is_done_while_a_step_is_traced_belongs_to_starting_up(
     eager: bool, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from barograph.capture import entrance
-    from barograph.capture.keras import tap
+    from barograph.capture import entry_point
+    from barograph.capture.keras import integration
     from barograph.capture.keras.collector import Collector
 
     late = [0.0]
     clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + late[0])
-    monkeypatch.setattr(entrance, "time", clock)
-    monkeypatch.setattr(tap, "time", clock)
+    monkeypatch.setattr(entry, "time", clock)
+    monkeypatch.setattr(integration, "time", clock)
     monkeypatch.setattr(Collector, "gradient_asked", lambda *_: late.__setitem__(0, late[0] + 1000.0))
     run, _ = recorded(f"memory://keras-traced-{eager}", small(run_eagerly=eager))
     last = run.workers[0].last

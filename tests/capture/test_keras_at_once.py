@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Rank, Session
 from barograph.measures import native
@@ -113,7 +113,7 @@ def test_what_is_read_at_once_is_what_is_read_when_the_step_has_ended(
     keras.config.set_dtype_policy(policy)
     try:
         now = recorded(f"memory://now-{policy}", compiled(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)))
-        monkeypatch.setattr(backends.TorchBackend, "reads", lambda self, tap, names: None)
+        monkeypatch.setattr(backends.TorchBackend, "reads", lambda self, integration, names: None)
         then = recorded(f"memory://then-{policy}", compiled(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)))
     finally:
         keras.config.set_dtype_policy("float32")
@@ -180,14 +180,14 @@ class Reading:
             return self._writer
 
         settings = Settings(strict=True, budget=None, preset="free", collections=collections or (MOMENTS,))
-        self._tap = ArrayTap(Session(settings, (), open_writer))
+        self._integration = ArrayIntegration(Session(settings, (), open_writer))
         names: Any = SimpleNamespace(leaves={"a": "Dense", "b": "ReLU"}, owners={"a.kernel": "Dense"})
-        self.at_once = AtOnce(torch, self._tap.new_readings(), names)
+        self.at_once = AtOnce(torch, self._integration.new_readings(), names)
 
     def sums(self) -> dict[str, float]:
         """End the step; return the sum of each tensor."""
-        self._tap.take_readings(self.at_once.readings)
-        self._tap.end_step(loss=1.0)
+        self._integration.take_readings(self.at_once.readings)
+        self._integration.end_step(loss=1.0)
         (records,) = self._writer.steps
         assert records.moments is not None
         return {str(subject.key): float(records.moments[row][7]) for row, subject in enumerate(records.subjects)}

@@ -274,9 +274,9 @@ def test_the_script_may_name_labels_and_answers(record):
     model = nn.Linear(2, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     model(torch.randn(4, 2)).sum().backward()
-    tape.tap.save_predictions([0, 1, 1], torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]]), "mine")
+    tape.integration.save_predictions([0, 1, 1], torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]]), "mine")
     optimizer.step()
-    tape.tap.save_predictions(torch.tensor([2, 2]), [2, 0], "mine")
+    tape.integration.save_predictions(torch.tensor([2, 2]), [2, 0], "mine")
     optimizer.step()
     assert tape.scalar("confusion:mine[1,0]", 0) == tape.scalar("confusion:mine[1,1]", 0) == 1
     assert tape.scalar("label:mine[2]", 1) == 2
@@ -293,8 +293,8 @@ def test_answers_named_in_an_evaluation_belong_to_it(record, without_gradients):
     if not without_gradients:
         model.eval()
     with torch.set_grad_enabled(not without_gradients):
-        tape.tap.save_predictions([0, 1], [1, 1], "mine")
-        tape.tap.save_predictions([0], [1], "mine")
+        tape.integration.save_predictions([0, 1], [1, 1], "mine")
+        tape.integration.save_predictions([0], [1], "mine")
     tape.close()
     assert tape.scalar("confusion:mine[0,1]", mode=Mode.EVAL) == 2
     assert tape.names(kind="label") == []
@@ -312,7 +312,7 @@ def test_answers_named_in_an_evaluation_belong_to_it(record, without_gradients):
 def test_what_does_not_fit_is_one_clear_message(record, targets, predictions, error):
     tape = record(preset="free")
     with pytest.raises((ShapeMismatch, UnsupportedCapture), match=error):
-        tape.tap.save_predictions(targets, predictions, "mine")
+        tape.integration.save_predictions(targets, predictions, "mine")
 
 
 def test_what_does_not_fit_is_warned_of_once_and_training_goes_on(record):
@@ -322,7 +322,7 @@ def test_what_does_not_fit_is_warned_of_once_and_training_goes_on(record):
 
     def train():
         model(torch.randn(4, 2)).sum().backward()
-        tape.tap.save_predictions([0, 1, 2], [0, 1], "mine")
+        tape.integration.save_predictions([0, 1, 2], [0, 1], "mine")
         optimizer.step()
 
     with pytest.warns(UserWarning, match=r"targets of shape \(3,\) and predictions of shape \(2,\)"):

@@ -226,10 +226,10 @@ def test_a_step_whose_backward_pass_was_passed_over_is_not_judged(record):
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(4):
-        tape.tap._allowance.light = step == 2
+        tape.integration._allowance.light = step == 2
         optimizer.zero_grad(set_to_none=True)
         loss_of(model).backward()
-        tape.tap._allowance.light = False
+        tape.integration._allowance.light = False
         optimizer.step()
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
 
@@ -240,9 +240,9 @@ def test_a_step_of_which_one_backward_pass_was_passed_over_is_not_judged(record)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(4):
         optimizer.zero_grad()
-        tape.tap._allowance.light = step == 2
+        tape.integration._allowance.light = step == 2
         loss_of(model).backward()
-        tape.tap._allowance.light = False
+        tape.integration._allowance.light = False
         loss_of(model).backward()
         optimizer.step()
     assert values(tape, KEPT) == [None, 0.0, None, 0.0]
@@ -341,7 +341,7 @@ def test_modes_are_known_in_steps_whose_forward_pass_is_not_heard(record):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     step(model, optimizer)
     model.eval()
-    assert not tape.tap._forwards.heard
+    assert not tape.integration._forwards.heard
     step(model, optimizer)
     assert values(tape, "fact:layers_in_eval") == [0.0, 1.0]
 
@@ -417,12 +417,12 @@ def test_an_evaluation_without_a_loss_is_heard_where_no_forward_pass_is(record, 
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(10):
         step(model, optimizer)
-    assert not tape.tap._forwards.heard
+    assert not tape.integration._forwards.heard
     with gradients_off():
         model(torch.randn(16, 4)).argmax(1)
-    assert tape.tap._forwards.heard
+    assert tape.integration._forwards.heard
     step(model, optimizer)
-    assert not tape.tap._forwards.heard
+    assert not tape.integration._forwards.heard
     assert values(tape, "fact:layers_in_train", mode=Mode.EVAL) == [1.0]
 
 
@@ -433,7 +433,7 @@ def test_gradients_that_are_turned_off_at_every_step_have_nobody_listen_for_long
     heard = 0
     for _ in range(60):
         with torch.no_grad():
-            heard += tape.tap._forwards.heard
+            heard += tape.integration._forwards.heard
         step(model, optimizer)
     assert 10 < heard <= 20
 
@@ -444,12 +444,12 @@ def test_a_step_of_numbers_alone_stops_listening_when_it_ends(record):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
         step(model, optimizer)
-    tape.tap._allowance.light = True
+    tape.integration._allowance.light = True
     with torch.no_grad():
         model(torch.randn(16, 4))
-    assert tape.tap._forwards.heard
+    assert tape.integration._forwards.heard
     step(model, optimizer)
-    assert not tape.tap._forwards.heard
+    assert not tape.integration._forwards.heard
 
 
 def test_gradients_turned_off_inside_a_compiled_function_are_none_of_ours(record):

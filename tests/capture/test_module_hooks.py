@@ -64,7 +64,7 @@ def test_inside_of_a_pass_nothing_is_hooked_and_every_pass_is_heard(held):
         assert not own_hooks(model)
     # Hooks are put in for the pass of the model itself, which begins with ours.
     assert model.inside.hooked == [False] * 3
-    assert [len(tape.tap._recorder._keeper.kept.calls), len(tape.numbers())] == [1, 3]
+    assert [len(tape.integration._recorder._keeper.kept.calls), len(tape.numbers())] == [1, 3]
 
 
 def test_where_outputs_are_asked_for_every_module_is_heard(held):
@@ -109,8 +109,8 @@ def test_after_a_pass_that_has_raised_the_next_model_is_heard(held):
     assert not own_hooks(broken)
     assert torch_modules._global_forward_hooks
     step(model, optimizer)
-    assert [call.what for call in tape.tap._recorder._keeper.kept.calls] == [tape.tap.names.path(
-        tape.tap.names.module(model).root, "")]
+    assert [call.what for call in tape.integration._recorder._keeper.kept.calls] == [tape.integration.names.path(
+        tape.integration.names.module(model).root, "")]
 
 
 def test_a_pass_that_was_interrupted_leaves_a_model_that_can_be_saved_and_trained(held, tmp_path):
@@ -134,7 +134,7 @@ def test_a_pass_that_was_interrupted_leaves_a_model_that_can_be_saved_and_traine
     step(model, optimizer)
     assert not own_hooks(model)
     assert tape.numbers() == [0]
-    assert len(tape.tap._recorder._keeper.kept.calls) == 1
+    assert len(tape.integration._recorder._keeper.kept.calls) == 1
 
 
 def test_a_model_that_was_interrupted_is_let_go_of_at_the_next_step_of_another(held):

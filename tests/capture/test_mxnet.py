@@ -1,4 +1,4 @@
-"""MXNet Gluon: what `mxnet_door.py` tests, in an environment of its own."""
+"""MXNet Gluon: what `mxnet_integration.py` tests, in an environment of its own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_the_door_of_mxnet_keeps_what_it_promises() -> None:
     except Unavailable as error:
         pytest.skip(str(error))
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/mxnet_door.py"], cwd=ROOT,
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/mxnet_integration.py"], cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
         timeout=DOOR_SECS)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.array_recipes import About
-from barograph.capture.array_tap import ArrayTap
 from barograph.capture.session import Rank, Session
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Heartbeat
@@ -26,7 +26,7 @@ BATCHES = [np.array([[0.1, -2.0, np.nan], [0.0, 1.5, 7.0]]), np.array([[0.3, 0.0
 
 
 class Told:
-    """A tap whose steps land in a list."""
+    """An integration whose steps land in a list."""
 
     def __init__(self, *collections: Selection) -> None:
         self._writer = ListWriter()
@@ -36,18 +36,18 @@ class Told:
             return self._writer
 
         self.session = Session(wanted, (), open_writer)
-        self.tap = ArrayTap(self.session)
+        self.integration = ArrayIntegration(self.session)
 
     @property
     def steps(self) -> list[StepRecords]:
         return self._writer.steps
 
     def read(self, kind: Kind, arrays: dict[str, Any], *, fails: bool = False) -> None:
-        readings = self.tap.new_readings()
+        readings = self.integration.new_readings()
         for path, array in arrays.items():
             readings.read(kind, path, lambda array=array: array, ABOUT)
         if not fails:
-            self.tap.take_readings(readings)
+            self.integration.take_readings(readings)
 
 
 def bits(records: StepRecords) -> dict[str, Any]:
@@ -65,36 +65,36 @@ def test_of_calls_that_make_one_step_the_same_is_told_as_when_they_are_taken_who
     now, then = Told(), Told()
     for batch in BATCHES:
         now.read(Kind.OUTPUT, {"relu": batch, "drop": batch.astype(np.float16)})
-        then.tap.take(Kind.OUTPUT, {"relu": batch, "drop": batch.astype(np.float16)}, layers=ABOUT.layers)
+        then.integration.take(Kind.OUTPUT, {"relu": batch, "drop": batch.astype(np.float16)}, layers=ABOUT.layers)
     for told in (now, then):
-        told.tap.end_step(loss=1.0)
+        told.integration.end_step(loss=1.0)
     assert bits(now.steps[0]) == bits(then.steps[0])
 
 
 def test_calls_of_one_layer_in_a_step_are_merged_in_turn() -> None:
     now, then = Told(), Told()
-    then.tap.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
-    now.tap.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
-    readings = now.tap.new_readings()
+    then.integration.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
+    now.integration.take(Kind.OUTPUT, {"relu": np.array([[5.0, 6.0, 7.0]])}, layers=ABOUT.layers)
+    readings = now.integration.new_readings()
     for batch in BATCHES:
         readings.read(Kind.OUTPUT, "relu", lambda batch=batch: batch, ABOUT)
-        then.tap.take(Kind.OUTPUT, {"relu": batch}, layers=ABOUT.layers)
-    now.tap.take_readings(readings)
+        then.integration.take(Kind.OUTPUT, {"relu": batch}, layers=ABOUT.layers)
+    now.integration.take_readings(readings)
     for told in (now, then):
-        told.tap.end_step(loss=1.0)
+        told.integration.end_step(loss=1.0)
     assert bits(now.steps[0]) == bits(then.steps[0])
 
 
 def test_of_a_call_that_fails_nothing_is_told_but_what_the_script_has_saved() -> None:
     told = Told()
     told.read(Kind.OUTPUT, {"relu": BATCHES[0]})
-    told.tap.save("mine", [1.0, 2.0])
+    told.integration.save("mine", [1.0, 2.0])
     told.read(Kind.OUTPUT, {"relu": BATCHES[1], "drop": BATCHES[2]}, fails=True)
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0)
     alone = Told()
     alone.read(Kind.OUTPUT, {"relu": BATCHES[0]})
-    alone.tap.save("mine", [1.0, 2.0])
-    alone.tap.end_step(loss=1.0)
+    alone.integration.save("mine", [1.0, 2.0])
+    alone.integration.end_step(loss=1.0)
     found = {key: value for key, value in bits(told.steps[0]).items() if key != "output:drop"}
     assert found == bits(alone.steps[0])
     assert Key(Kind.OUTPUT, "drop") not in told.steps[0].tensors
@@ -103,11 +103,11 @@ def test_of_a_call_that_fails_nothing_is_told_but_what_the_script_has_saved() ->
 
 def test_a_gradient_that_comes_twice_is_the_last_one() -> None:
     told = Told()
-    readings = told.tap.new_readings()
+    readings = told.integration.new_readings()
     for number in (1.0, 2.0):
         readings.read(Kind.GRADIENT, "w", lambda number=number: np.full(3, number), ABOUT)
-    told.tap.take_readings(readings)
-    told.tap.end_step(loss=1.0)
+    told.integration.take_readings(readings)
+    told.integration.end_step(loss=1.0)
     moments = told.steps[0].moments
     assert moments is not None
     assert (moments[0][0], moments[0][7]) == (3, 6.0)
@@ -115,17 +115,17 @@ def test_a_gradient_that_comes_twice_is_the_last_one() -> None:
 
 def test_what_is_not_taken_is_not_asked_for() -> None:
     told = Told(Selection("mine", kinds=frozenset({Kind.OUTPUT})))
-    readings = told.tap.new_readings()
+    readings = told.integration.new_readings()
     readings.read(Kind.INPUT, "relu", lambda: pytest.fail("it was asked for"), ABOUT)
-    told.tap.take_readings(readings)
-    told.tap.end_step(loss=1.0)
+    told.integration.take_readings(readings)
+    told.integration.end_step(loss=1.0)
     assert told.steps[0].subjects == ()
 
 
 def test_what_has_no_statistics_is_named_and_the_rest_is_read() -> None:
     told = Told()
     told.read(Kind.OUTPUT, {"relu": np.array(["text"]), "drop": BATCHES[0]})
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0)
     assert [str(subject.key) for subject in told.steps[0].subjects] == ["output:drop"]
     assert any("relu" in reason for reason in told.session.seen.reasons.values())
 
@@ -133,7 +133,7 @@ def test_what_has_no_statistics_is_named_and_the_rest_is_read() -> None:
 def test_many_tensors_find_room() -> None:
     told = Told(Selection("mine", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.SAMPLED))
     told.read(Kind.OUTPUT, {f"layer{number}": np.full(2, float(number)) for number in range(600)})
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0)
     moments = told.steps[0].moments
     assert moments is not None
     assert moments[:, 7].tolist() == [2.0 * number for number in range(600)]

@@ -164,7 +164,7 @@ def test_a_batch_that_was_drawn_without_gradients_is_kept_where_no_other_came(ho
 
 def test_a_sample_that_cannot_be_named_does_not_keep_a_step_from_being_saved(hold):
     tape = hold(strict=False)
-    tape.tap.feeding.name_samples(lambda index: 1 // 0)
+    tape.integration.feeding.name_samples(lambda index: 1 // 0)
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     x, y = batch(bad=True)
@@ -275,7 +275,7 @@ def test_nothing_is_kept_of_a_step_that_has_ended(hold):
     with torch.no_grad():
         model(x)
     step(model, optimizer, x, y)
-    kept = tape.tap._recorder.kept
+    kept = tape.integration._recorder.kept
     assert len(kept.calls) == 1
     assert kept.calls[0].args[0] is x
 
@@ -520,7 +520,7 @@ def test_of_one_optimizer_no_other_step_is_kept(hold):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
         step(model, optimizer, *batch())
-    assert tape.tap._recorder._keeper.others_since("another") == []
+    assert tape.integration._recorder._keeper.others_since("another") == []
 
 
 def test_the_sources_of_a_capsule_are_the_scripts_own(tmp_path, monkeypatch):

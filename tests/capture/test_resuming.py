@@ -61,10 +61,10 @@ class Fates:
         if goes_on:
             begun = []
             order = ResumeOrder(last_good(self.store)[0].name, result, inexact)
-            begin_resuming(tape.tap, self.store, order, begun.append)
+            begin_resuming(tape.integration, self.store, order, begun.append)
             (resuming,) = begun
         try:
-            return self.script(Killer(killed_after), tape.tap)
+            return self.script(Killer(killed_after), tape.integration)
         except Killed:
             return None
         finally:
@@ -99,7 +99,7 @@ def state(*models):
     return [tensor.clone() for model in models for tensor in model.state_dict().values()]
 
 
-def epochs(tick, tap):
+def epochs(tick, integration):
     model = net()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
@@ -134,7 +134,7 @@ class Trainer:
                 one.mul_(0.9).add_(other, alpha=0.1)
 
 
-def own_counters(tick, tap):
+def own_counters(tick, integration):
     random.seed(1)
     trainer = Trainer()
     loader = DataLoader(data(), 4, shuffle=True, generator=torch.Generator().manual_seed(7))
@@ -146,7 +146,7 @@ def own_counters(tick, tap):
     return [*state(trainer.model, trainer.average), remembered]
 
 
-def accumulation(tick, tap):
+def accumulation(tick, integration):
     model = net()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     for _ in range(3):
@@ -159,7 +159,7 @@ def accumulation(tick, tap):
     return state(model)
 
 
-def two_loaders(tick, tap):
+def two_loaders(tick, integration):
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
@@ -175,7 +175,7 @@ class Stream(IterableDataset):
         yield from data()
 
 
-def stream(tick, tap):
+def stream(tick, integration):
     model = net()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
@@ -197,7 +197,7 @@ class Noisy(Dataset):
         return x + torch.randn(4), y
 
 
-def augmented_and_evaluated(tick, tap):
+def augmented_and_evaluated(tick, integration):
     model = net()
     optimizer = torch.optim.Adam(model.parameters(), 1e-2)
     loader, others = DataLoader(Noisy(), 4, shuffle=True), DataLoader(data(9), 3)
@@ -214,7 +214,7 @@ def augmented_and_evaluated(tick, tap):
     return [*state(model), torch.tensor(seen)]
 
 
-def adversaries(tick, tap):
+def adversaries(tick, integration):
     maker, judge = nn.Sequential(nn.Linear(2, 4)), nn.Sequential(nn.Linear(4, 1))
     torch.manual_seed(0)
     for parameter in (*maker.parameters(), *judge.parameters()):
@@ -233,12 +233,12 @@ def adversaries(tick, tap):
     return state(maker, judge)
 
 
-def counted_steps(tick, tap):
+def counted_steps(tick, integration):
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     draw = torch.Generator().manual_seed(1)
     x, y = data().tensors
-    for number in range(12) if tap is None else Steps(12, tap):
+    for number in range(12) if integration is None else Steps(12, integration):
         rows = torch.randint(0, 24, (4,), generator=draw)
         step(model, optimizer, x[rows] * number, y[rows])
         tick()
@@ -299,7 +299,7 @@ class Listed:
     def __init__(self, data, **loading):
         self.data, self.loading, self.fed = data, loading, []
 
-    def __call__(self, tick, tap):
+    def __call__(self, tick, integration):
         model = nn.Linear(1, 1)
         optimizer = torch.optim.SGD(model.parameters(), 0.001)
         self.fed = []
@@ -338,7 +338,7 @@ class Loud:
     def __init__(self, folder):
         self.folder = folder
 
-    def __call__(self, tick, tap):
+    def __call__(self, tick, integration):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         print("begun")
@@ -361,7 +361,7 @@ def test_what_was_printed_and_saved_before_is_not_again(record, tmp_path, capsys
     assert [path.name for path in tmp_path.iterdir()] == ["2.pt"]
 
 
-def endless_iterator(tick, tap):
+def endless_iterator(tick, integration):
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     loader = DataLoader(data(), 4, shuffle=True)
@@ -389,7 +389,7 @@ def test_a_loop_that_cannot_be_put_forward_is_named_and_nothing_goes_on(record, 
 def test_another_function_is_named(record, tmp_path):
     fates = Fates(record, epochs)
     fates.lives(killed_after=8)
-    fates.script = lambda tick, tap: epochs(tick, tap)
+    fates.script = lambda tick, integration: epochs(tick, integration)
     with pytest.raises(SystemExit):
         fates.lives(goes_on=True, result=str(tmp_path / "result"))
     assert "The script stands elsewhere" in (tmp_path / "result").read_text()
@@ -418,7 +418,7 @@ class Shifted(Dataset):
         return x + len(SHIFT), y
 
 
-def shifted(tick, tap):
+def shifted(tick, integration):
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
@@ -431,7 +431,7 @@ def shifted(tick, tap):
 def test_a_script_that_ends_before_is_said(record, tmp_path):
     fates = Fates(record, epochs)
     fates.lives(killed_after=8)
-    fates.script = lambda tick, tap: []
+    fates.script = lambda tick, integration: []
     fates.lives(goes_on=True, result=str(tmp_path / "result"))
     assert "The script ended before it came to where the checkpoint was saved." in (tmp_path / "result").read_text()
 
@@ -452,5 +452,5 @@ def test_nothing_goes_on_from_a_checkpoint_that_is_not_there(record):
     fates = Fates(record, epochs)
     tape = record(installed=False, **fates.settings)
     with pytest.raises(ResumeFailed, match="there is none"):
-        begin_resuming(tape.tap, fates.store, ResumeOrder("", ""), lambda _: None)
+        begin_resuming(tape.integration, fates.store, ResumeOrder("", ""), lambda _: None)
     assert checkpoint_names(fates.store) == []

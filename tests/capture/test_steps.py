@@ -225,7 +225,7 @@ def test_the_script_may_end_its_steps_itself(record):
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter -= 0.1 * parameter.grad
-        tape.tap.end_explicit_step(loss)
+        tape.integration.end_explicit_step(loss)
         model.zero_grad()
     assert tape.numbers() == [0, 1]
     assert {"weight:0.weight", "gradient:0.weight", "loss:total"} <= set(tape.names())
@@ -378,7 +378,7 @@ def test_state_and_updates_of_all_parameters_are_each_read_in_one_call(record, m
 def test_a_tensor_of_the_scripts_own_is_kept_whole(record):
     tape = record()
     model = small()
-    tape.tap.save("attention", torch.tensor([[1.5, -2.0]]))
+    tape.integration.save("attention", torch.tensor([[1.5, -2.0]]))
     train(model, torch.optim.SGD(model.parameters(), 0.1))
     raw = next(iter(tape.steps()[0].tensors.values()))
     assert (raw.dtype, raw.shape, raw.data) == ("float32", (1, 2), torch.tensor([[1.5, -2.0]]).numpy().tobytes())
@@ -454,7 +454,7 @@ def test_a_model_built_after_the_start_is_recorded(record):
 def test_only_the_models_handed_over_are_recorded(record):
     tape = record(only=True)
     mine, other = small(), Generator(nn.Linear(4, 3))
-    tape.tap.watch_model(mine)
+    tape.integration.watch_model(mine)
     train(other, torch.optim.SGD(other.parameters(), 0.1))
     train(mine, torch.optim.SGD(mine.parameters(), 0.1))
     assert len(tape.steps()) == 1
@@ -705,7 +705,7 @@ def test_steps_that_the_script_ends_itself_are_read_once_beside_an_optimizer(rec
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(3):
         train(model, optimizer)
-        tape.tap.end_explicit_step()
+        tape.integration.end_explicit_step()
     assert tape.numbers() == [0, 1, 2]
     assert tape.summary("weight:0.weight").count == 32
 
@@ -719,7 +719,7 @@ def test_a_tensor_saved_while_steps_are_passed_over_is_kept_with_its_step(record
     tape.session.price.end_step(0)
     for step in range(1, 40):
         if step % 10 == 0:
-            tape.tap.save("state", torch.tensor([float(step)]))
+            tape.integration.save("state", torch.tensor([float(step)]))
         train(model, optimizer)
     saved = {records.step.number: len(records.tensors) for records in tape.steps() if records.tensors}
     assert saved == {10: 1, 20: 1, 30: 1}
@@ -736,7 +736,7 @@ def test_a_model_that_was_handed_over_is_seen_inside_a_wrapper_of_it(record):
 
     tape = record(only=True)
     model = small()
-    tape.tap.watch_model(model)
+    tape.integration.watch_model(model)
     train(Wrapper(model), torch.optim.SGD(model.parameters(), 0.1))
     assert "output:2" in tape.names()
 
@@ -744,7 +744,7 @@ def test_a_model_that_was_handed_over_is_seen_inside_a_wrapper_of_it(record):
 def test_the_loss_of_a_model_that_was_not_handed_over_is_none_of_ours(record):
     tape = record(only=True)
     mine, other = small(), Generator(nn.Linear(4, 3))
-    tape.tap.watch_model(mine)
+    tape.integration.watch_model(mine)
     optimizer = torch.optim.SGD(mine.parameters(), 0.1)
     x, y = batch()
     (other(x).square().mean() + 1000).backward()
@@ -891,19 +891,19 @@ def test_a_loss_that_is_not_finite_alarms_also_when_its_device_tells_it_later(re
     answers = []
     monkeypatch.setattr(torch_losses, "fetch_number_later", lambda value, use: answers.append(use))
     buffer = StepBuffer()
-    tape.tap._phase.train = buffer
-    tape.tap._losses.add("total", LateNumber(), buffer)
-    tape.tap._phase.take_step()
+    tape.integration._phase.train = buffer
+    tape.integration._losses.add("total", LateNumber(), buffer)
+    tape.integration._phase.take_step()
     answers[0](1.5)
-    assert not tape.tap._allowance.alarmed
+    assert not tape.integration._allowance.alarmed
     answers[0](math.nan)
-    assert tape.tap._allowance.alarmed
+    assert tape.integration._allowance.alarmed
 
 
 def test_a_loss_of_an_evaluation_alarms_nobody(record):
     tape = record(budget=None)
-    tape.tap._losses.add("total", torch.tensor(math.nan), tape.tap._phase.evaluation)
-    assert not tape.tap._allowance.alarmed
+    tape.integration._losses.add("total", torch.tensor(math.nan), tape.integration._phase.evaluation)
+    assert not tape.integration._allowance.alarmed
 
 
 def test_torch_holds_no_hook_to_be_there_once_nobody_listens(record):

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Session
-from barograph.capture.torch.losses import LossTap
-from barograph.capture.torch.outputs import OutputTap
-from barograph.capture.torch.parameters import ParameterTap
+from barograph.capture.torch.losses import LossRecorder
+from barograph.capture.torch.outputs import OutputRecorder
+from barograph.capture.torch.parameters import ParameterRecorder
 from barograph.runs import writer_client
 
 HERE = Path(__file__)
@@ -81,8 +81,8 @@ def test_a_model_that_raises_raises_in_the_script_and_the_next_passes_are_read_r
 
 
 PLACES = {
-    "weights after": (ParameterTap, "weights"), "gradients before": (ParameterTap, "gradients"),
-    "outputs": (OutputTap, "take"), "losses": (LossTap, "roots"), "the end of a step": (Session, "end_step"),
+    "weights after": (ParameterRecorder, "weights"), "gradients before": (ParameterRecorder, "gradients"),
+    "outputs": (OutputRecorder, "take"), "losses": (LossRecorder, "roots"), "the end of a step": (Session, "end_step"),
     "the choice": (Session, "choose"),
 }
 
@@ -155,7 +155,7 @@ def _train(training: Training) -> None:
 def test_a_script_that_makes_warnings_errors_does_not_die_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(ParameterTap, "weights", lambda *_: 1 / 0)
+    monkeypatch.setattr(ParameterRecorder, "weights", lambda *_: 1 / 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with barograph.attach(to=tmp_path, preset="exact", budget=None, watch=False):

@@ -27,7 +27,7 @@ state = tx.init(params)
 
 
 def loss_fn(params, x, y):
-    hidden = barograph.jax.tap("fc1", jax.nn.relu(x @ params["fc1"]["kernel"]), layer="ReLU")
+    hidden = barograph.jax.record("fc1", jax.nn.relu(x @ params["fc1"]["kernel"]), layer="ReLU")
     scores = hidden @ params["fc2"]["kernel"]
     barograph.jax.predictions(y, scores)
     return optax.softmax_cross_entropy_with_integer_labels(scores, y).mean()

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from barograph.attached import AttachedRun
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.measures import native
 from barograph.measures.summary import identity_rows
 from barograph.model.key import Kind
@@ -24,30 +24,30 @@ Weights = dict[str, Any]
 
 
 class Teller:
-    """Tells a tap of a training by hand, as a door should."""
+    """Tells an integration of a training by hand, as a door should."""
 
     def __init__(self, run: AttachedRun | None) -> None:
-        self.tap: ArrayTap | None = run.tap() if run is not None else None
+        self.integration: ArrayIntegration | None = run.integration() if run is not None else None
 
     def loss(self, value: float) -> None:
-        if self.tap:
-            self.tap.loss(value)
+        if self.integration:
+            self.integration.loss(value)
 
     def before(self, weights: Weights, gradients: Weights) -> None:
-        if self.tap:
-            self.tap.take(Kind.GRADIENT, gradients)
-            self.tap.before_update(weights)
+        if self.integration:
+            self.integration.take(Kind.GRADIENT, gradients)
+            self.integration.before_update(weights)
 
     def after(self, weights: Weights) -> None:
-        if self.tap:
-            self.tap.after_update(weights)
-            self.tap.end_step()
+        if self.integration:
+            self.integration.after_update(weights)
+            self.integration.end_step()
 
     def evaluation(self, loss: float) -> None:
-        if self.tap:
-            self.tap.begin_evaluation(Mode.EVAL)
-            self.tap.loss(loss)
-            self.tap.end_evaluation()
+        if self.integration:
+            self.integration.begin_evaluation(Mode.EVAL)
+            self.integration.loss(loss)
+            self.integration.end_evaluation()
 
 
 def train(task: Task, teller: Any) -> Weights:
@@ -111,7 +111,7 @@ class DrawsNumbers(Teller):
     """Moves a weight."""
 
     def after(self, weights: Weights) -> None:
-        if self.tap:
+        if self.integration:
             weights["line.bias"] += 1e-12
         super().after(weights)
 
@@ -129,7 +129,7 @@ class LeavesAPatch(Teller):
     def __init__(self, run: AttachedRun | None) -> None:
         super().__init__(run)
         if run is not None:
-            sys.modules["patched_one"].step = ArrayTap.end_step  # type: ignore[attr-defined]
+            sys.modules["patched_one"].step = ArrayIntegration.end_step  # type: ignore[attr-defined]
 
 
 class CountsBatches(Teller):
@@ -137,8 +137,8 @@ class CountsBatches(Teller):
 
     def loss(self, value: float) -> None:
         super().loss(value)
-        if self.tap:
-            self.tap.end_step()
+        if self.integration:
+            self.integration.end_step()
 
 
 class MissesEvaluations(Teller):
@@ -150,21 +150,21 @@ class CallsItsOwn(Teller):
     """Names weights as its framework does."""
 
     def after(self, weights: Weights) -> None:
-        if self.tap:
-            self.tap.after_update({f"module.{name}:0": value for name, value in weights.items()})
-            self.tap.end_step()
+        if self.integration:
+            self.integration.after_update({f"module.{name}:0": value for name, value in weights.items()})
+            self.integration.end_step()
 
 
 class ReadsBefore(Teller):
     """Takes the weights of before the step for those after it."""
 
     def before(self, weights: Weights, gradients: Weights) -> None:
-        if self.tap:
-            self.tap.take(Kind.WEIGHT, weights)
+        if self.integration:
+            self.integration.take(Kind.WEIGHT, weights)
 
     def after(self, weights: Weights) -> None:
-        if self.tap:
-            self.tap.end_step()
+        if self.integration:
+            self.integration.end_step()
 
 
 class TellsLossesLate(Teller):
@@ -181,7 +181,7 @@ class RaisesItself(Teller):
     """Reads outside of the guard."""
 
     def before(self, weights: Weights, gradients: Weights) -> None:
-        if self.tap:
+        if self.integration:
             native.summarize_into(0, 0, 0, identity_rows(1), 0)
         super().before(weights, gradients)
 
@@ -202,8 +202,8 @@ class MindsNoBudget(Teller):
     """Takes everything, always."""
 
     def before(self, weights: Weights, gradients: Weights) -> None:
-        if self.tap:
-            self.tap._allowance.mask = self.tap.session.plan.everything()
+        if self.integration:
+            self.integration._allowance.mask = self.integration.session.plan.everything()
         super().before(weights, gradients)
 
 
@@ -251,8 +251,8 @@ def test_a_training_that_goes_on_must_count_on() -> None:
     class Restarts(Teller):
         def __init__(self, run: AttachedRun | None) -> None:
             super().__init__(run)
-            if self.tap:
-                self.tap.session.first_step = 0
+            if self.integration:
+                self.integration.session.first_step = 0
 
     with pytest.raises(AssertionError, match="goes on from step 100"):
         suite(Restarts).test_a_training_that_goes_on_counts_on()

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from barograph.capture.doors import versions
+from barograph.capture.integrations import versions
 
 
 def differences(content: Mapping[str, Any]) -> tuple[str, ...]:

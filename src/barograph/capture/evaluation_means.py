@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.buffer import StepBuffer
 from barograph.model.key import Key
 
@@ -16,7 +16,7 @@ class EvaluationMeans:
         self._of: StepBuffer | None = None
         self._values: dict[Key, list[float]] = {}
 
-    def add(self, tap: ArrayTap, key: Key, value: float | Callable[[], float]) -> None:
+    def add(self, integration: ArrayIntegration, key: Key, value: float | Callable[[], float]) -> None:
         """Have a metric recorded once its device has it."""
         def put(buffer: StepBuffer) -> None:
             if buffer is not self._of:
@@ -25,4 +25,4 @@ class EvaluationMeans:
             values.append(value() if callable(value) else value)
             buffer.scalars[key] = sum(values) / len(values)
 
-        tap.defer(put)
+        integration.defer(put)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from barograph.capture.array_read import raw_array
-from barograph.capture.doors import versions
+from barograph.capture.integrations import versions
 from barograph.capture.script import script_now
 from barograph.capture.termination import finished_first
 from barograph.capture.verdict import Verdict

@@ -13,13 +13,13 @@ import numpy as np
 from lightgbm import engine
 from lightgbm import sklearn as in_the_manner_of_sklearn
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integration_pool import IntegrationPool
+from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
-from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.recording import Recording
 
 _BEFORE_EARLY_STOPPING = 25
@@ -40,7 +40,7 @@ def listen(recording: Recording) -> None:
     if say_missing(recording.session, lightgbm, _NEEDS):
         return
     listener = _Listener(recording)
-    recording.add_tap(listener)
+    recording.add_integration(listener)
     for holder in (engine, lightgbm, in_the_manner_of_sklearn):
         if "train" in vars(holder):
             listener.wrap(holder, "train", listener.trains)
@@ -52,18 +52,18 @@ class _Listener(Patches):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self._recording = recording
-        self._taps = TapPool(recording)
+        self._integrations = IntegrationPool(recording)
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Train with our callback among the script's."""
         if self._recording.session.closed:
             return original(*args, **kwargs)
         given = list(kwargs.get("callbacks") or ())
-        tap = self._taps.take()
+        integration = self._integrations.take()
         try:
-            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(tap, given)]})
+            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(integration, given)]})
         finally:
-            self._taps.give_back(tap)
+            self._integrations.give_back(integration)
 
 
 class _RoundCallback:
@@ -72,14 +72,14 @@ class _RoundCallback:
     order = _BEFORE_EARLY_STOPPING
     before_iteration = False
 
-    def __init__(self, tap: ArrayTap, beside: list[Any]) -> None:
-        self._tap = tap
+    def __init__(self, integration: ArrayIntegration, beside: list[Any]) -> None:
+        self._integration = integration
         self._beside = beside
         self._rounds: Rounds | None = None
 
     def __call__(self, env: Any) -> None:
         if self._rounds is None:
-            self._rounds = Rounds(self._tap, int(env.begin_iteration) or None)
+            self._rounds = Rounds(self._integration, int(env.begin_iteration) or None)
         self._rounds.end_round(_Grown(env, self._beside))
 
 

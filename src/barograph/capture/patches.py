@@ -15,7 +15,7 @@ Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Patches:
-    """A tap that is nothing but functions replaced; each calls the one whose place it has."""
+    """An integration that is nothing but functions replaced; each calls the one whose place it has."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
@@ -47,7 +47,7 @@ class Patches:
         """Note nothing: what is asked for is asked of the plan."""
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Note nothing: the taps that are fed know the mode."""
+        """Note nothing: the integrations that are fed know the mode."""
 
     def remove(self) -> None:
         """Put everything back."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from barograph.capture import replaying, surroundings
 from barograph.capture.autostart import begin_if_armed
-from barograph.capture.doors import DOORS, Door, open_door, versions
 from barograph.capture.imports import after_import, forget
+from barograph.capture.integrations import INTEGRATIONS, Door, install, versions
 from barograph.capture.process_end import ProcessEnd
 from barograph.capture.session import Rank, Session
 from barograph.capture.termination import finished_first
@@ -27,11 +27,11 @@ from barograph.runs.claim import new_claim
 from barograph.runs.writer_client import WriterClient
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
-    from barograph.capture.tap import ScriptTap, Tap
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integration import Integration, ScriptIntegration
+    from barograph.capture.torch.integration import TorchIntegration
     from barograph.capture.torch.resuming import Resuming
     from barograph.capture.torch.sources import Source
-    from barograph.capture.torch.tap import TorchTap
     from barograph.model.capsule import CapsuleHead
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
@@ -43,9 +43,9 @@ _current: Recording | None = None
 
 
 class Recording:
-    """A session together with the taps that feed it, for the life of this process or of a `with` block.
+    """A session together with the integrations that feed it, for the life of this process or of a `with` block.
 
-    Each framework that the process has imported, or imports later, is listened to by its own tap.
+    Each framework that the process has imported, or imports later, is listened to by its own integration.
 
     Args:
         launch: The run, and how to record it.
@@ -60,11 +60,11 @@ class Recording:
         self.explicit_steps = explicit_steps
         self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank, attempt=launch.attempt)
         self.session.write_capsule = self._write_capsule
-        self.torch: TorchTap | None = None
+        self.torch: TorchIntegration | None = None
         self.source: Source | None = None
         self.resuming: Resuming | None = None
-        self._taps: list[Tap] = []
-        self._arrays: dict[str, ArrayTap] = {}
+        self._integrations: list[Integration] = []
+        self._arrays: dict[str, ArrayIntegration] = {}
         self._aside: dict[str, int] = {}
         self._claim = new_claim()
         self._surroundings = surroundings.begin() if launch.settings.origin and not self.url.startswith("memory:") \
@@ -81,44 +81,44 @@ class Recording:
 
     def _listen(self) -> None:
         """Open the door of each framework that is there, and that of any other once it has been imported."""
-        # A replay stands itself where the tap of torch would; the steps of Keras and JAX it gets from theirs.
-        for door in DOORS.values():
+        # A replay stands itself where the integration of torch would; the steps of Keras and JAX it gets from theirs.
+        for door in INTEGRATIONS.values():
             if door.listener and not replaying.is_replaying("torch"):
-                enter = _once(functools.partial(self._open_door, door))
+                enter = _once(functools.partial(self._install, door))
                 self._waiting.append(enter)
                 for name in door.begins:
                     after_import(name, enter)
 
-    def _open_door(self, door: Door) -> None:
+    def _install(self, door: Door) -> None:
         begin, spent_secs = time.perf_counter(), self.session.startup_secs
-        open_door(door, self)
+        install(door, self)
         if self._has_begun:
             # Of what is there at the beginning, whoever begins the recording counts the time.
             self.session.add_startup(time.perf_counter() - begin - (self.session.startup_secs - spent_secs))
 
-    def add_tap(self, tap: Tap) -> None:
-        """Let a tap belong to this recording: it is taken out when this closes."""
-        self._taps.append(tap)
+    def add_integration(self, integration: Integration) -> None:
+        """Let an integration belong to this recording: it is taken out when this closes."""
+        self._integrations.append(integration)
 
-    def array_tap(self, name: str = "") -> ArrayTap:
-        """Return the tap for arrays of that name, a new one where there is none."""
+    def array_integration(self, name: str = "") -> ArrayIntegration:
+        """Return the integration for arrays of that name, a new one where there is none."""
         if name not in self._arrays:
-            from barograph.capture.array_tap import ArrayTap
+            from barograph.capture.array_integration import ArrayIntegration
 
-            self._arrays[name] = ArrayTap(self.session, name or None)
-            self._add_array_tap(self._arrays[name])
+            self._arrays[name] = ArrayIntegration(self.session, name or None)
+            self._add_array_integration(self._arrays[name])
         return self._arrays[name]
 
-    def new_array_tap(self) -> ArrayTap:
-        """Return another tap for arrays, whose steps are those of a training of its own."""
-        from barograph.capture.array_tap import ArrayTap
+    def new_array_integration(self) -> ArrayIntegration:
+        """Return another integration for arrays, whose steps are those of a training of its own."""
+        from barograph.capture.array_integration import ArrayIntegration
 
-        tap = ArrayTap(self.session)
-        self._add_array_tap(tap)
-        return tap
+        integration = ArrayIntegration(self.session)
+        self._add_array_integration(integration)
+        return integration
 
-    def _add_array_tap(self, tap: ArrayTap) -> None:
-        self.add_tap(tap)
+    def _add_array_integration(self, integration: ArrayIntegration) -> None:
+        self.add_integration(integration)
         settings = self.session.settings
         for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints)):
             if wanted is not None and self.torch is None:
@@ -126,34 +126,34 @@ class Recording:
 
     @contextlib.contextmanager
     def aside(self, framework: str) -> Iterator[None]:
-        """Have the tap of a framework stand aside within a `with` block: another records what goes on there."""
+        """Have the integration of a framework stand aside within a `with` block: another records what goes on there."""
         self._aside[framework] = self._aside.get(framework, 0) + 1
-        tap = self.torch if framework == "torch" else None
-        if tap is not None and self._aside[framework] == 1:
-            tap.stand_aside()
+        integration = self.torch if framework == "torch" else None
+        if integration is not None and self._aside[framework] == 1:
+            integration.stand_aside()
         try:
             yield
         finally:
             self._aside[framework] -= 1
-            tap = self.torch if framework == "torch" else None
-            if tap is not None and not self._aside[framework] and not self.session.closed:
-                tap.take_part()
+            integration = self.torch if framework == "torch" else None
+            if integration is not None and not self._aside[framework] and not self.session.closed:
+                integration.take_part()
 
     def is_aside(self, framework: str) -> bool:
-        """Return whether the tap of a framework is to stand aside now."""
+        """Return whether the integration of a framework is to stand aside now."""
         return self._aside.get(framework, 0) > 0
 
     # What the script hands over
 
     @property
-    def tap(self) -> ScriptTap:
-        """What takes what the script hands over: torch's tap where torch is used, else one for arrays.
+    def integration(self) -> ScriptIntegration:
+        """What takes what the script hands over: torch's integration where torch is used, else one for arrays.
 
-        What goes with steps that the script itself tells goes to the tap that it tells them to.
+        What goes with steps that the script itself tells goes to the integration that it tells them to.
         """
         arrays = self._arrays.get("")
         if self.torch is None or (arrays is not None and arrays.has_begun):
-            return self.array_tap()
+            return self.array_integration()
         return self.torch
 
     def let_script_end_steps(self, wanted: bool) -> None:
@@ -171,14 +171,14 @@ class Recording:
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Record more from now on."""
         self.session.plan.add(selections)
-        for tap in self._taps:
-            tap.ask_for(())
+        for integration in self._integrations:
+            integration.ask_for(())
 
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
         if mode is not self.session.mode:
-            for tap in self._taps or [self.tap]:
-                tap.mode_changes(mode)
+            for integration in self._integrations or [self.integration]:
+                integration.mode_changes(mode)
             self.session.mode = mode
 
     def ask_for_checkpoint(self) -> None:
@@ -262,8 +262,8 @@ class Recording:
             # From the last to the first. Whatever fails, all else is taken out.
             stack.callback(self._guarded, "after the recording has ended", self._take_afterwards())
             stack.callback(self._let_go)
-            for tap in reversed(self._taps):
-                stack.callback(self._guarded, "taking hooks out", tap.remove)
+            for integration in reversed(self._integrations):
+                stack.callback(self._guarded, "taking hooks out", integration.remove)
             for enter in self._waiting:
                 stack.callback(forget, enter)
             if self._surroundings is not None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from barograph.capture.array_tap import TOTAL, ArrayTap
+from barograph.capture.array_integration import TOTAL, ArrayIntegration
 from barograph.model.facts import Fact
 from barograph.model.importance import importance_key
 from barograph.model.key import Key, Kind
@@ -116,46 +116,46 @@ class Rounds:
     """One training, told round by round.
 
     Args:
-        tap: Whom it is told to.
+        integration: Whom it is told to.
         first_step: Rounds that the model had before; None: as `attach` was told.
     """
 
-    def __init__(self, tap: ArrayTap, first_step: int | None = None) -> None:
-        self._tap = tap
+    def __init__(self, integration: ArrayIntegration, first_step: int | None = None) -> None:
+        self._integration = integration
         self._begun = False
-        tap.begin_training(first_step)
-        tap.declare(things="trees and importance")
-        with tap.guarded("beginning a boosted training"):
-            tap.session.seen.no_loss = "the training was given no data set to judge by, or no metric that is a loss"
+        integration.begin_training(first_step)
+        integration.declare(things="trees and importance")
+        with integration.guarded("beginning a boosted training"):
+            integration.session.seen.no_loss = "the training was given no data set to judge by, or no metric that is a loss"
 
     def _parameters(self, model: Grown) -> None:
         """Record the hyperparameters, with the first round: the numbers one by one, and all as JSON."""
         if self._begun:
             return
-        self._begun, tap = True, self._tap
+        self._begun, integration = True, self._integration
         values = model.hyperparameters()
-        tap.metrics({f"hyperparameter[{name}]": float(value) for name, value in values.items()
+        integration.metrics({f"hyperparameter[{name}]": float(value) for name, value in values.items()
                      if isinstance(value, bool | int | float | np.number)})
-        if tap.asks_ever(Kind.CUSTOM):
+        if integration.asks_ever(Kind.CUSTOM):
             text = json.dumps(dict(values), default=str, sort_keys=True)
-            tap.save("hyperparameters", np.frombuffer(text.encode(), np.uint8))
+            integration.save("hyperparameters", np.frombuffer(text.encode(), np.uint8))
         self._learning_rate(model)
 
     def _learning_rate(self, model: Grown) -> None:
         rate = model.learning_rate()
         if rate is not None:
-            self._tap.learning_rate(float(rate))
+            self._integration.learning_rate(float(rate))
 
     def _plan(self, model: Grown) -> None:
         """Record what the training is meant to do, where that is due."""
-        if not self._tap.due(Kind.FACT):
+        if not self._integration.due(Kind.FACT):
             return
         planned, stopping = model.planned(), model.early_stopping()
         if planned is not None:
-            self._tap.fact(Fact.ROUNDS_PLANNED, float(planned))
+            self._integration.fact(Fact.ROUNDS_PLANNED, float(planned))
         if stopping is not None:
-            self._tap.fact(Fact.EARLY_STOPPING, float(stopping.rounds))
-            self._tap.fact(Fact.EARLY_STOPPING, float(stopping.on_training), "training")
+            self._integration.fact(Fact.EARLY_STOPPING, float(stopping.rounds))
+            self._integration.fact(Fact.EARLY_STOPPING, float(stopping.on_training), "training")
 
     def end_round(self, model: Grown, *, is_last: bool = False) -> None:
         """End a round. Of the last one everything is recorded: it is the model that the script goes on with.
@@ -167,36 +167,36 @@ class Rounds:
         Raises:
             TrainingStopped: A finding asked for it.
         """
-        tap, metrics = self._tap, list[Metric]()
-        with tap.guarded("reading a round"):
+        integration, metrics = self._integration, list[Metric]()
+        with integration.guarded("reading a round"):
             planned = model.planned()
-            is_last = is_last or (planned is not None and tap.step + 1 >= planned)
+            is_last = is_last or (planned is not None and integration.step + 1 >= planned)
             if is_last:
-                tap.take_everything()
+                integration.take_everything()
             metrics = list(model.metrics())
             self._parameters(model)
             self._plan(model)
             self._judged([metric for metric in metrics if metric.in_training])
-            tap.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
-            if tap.due(Kind.TREE, Kind.IMPORTANCE, *_ANSWERS):
+            integration.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
+            if integration.due(Kind.TREE, Kind.IMPORTANCE, *_ANSWERS):
                 self._read(model)
         try:
-            tap.end_step()
+            integration.end_step()
         finally:
-            with tap.guarded("reading an evaluation"):
+            with integration.guarded("reading an evaluation"):
                 self._evaluation(model, [metric for metric in metrics if not metric.in_training], is_last=is_last)
 
     def _evaluation(self, model: Grown, metrics: list[Metric], *, is_last: bool) -> None:
-        tap = self._tap
-        if not metrics or tap.session.closed:
+        integration = self._integration
+        if not metrics or integration.session.closed:
             return
-        tap.begin_evaluation()
+        integration.begin_evaluation()
         if is_last:
-            tap.take_everything()
+            integration.take_everything()
         self._judged(metrics)
-        if tap.due(*_ANSWERS):
+        if integration.due(*_ANSWERS):
             self._answers(answers for answers in model.answers() if not answers.in_training)
-        tap.end_evaluation()
+        integration.end_evaluation()
 
     def _judged(self, metrics: list[Metric]) -> None:
         """Record the losses: the first of the first data set is the one that the training is judged by."""
@@ -204,17 +204,17 @@ class Rounds:
             if metric.is_loss:
                 name = TOTAL if metric is next(item for item in metrics if item.is_loss) else (
                     f"{metric.data}.{metric.name}")
-                self._tap.loss(metric.value, name)
+                self._integration.loss(metric.value, name)
 
     def _read(self, model: Grown) -> None:
         """Record what is due of the model itself."""
         self._trees(model)
         self._importance(model)
-        if self._tap.due(*_ANSWERS):
+        if self._integration.due(*_ANSWERS):
             self._answers(answers for answers in model.answers() if answers.in_training)
 
     def _trees(self, model: Grown) -> None:
-        if not self._tap.due(Kind.TREE):
+        if not self._integration.due(Kind.TREE):
             return
         self._learning_rate(model)
         trees = list(model.trees())
@@ -223,11 +223,11 @@ class Rounds:
                      "splits": sum(tree.leaves - 1 for tree in trees), "trees": len(trees)}
             gain = math.fsum(tree.gain for tree in trees)
             numbers = {**found, "gain": gain} if math.isfinite(gain) else found
-            self._tap.numbers({Key(Kind.TREE, name): float(value) for name, value in numbers.items()})
+            self._integration.numbers({Key(Kind.TREE, name): float(value) for name, value in numbers.items()})
 
     def _importance(self, model: Grown) -> None:
-        if self._tap.due(Kind.IMPORTANCE):
-            self._tap.numbers({importance_key(feature, kind): float(value)
+        if self._integration.due(Kind.IMPORTANCE):
+            self._integration.numbers({importance_key(feature, kind): float(value)
                                for kind, features in model.importance().items() for feature, value in features.items()})
 
     def _answers(self, found: Iterable[Answers]) -> None:
@@ -238,10 +238,10 @@ class Rounds:
             if item.are_classes and labels.max() < _MOST_CLASSES:
                 rows = answers[:, None] if answers.ndim == 1 and answers.dtype.kind == "f" and not (
                     np.array_equal(answers, np.rint(answers))) else answers
-                self._tap.predictions(labels.astype(np.int64), rows, item.data)
-            self._tap.take(Kind.TARGET, {item.data: labels})
-            self._tap.take(Kind.OUTPUT, {item.data: answers})
-            self._tap.declare(modules=self._tap.session.seen.outputs)
+                self._integration.predictions(labels.astype(np.int64), rows, item.data)
+            self._integration.take(Kind.TARGET, {item.data: labels})
+            self._integration.take(Kind.OUTPUT, {item.data: answers})
+            self._integration.declare(modules=self._integration.session.seen.outputs)
 
 
 def _thinned(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a tap has met of a training, and what of it was recorded."""
+"""What an integration has met of a training, and what of it was recorded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
 
 @dataclass(slots=True)
 class Seen:
-    """What a tap has met and what it has recorded, for the coverage.
+    """What an integration has met and what it has recorded, for the coverage.
 
     Attributes:
         parameters: Trainable parameters there are.
         weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
-        named_parameters, named_modules: Paths of what taps of arrays have declared.
+        named_parameters, named_modules: Paths of what integrations of arrays have declared.
         modules: Leaf modules there are.
         outputs: Paths of the leaf modules whose output was recorded.
         loss: A loss was recorded.

@@ -1,7 +1,7 @@
 """One process's recording: it counts steps, keeps the price, holds the writer, and ends with a word.
 
-It knows no framework: a tap (`capture/torch/tap.py` and its like) tells it when steps begin and end and hands it
-what was gathered.
+It knows no framework: an integration (`capture/torch/integration.py` and its like) tells it when steps begin and end
+and hands it what was gathered.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Session:
         self.clock = clock or SystemClock()
         self.times = StepTimes(self.price, self.clock.monotonic)
         self.lock = threading.RLock()
-        """Held by whichever tap of several tells something."""
+        """Held by whichever integration of several tells something."""
         self.closed = False
         self.passes_over = False
         """The script is being taken to a checkpoint: what it hands over was recorded before."""
@@ -130,7 +130,7 @@ class Session:
         self.write_capsule: CapsuleWriter | None = None
         """Writes a capsule into the run and returns where; its worker and its run are filled in."""
         self.publish_collected: Callable[[], None] = lambda: None
-        """Publishes the steps that a tap has collected and not told of yet."""
+        """Publishes the steps that an integration has collected and not told of yet."""
         self.collected_steps = 0
         """How many those are."""
         self.fed_by: Callable[[int, int, str], Sequence[BatchFed]] | None = None
@@ -141,7 +141,7 @@ class Session:
         """What the script says that it does; None where it leaves that to Barograph."""
         self._final_steps: list[Callable[[], None]] = []
 
-    # What taps ask before a step
+    # What integrations ask before a step
 
     def made(self, optimizer: str) -> int:
         """Return how many steps this optimizer has made."""
@@ -202,7 +202,7 @@ class Session:
         return label
 
     def label_of_first_training(self) -> str:
-        """Return what the one optimizer of the first training of a tap is called that names its later ones itself."""
+        """Return what the one optimizer of the first training of an integration is called that names its later ones itself."""
         # Not from the steps: those of a run that is resumed are there before its optimizer.
         return _free_label(self._taken)
 
@@ -269,7 +269,7 @@ class Session:
                 self._writer_failed = True  # tried once: a training must not be asked again at every step
                 raise
 
-    # What taps tell when something ends
+    # What integrations tell when something ends
 
     def end_step(self, buffer: StepBuffer, *, optimizer: str, mask: int, skipped: bool) -> None:
         """Publish one optimizer step.
@@ -410,7 +410,7 @@ class Session:
     # Ending
 
     def before_close(self, action: Callable[[], None]) -> None:
-        """Have `action` called before the end is written: a tap flushes what is pending."""
+        """Have `action` called before the end is written: an integration flushes what is pending."""
         self._final_steps.append(action)
 
     def close(self, state: EndState, reason: str = "") -> None:

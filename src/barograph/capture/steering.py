@@ -13,7 +13,7 @@ from barograph.runs.control import Request
 
 
 class Steering:
-    """Has a training stopped, and has taps carry out what else is asked of it.
+    """Has a training stopped, and has integrations carry out what else is asked of it.
 
     Args:
         guard: Hears of errors of those who carry something out.
@@ -28,7 +28,7 @@ class Steering:
         own_end: Loops of frameworks that end in their own way.
         allowed: Names of actions that are carried out.
         save_checkpoint: The script's own function that saves a checkpoint and returns where; "" where that is not
-            known. None: the script gave none, and taps that know how are asked.
+            known. None: the script gave none, and integrations that know how are asked.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Steering:
             self.own_end.stop(TrainingStopped(f"{reason} Barograph {saved}." if saved else reason), self._steps_made())
 
     def offer_checkpoint(self, save: Callable[[], str]) -> None:
-        """Let a tap save a checkpoint where the script has no function of its own that does.
+        """Let an integration save a checkpoint where the script has no function of its own that does.
 
         Args:
             save: As `save_checkpoint`; raises NotDone where it cannot, and the next one is asked.
@@ -99,7 +99,7 @@ class Steering:
         self._savers.append(save)
 
     def lend_hand(self, action: str, hand: Hand, *, always: bool = False) -> None:
-        """Let a tap carry out what is asked: where it is allowed; or always, since it changes nothing."""
+        """Let an integration carry out what is asked: where it is allowed; or always, since it changes nothing."""
         self._hands[str(action)] = hand
         if always:
             self.allowed.add(str(action))

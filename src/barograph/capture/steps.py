@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from barograph.capture.tap import ScriptTap
+    from barograph.capture.integration import ScriptIntegration
     from barograph.capture.torch.feeding import Feeding
 
 
@@ -15,19 +15,19 @@ class Steps:
 
     Args:
         count: Of the steps.
-        tap: Begins the loop.
+        integration: Begins the loop.
 
     Attributes:
         feeding: Hears of each step; None: nobody does.
     """
 
-    def __init__(self, count: int, tap: ScriptTap) -> None:
+    def __init__(self, count: int, integration: ScriptIntegration) -> None:
         self.count = count
-        self.tap = tap
+        self.integration = integration
         self.feeding: Feeding | None = None
 
     def __iter__(self) -> Iterator[int]:
-        begun: Iterator[int] = self.tap.steps_begin(self)
+        begun: Iterator[int] = self.integration.steps_begin(self)
         return begun
 
     def __len__(self) -> int:

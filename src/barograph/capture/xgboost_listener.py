@@ -17,13 +17,13 @@ import xgboost
 from xgboost import callback, training
 from xgboost import sklearn as in_the_manner_of_sklearn
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integration_pool import IntegrationPool
+from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
-from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.recording import Recording
 
 _MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "interval-regression-accuracy")
@@ -43,7 +43,7 @@ def listen(recording: Recording) -> None:
     if say_missing(recording.session, xgboost, _NEEDS):
         return
     listener = _Listener(recording)
-    recording.add_tap(listener)
+    recording.add_integration(listener)
     for holder in (training, xgboost, in_the_manner_of_sklearn):
         if "train" in vars(holder):
             listener.wrap(holder, "train", listener.trains)
@@ -59,8 +59,8 @@ class _Listener(Patches):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self._recording = recording
-        self._taps = TapPool(recording)
-        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayTap, Rounds, int | None]] = weakref.WeakKeyDictionary()
+        self._integrations = IntegrationPool(recording)
+        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayIntegration, Rounds, int | None]] = weakref.WeakKeyDictionary()
         self._here = threading.local()
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -83,9 +83,9 @@ class _Listener(Patches):
         container = args[0]
         if not container.is_cv:
             try:
-                tap, before = self._taps.take(), int(model.num_boosted_rounds())
+                integration, before = self._integrations.take(), int(model.num_boosted_rounds())
                 asked = getattr(self._here, "asked", None)
-                self._known[container] = tap, Rounds(tap, before or None), None if asked is None else before + asked
+                self._known[container] = integration, Rounds(integration, before or None), None if asked is None else before + asked
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 self._recording.session.guard.caught(error, "beginning to listen to a training of XGBoost")
         return model
@@ -103,7 +103,7 @@ class _Listener(Patches):
         """Note that a training has ended."""
         known = self._known.pop(args[0], None)
         if known is not None:
-            self._taps.give_back(known[0])
+            self._integrations.give_back(known[0])
         return original(*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""What one worker recorded in one step, as columns: the thing a Tap makes and a chunk holds.
+"""What one worker recorded in one step, as columns: the thing a Integration makes and a chunk holds.
 
 Records travel as columns, because a step of a large model has thousands of them and the training
 thread may spend microseconds on them, not one Python object each.

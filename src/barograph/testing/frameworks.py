@@ -341,7 +341,7 @@ def _is_ours(value: Any) -> bool:
 
 @contextlib.contextmanager
 def _planted_error(*, with_tensors: bool) -> Iterator[None]:
-    """Have everything fail that a tap reads tensors with; without tensors, what it asks before it tells a number."""
+    """Have everything fail that an integration reads tensors with; without tensors, what it asks before it tells a number."""
 
     def fail(*_: Any, **__: Any) -> Any:
         raise Planted("planted by the conformance suite")

@@ -28,7 +28,7 @@ from barograph.capsule.keras.state import CapturedState
 from barograph.capsule.keras.steps import FitStep, LoopStep, Step
 from barograph.capsule.order import BadOperation, ReplayOrder, ReplayResult
 from barograph.capsule.own_function import answer_of
-from barograph.capture.keras import tap
+from barograph.capture.keras import integration
 from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions
@@ -71,7 +71,7 @@ class KerasReplayer(Hearing):
         """Listen to the script from now on."""
         Wrappers(self).install(tapes=keras.backend.backend() == "tensorflow")
         if self._is_of_loop:
-            tap.listen_instead(self)
+            integration.listen_instead(self)
 
     # What the script does
 

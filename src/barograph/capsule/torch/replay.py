@@ -43,7 +43,7 @@ from barograph.capsule.torch.where import Where
 from barograph.capsule.torch.wrapping import wrap
 from barograph.capture.torch.capsule import seen_of
 from barograph.capture.torch.closure import closure_of, with_closure
-from barograph.capture.torch.door import HOOKS_WARNING, in_backward
+from barograph.capture.torch.entry_point import HOOKS_WARNING, in_backward
 from barograph.capture.torch.graph import given_tensors
 from barograph.capture.torch.kept import loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.jax.culprit import bad_operation
 from barograph.capture.jax.program import Program
@@ -43,11 +43,11 @@ class Blame:
     """Looks at the losses of one observed step.
 
     Args:
-        tap: Told of the operation.
+        integration: Told of the operation.
     """
 
-    def __init__(self, tap: ArrayTap) -> None:
-        self._tap = tap
+    def __init__(self, integration: ArrayIntegration) -> None:
+        self._integration = integration
         self._kept: weakref.WeakSet[_Call] = weakref.WeakSet()
         self._looks = 0
 
@@ -63,12 +63,12 @@ class Blame:
             return
         if not callable(loss):
             if not math.isfinite(loss):
-                with self._tap.session.starting_up():
-                    self._tap.numbers(self._look(_Call(program, given)))
-        elif self._may_keep(program) and self._tap.asks_ever(Kind.FACT):
+                with self._integration.session.starting_up():
+                    self._integration.numbers(self._look(_Call(program, given)))
+        elif self._may_keep(program) and self._integration.asks_ever(Kind.FACT):
             call = _Call(program, given)
             self._kept.add(call)
-            self._tap.defer(lambda buffer: self._look_late(loss, call, buffer))
+            self._integration.defer(lambda buffer: self._look_late(loss, call, buffer))
 
     def _may_keep(self, program: Program) -> bool:
         """Return whether what a call was given may stay until its loss is known; what it gives away is gone by then."""
@@ -83,7 +83,7 @@ class Blame:
         try:
             buffer.scalars.update(self._look(call))
         except Exception as error:  # noqa: BLE001 - in another thread, where it would cost the whole step
-            self._tap.session.guard.caught(error, "looking for the operation that failed")
+            self._integration.session.guard.caught(error, "looking for the operation that failed")
 
     def _look(self, call: _Call) -> dict[Key, float]:
         self._looks += 1

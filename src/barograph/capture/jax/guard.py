@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.held_steps import HeldSteps, Packed
 from barograph.capture.jax.harvest import GATE
 from barograph.capture.jax.numbers import losses_in
@@ -28,18 +28,18 @@ class JaxGuard:
     """Looks at what each call has measured of its gradients.
 
     Args:
-        tap: Of the series of steps.
+        integration: Of the series of steps.
         settings: What is held, and what is done then.
         compiled: The step.
         loss: Finds the loss among what it returns; None: it is looked for.
     """
 
-    def __init__(self, tap: ArrayTap, settings: RecorderSettings, compiled: Compiled,
+    def __init__(self, integration: ArrayIntegration, settings: RecorderSettings, compiled: Compiled,
                  loss: Callable[[Any], Any] | None) -> None:
-        self._tap, self._settings = tap, settings
+        self._integration, self._settings = integration, settings
         self._compiled, self._loss = compiled, loss
-        self._asked_for = AskedFor(settings, tap.session.steering.request_stop)
-        self._held = HeldSteps(tap.session, settings)
+        self._asked_for = AskedFor(settings, integration.session.steering.request_stop)
+        self._held = HeldSteps(integration.session, settings)
 
     @property
     def bound(self) -> float:
@@ -62,7 +62,7 @@ class JaxGuard:
             steps: How many the call made.
         """
         held: list[int] = []
-        for step, (update, bad) in enumerate(updates_seen(harvested, steps, self._loss, first=self._tap.step)):
+        for step, (update, bad) in enumerate(updates_seen(harvested, steps, self._loss, first=self._integration.step)):
             verdict = self._verdict(update, bad)
             if verdict is not None:
                 held.append(step)
@@ -82,7 +82,7 @@ class JaxGuard:
 
     def _hold(self, verdict: Verdict, harvested: Harvested, step: int, steps: int) -> None:
         """Save the call, and see that the update is withheld. An error of ours never lets that pass."""
-        number = self._tap.step + step
+        number = self._integration.step + step
         withheld = self._put_back(verdict, harvested, steps)
         self._held.hold(
             verdict, number,
@@ -97,7 +97,7 @@ class JaxGuard:
             args, kwargs = copied_arguments(harvested)
             packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
         except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
-            self._tap.session.guard.caught(error, "making the held step with the user's own function")
+            self._integration.session.guard.caught(error, "making the held step with the user's own function")
             packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
         return packed
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from barograph.capture import recording as recordings
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
     from barograph.capture.jax.layers import LayerWrappers
     from barograph.capture.jax.optax import Wrappers
     from barograph.capture.jax.program import Compiled
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
 
 
-class JaxTap:
+class JaxIntegration:
     """What the observed steps of one recording share.
 
     Nothing is put into JAX before a step is observed: the script may use it for something else.
@@ -27,7 +27,7 @@ class JaxTap:
 
     def __init__(self) -> None:
         self._wrappers: tuple[Wrappers, LayerWrappers] | None = None
-        self.series: ArrayTap | None = None
+        self.series: ArrayIntegration | None = None
 
     def wrappers(self) -> tuple[Wrappers, LayerWrappers]:
         """Return what has Optax, Flax and Equinox mark what they compute, in place."""
@@ -39,10 +39,10 @@ class JaxTap:
         return self._wrappers
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Leave it to the taps of the steps."""
+        """Leave it to the integrations of the steps."""
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """Leave it to the taps of the steps."""
+        """Leave it to the integrations of the steps."""
 
     def remove(self) -> None:
         """Take out every wrapper."""
@@ -51,20 +51,20 @@ class JaxTap:
         self._wrappers = None
 
 
-_taps: weakref.WeakKeyDictionary[Any, JaxTap] = weakref.WeakKeyDictionary()
+_integrations: weakref.WeakKeyDictionary[Any, JaxIntegration] = weakref.WeakKeyDictionary()
 
 
 def listen(recording: Listening) -> None:
     """Let what the observed steps share belong to the recording."""
-    tap = _taps[recording] = JaxTap()
-    recording.add_tap(tap)
+    integration = _integrations[recording] = JaxIntegration()
+    recording.add_integration(integration)
 
 
-def shared(recording: Recording) -> JaxTap:
+def shared(recording: Recording) -> JaxIntegration:
     """Return what the observed steps of a recording share."""
-    if recording not in _taps:
+    if recording not in _integrations:
         listen(recording)
-    return _taps[recording]
+    return _integrations[recording]
 
 
 class CallsInstead(Protocol):

@@ -1,4 +1,4 @@
-"""Hands what an observed JAX step returned beside its own results to the tap, each with the step it belongs to."""
+"""Hands what an observed JAX step returned beside its own results to the integration, each with the step it belongs to."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.array_labels import gather_codes, gather_labels
-from barograph.capture.array_tap import ArrayTap
 from barograph.capture.jax import foreign
 from barograph.capture.jax.harvest import DEVICES, Found, Returns
 from barograph.capture.jax.reduce import columns_of, moments_of
@@ -76,7 +76,7 @@ class _Due:
     Attributes:
         members: The numbers of each: one for each time that it was met.
         takings: What is taken of each.
-        rows: Where the tap merges them; none: nothing is due.
+        rows: Where the integration merges them; none: nothing is due.
         joined: Where their moments lie among those that were put together; None: not all are there, or not once each.
         with_bins: Where their histograms do; None: no histogram is taken, too.
         dtypes: Of their elements, where it is the program that made their moments; None: the native loop did.
@@ -144,24 +144,24 @@ class Reading:
         """Of each thing that the call has returned: its kind, its path, and what is taken of it."""
         return [(item.mark.kind, item.mark.path, item.taking) for item in self._found]
 
-    def hand_over(self, tap: ArrayTap, step: int, but: Container[Kind] = ()) -> None:
-        """Give the tap what belongs to one of the steps of the call, and is due there.
+    def hand_over(self, integration: ArrayIntegration, step: int, but: Container[Kind] = ()) -> None:
+        """Give the integration what belongs to one of the steps of the call, and is due there.
 
         Args:
-            tap: Whose step is under way.
+            integration: Whose step is under way.
             step: From 0.
             but: Kinds of tensors that are left out.
         """
         mine = self._sorted(step)
-        self._labels(tap, mine.labels, step)
+        self._labels(integration, mine.labels, step)
         for number in mine.numbers:
-            self._number(tap, number, step)
+            self._number(integration, number, step)
         for number in mine.codes:
-            self._codes(tap, number, step)
-        self._wholes(tap, [number for number in mine.wholes if self._found[number].mark.kind not in but], step)
+            self._codes(integration, number, step)
+        self._wholes(integration, [number for number in mine.wholes if self._found[number].mark.kind not in but], step)
         for kind in mine.reduced:
             if kind not in but:
-                self._reduced(tap, kind, step)
+                self._reduced(integration, kind, step)
 
     def _sorted(self, step: int) -> _Sorted:
         """Return what belongs to a step: the same each time, but for the last step of a call."""
@@ -184,33 +184,33 @@ class Reading:
     def _belongs(self, item: Found, step: int) -> bool:
         return step == self._steps - 1 or (bool(self._path) and _scans(item)[: len(self._path)] == self._path)
 
-    def _reduced(self, tap: ArrayTap, kind: Kind, step: int) -> None:
+    def _reduced(self, integration: ArrayIntegration, kind: Kind, step: int) -> None:
         """Merge statistics of one kind into the rows of those tensors that are due."""
-        due = self._due(tap, kind, step)
+        due = self._due(integration, kind, step)
         if not len(due.rows):
             return
-        tap.merge_rows(due.rows, functools.partial(self._fetched, due, step))
+        integration.merge_rows(due.rows, functools.partial(self._fetched, due, step))
         for members, taking in zip(due.members, due.takings, strict=True):
             if taking.units and self._has_units(members[0]):
-                self._units(tap, members, step)
+                self._units(integration, members, step)
 
-    def _due(self, tap: ArrayTap, kind: Kind, step: int) -> _Due:
+    def _due(self, integration: ArrayIntegration, kind: Kind, step: int) -> _Due:
         """Return what is due of one kind: the same for as long as the same is asked for."""
-        which = kind, tap.session.plan.of_kind(tap.mask(), kind), step == self._steps - 1
+        which = kind, integration.session.plan.of_kind(integration.mask(), kind), step == self._steps - 1
         if which not in self._known.due:
-            self._known.due[which] = self._newly_due(tap, kind, self._sorted(step).reduced[kind])
+            self._known.due[which] = self._newly_due(integration, kind, self._sorted(step).reduced[kind])
         return self._known.due[which]
 
-    def _newly_due(self, tap: ArrayTap, kind: Kind, numbers: Sequence[int]) -> _Due:
+    def _newly_due(self, integration: ArrayIntegration, kind: Kind, numbers: Sequence[int]) -> _Due:
         due: dict[str, tuple[list[int], Taking]] = {}
         for number in numbers:
             mark = self._found[number].mark
-            taking = tap.taking(kind, mark.path, mark.layer)
+            taking = integration.taking(kind, mark.path, mark.layer)
             if taking is not None:
                 due.setdefault(mark.path, ([], taking))[0].append(number)
         members, takings = [members for members, _ in due.values()], [taking for _, taking in due.values()]
         firsts = [self._found[each[0]] for each in members]
-        rows = tap.rows(kind, list(due), dtypes=[item.dtype for item in firsts],
+        rows = integration.rows(kind, list(due), dtypes=[item.dtype for item in firsts],
                         layers=[item.mark.layer for item in firsts])
         found = _Due(members, takings, rows)
         told = all(item.is_told for item in firsts)
@@ -276,10 +276,10 @@ class Reading:
                    else columns_of(self._part(number, "units", step)))
         return columns.reshape(-1, item.shape[-1], len(UNIT_FIELDS))
 
-    def _units(self, tap: ArrayTap, members: Sequence[int], step: int) -> None:
+    def _units(self, integration: ArrayIntegration, members: Sequence[int], step: int) -> None:
         item = self._found[members[0]]
         key, bound = Key(item.mark.kind, canonical_path(item.mark.path)), bound_of(item.mark.layer)
-        row = tap.session.table.row(Subject(key, item.mark.layer, item.dtype))
+        row = integration.session.table.row(Subject(key, item.mark.layer, item.dtype))
         count = math.prod(item.shape[:-1])
 
         def merge_in(buffer: StepBuffer) -> None:
@@ -291,9 +291,9 @@ class Reading:
                                                            math.nan if bound is None else bound),
                                        np.asarray(columns, np.float64))
 
-        tap.defer(merge_in)
+        integration.defer(merge_in)
 
-    def _wholes(self, tap: ArrayTap, numbers: Sequence[int], step: int) -> None:
+    def _wholes(self, integration: ArrayIntegration, numbers: Sequence[int], step: int) -> None:
         """Hand over tensors that came whole: one that was met several times is merged."""
         rounds: list[dict[Kind, dict[str, int]]] = []
         for number in numbers:
@@ -306,9 +306,9 @@ class Reading:
             for kind, paths in one.items():
                 layers = {path: self._found[number].mark.layer for path, number in paths.items()}
                 arrays = {path: functools.partial(self._whole, number, step) for path, number in paths.items()}
-                tap.take(kind, arrays, layers=layers)
+                integration.take(kind, arrays, layers=layers)
 
-    def _labels(self, tap: ArrayTap, numbers: Sequence[int], step: int) -> None:
+    def _labels(self, integration: ArrayIntegration, numbers: Sequence[int], step: int) -> None:
         """Have labels and answers counted that the step named, once they have come."""
         by_name: dict[str, dict[str, list[int]]] = {}
         for number in numbers:
@@ -324,12 +324,12 @@ class Reading:
                     buffer.settle(training=True)
                 except BarographError as error:
                     # In another thread, where it would cost the whole step.
-                    tap.session.guard.report(str(error), cause="labels of JAX")
+                    integration.session.guard.report(str(error), cause="labels of JAX")
 
-            if tap.due(Kind.LABEL, Kind.CONFUSION):
-                tap.defer(count)
+            if integration.due(Kind.LABEL, Kind.CONFUSION):
+                integration.defer(count)
 
-    def _codes(self, tap: ArrayTap, number: int, step: int) -> None:
+    def _codes(self, integration: ArrayIntegration, number: int, step: int) -> None:
         """Have the labels and answers of a loss function counted, once they have come."""
         mark = self._found[number].mark
 
@@ -337,20 +337,20 @@ class Reading:
             gather_codes(mark.path, mark.classes, self._flat(number, step), buffer)
             buffer.settle(training=True)
 
-        if tap.due(Kind.LABEL, Kind.CONFUSION):
-            tap.defer(count)
+        if integration.due(Kind.LABEL, Kind.CONFUSION):
+            integration.defer(count)
 
-    def _number(self, tap: ArrayTap, number: int, step: int) -> None:
+    def _number(self, integration: ArrayIntegration, number: int, step: int) -> None:
         mark = self._found[number].mark
         if mark.kind is Kind.LOSS:
             # Of micro-batches, and of devices that each have their part, the mean.
-            tap.loss(lambda: float(np.mean(self._flat(number, step))))
+            integration.loss(lambda: float(np.mean(self._flat(number, step))))
             return
 
         def put(buffer: StepBuffer) -> None:
             buffer.scalars[Key(mark.kind, mark.path)] = float(self._flat(number, step)[-1])
 
-        tap.defer(put)
+        integration.defer(put)
 
     def _flat(self, number: int, step: int) -> NDArray[Any]:
         return np.asarray(self._whole(number, step)).reshape(-1)

@@ -1,4 +1,4 @@
-"""A training step in JAX that is observed: chooses which of its two versions runs, and tells the tap what came out."""
+"""A training step in JAX that is observed: chooses which of its two versions runs, and tells the integration what came out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.evaluation_means import EvaluationMeans
 from barograph.capture.jax import foreign
 from barograph.capture.jax.blame import Blame
@@ -58,25 +58,25 @@ class ObservedStep:
     """One compiled step, for the life of a recording.
 
     Args:
-        tap: Of its series of steps.
+        integration: Of its series of steps.
         compiled: The step.
         options: How it is observed.
         optax, layers: What has frameworks' own functions mark; shared with other steps.
     """
 
-    def __init__(self, tap: ArrayTap, compiled: Compiled, options: Options, optax: Wrappers,
+    def __init__(self, integration: ArrayIntegration, compiled: Compiled, options: Options, optax: Wrappers,
                  layers: LayerWrappers) -> None:
-        self._tap, self._compiled, self._options = tap, compiled, options
+        self._integration, self._compiled, self._options = integration, compiled, options
         self._optax, self._layers = optax, layers
-        recorder = tap.session.settings.recorder
+        recorder = integration.session.settings.recorder
         guards = recorder is not None and not options.evaluation
-        self._guard = JaxGuard(tap, recorder, compiled, options.loss) if recorder is not None and guards else None
+        self._guard = JaxGuard(integration, recorder, compiled, options.loss) if recorder is not None and guards else None
         self._versions: dict[Any, Version | None] = {}
         self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
         self._alone: tuple[Program, str] | None = None
         self._given: tuple[tuple[Any, ...], Mapping[str, Any]] | None = None
-        self._blame = Blame(tap)
+        self._blame = Blame(integration)
         self._is_compiled = self._has_read = self._loss_is_within = False
         self._is_together = bool(options.together)
         self._due = False
@@ -87,7 +87,7 @@ class ObservedStep:
         self._forms: dict[Any, int] = {}
         self._form: int | None = None
         self._asked = 0
-        most = FEW if tap.session.price.budget is None else MOST
+        most = FEW if integration.session.price.budget is None else MOST
         self._surplus = {apart: Surplus(most) for apart in (False, True)}
         self._is_apart = False
         self._calls = self._plain_calls = 0
@@ -100,8 +100,8 @@ class ObservedStep:
             TrainingStopped: A finding has asked for it: between this step and the one before.
         """
         if not self._options.evaluation:
-            self._tap.session.steering.raise_if_stopped()
-            if not self._calls and not self._tap.has_begun:
+            self._integration.session.steering.raise_if_stopped()
+            if not self._calls and not self._integration.has_begun:
                 self._go_on_from(args, kwargs)
         self._begin_call()
         self._given = (args, kwargs) if self._compiled.takes_arguments_as_they_are else None
@@ -112,23 +112,23 @@ class ObservedStep:
             found = self._compiled.call(self._instead if other else None, args, kwargs)
         if self._failed is not None:
             error, self._failed = self._failed, None
-            self._tap.session.guard.caught(error, "running the step with statistics")
+            self._integration.session.guard.caught(error, "running the step with statistics")
         try:
             self._record(found)
         finally:
             self._given = None  # nobody but `Blame` may hold on to what the step was given, until its loss is known
         if self._held:
             # The update is withheld, so nothing is lost where this raises.
-            self._tap.session.steering.raise_if_stopped()
+            self._integration.session.steering.raise_if_stopped()
         return found
 
     def _go_on_from(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Count on where an optimizer that was restored has stood."""
         before = 0
-        with self._tap.guarded("reading how far the optimizer has come"):
+        with self._integration.guarded("reading how far the optimizer has come"):
             before = updates_before((args, kwargs))
         if before:
-            self._tap.begin_training(before)
+            self._integration.begin_training(before)
 
     # Which version runs
 
@@ -138,24 +138,24 @@ class ObservedStep:
 
     def _is_due(self) -> bool:
         due = False
-        with self._tap.guarded("asking what is due"):
+        with self._integration.guarded("asking what is due"):
             self._optax.install()
             self._layers.install()
-            if self._options.evaluation and not self._tap.evaluating:
-                self._tap.begin_evaluation()
-            elif self._tap.evaluating and not self._options.evaluation:
-                self._tap.end_evaluation()
-            selections = len(self._tap.session.plan.selections)
+            if self._options.evaluation and not self._integration.evaluating:
+                self._integration.begin_evaluation()
+            elif self._integration.evaluating and not self._options.evaluation:
+                self._integration.end_evaluation()
+            selections = len(self._integration.session.plan.selections)
             if selections != self._asked:
                 self._asked = selections
                 self._forget_versions()
             kinds = _TENSORS if self._program is None else self._program.kinds
-            due = bool(kinds) and self._tap.due(*kinds)
+            due = bool(kinds) and self._integration.due(*kinds)
         return due
 
     def _is_plain_to_be_timed(self) -> bool:
         """Return whether the step is made without statistics to learn what others cost more; mostly none are due."""
-        if self._tap.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
+        if self._integration.session.price.budget is None or self._guard is not None or self._calls < _OPENING_STEPS:
             return False
         surplus = self._surplus[False]
         return surplus.wants(told=False) if not self._due else surplus.lacks_plain and not self._options.evaluation
@@ -165,7 +165,7 @@ class ObservedStep:
         jax.block_until_ready((args, kwargs))
         first, programs = not (self._plain_calls or self._is_compiled), self._compiled.programs
         begin = time.perf_counter()
-        with self._tap.session.starting_up() if first else nullcontext():
+        with self._integration.session.starting_up() if first else nullcontext():
             found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
         if self._plain_calls and self._compiled.programs == programs:
             self._surplus[False].add(time.perf_counter() - begin, told=False)
@@ -176,7 +176,7 @@ class ObservedStep:
         """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
         self._given = args, kwargs
         if self._program is None:
-            with self._tap.guarded("tracing the step"), self._tap.session.starting_up():
+            with self._integration.guarded("tracing the step"), self._integration.session.starting_up():
                 self._program = self._program_for(args, kwargs)
         if self._due and self._options.together is None:
             version = self._candidate(args, kwargs)
@@ -193,7 +193,7 @@ class ObservedStep:
             return self._plainly(*args, **kwargs)
         self._harvested = self._harvested if apart else held
         if self._guard is not None:
-            with self._tap.guarded("looking at the gradients"):
+            with self._integration.guarded("looking at the gradients"):
                 steps = held.version.program.steps
                 self._held = self._guard.looks(held, steps)
         return held.results
@@ -202,7 +202,7 @@ class ObservedStep:
         """Return the version that may make the step itself; None: it must be left to the user's own function."""
         version = None
         if self._guard is None and foreign.is_on_host() and jax.process_count() == 1:
-            with self._tap.guarded("adding statistics to the compiled step"):
+            with self._integration.guarded("adding statistics to the compiled step"):
                 version = self._version_for(args, kwargs, due=True, apart=False)
         if version is None or version.program.many_devices or version.program.branches or version.proof.refuted:
             return None
@@ -210,7 +210,7 @@ class ObservedStep:
 
     def _tried(self, version: Version, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step by the user's own function, and by a version that returns statistics as well; compare them."""
-        with self._tap.session.starting_up():
+        with self._integration.session.starting_up():
             self._harvested = self._run(args, kwargs, due=True, apart=False, tried=True)
             jax.block_until_ready(args if self._harvested is None else self._harvested.outs)
         begin, was_compiled = time.perf_counter(), self._is_compiled
@@ -220,7 +220,7 @@ class ObservedStep:
             if was_compiled:
                 self._plain_calls += 1
                 self._surplus[False].add(time.perf_counter() - begin, told=False)
-            with self._tap.guarded("comparing two versions of the step"), self._tap.session.starting_up():
+            with self._integration.guarded("comparing two versions of the step"), self._integration.session.starting_up():
                 version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
             if version.proof.refuted:
                 self._forget_what_they_cost()
@@ -236,7 +236,7 @@ class ObservedStep:
             apart: It computes nothing else.
             tried: The user's own is called as well, with what is given away here.
         """
-        with self._tap.guarded("adding statistics to the compiled step"):
+        with self._integration.guarded("adding statistics to the compiled step"):
             version = None
             version = self._version_for(args, kwargs, due=due, apart=apart)
         if version is None:
@@ -248,7 +248,7 @@ class ObservedStep:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
-            with self._tap.session.starting_up() if first else nullcontext():
+            with self._integration.session.starting_up() if first else nullcontext():
                 harvested = version(args, kwargs, keeps=tried)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
@@ -264,7 +264,7 @@ class ObservedStep:
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
         first, self._is_compiled = not self._is_compiled, True
-        with self._tap.session.starting_up(ours=False) if first else nullcontext():
+        with self._integration.session.starting_up(ours=False) if first else nullcontext():
             return self._compiled.function(*args, **kwargs)
 
     def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
@@ -273,7 +273,7 @@ class ObservedStep:
         key = (self._form_of(args, kwargs), due, apart)
         if key not in self._versions:
             self._versions[key] = None
-            with self._tap.session.starting_up():
+            with self._integration.session.starting_up():
                 self._program = self._program_for(args, kwargs)
                 self._versions[key] = self._new_version(self._program, due=due, apart=apart)
         return self._versions[key]
@@ -294,10 +294,10 @@ class ObservedStep:
         with observed_call(), linen_interception():
             program = Program(self._compiled.function, args, kwargs)
         marks = program.marks
-        self._tap.declare(parameters=[mark.path for mark in marks if mark.kind is Kind.GRADIENT],
+        self._integration.declare(parameters=[mark.path for mark in marks if mark.kind is Kind.GRADIENT],
                           modules=[mark.path for mark in marks if mark.kind is Kind.OUTPUT])
         if not self._options.evaluation and not any(mark.kind is Kind.GRADIENT for mark in marks):
-            self._tap.session.seen.reasons["jax gradients"] = (
+            self._integration.session.seen.reasons["jax gradients"] = (
                 "no gradients were seen: the step updates without Optax; name them with barograph.jax.gradients")
         return program
 
@@ -309,11 +309,11 @@ class ObservedStep:
                                   on_host=foreign.is_on_host() and not program.many_devices, bound=bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
-            self._tap.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
+            self._integration.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
         return version
 
     def _wants(self, mark: Mark) -> Taking | None:
-        plan = self._tap.session.plan
+        plan = self._integration.session.plan
         mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
         if mark.kind is Kind.LOSS and mark.role and self._loss_is_within:
             return Taking()
@@ -334,7 +334,7 @@ class ObservedStep:
     def _record(self, found: Any) -> None:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
         reading, losses, metrics, alone = None, None, dict[str, Any](), ""
-        with self._tap.guarded("looking for the loss"):
+        with self._integration.guarded("looking for the loss"):
             mapped = self._program is not None and self._program.is_mapped
             losses, metrics = numbers_in(found, steps, self._options.loss, mapped=mapped)
             if losses is None:
@@ -342,27 +342,27 @@ class ObservedStep:
             if losses is not None and self._program is not None:
                 alone = self._alone_of(self._program, found, losses)
         first, self._has_read = self._harvested is not None and not self._has_read, True
-        with self._tap.guarded("fetching statistics"):
+        with self._integration.guarded("fetching statistics"):
             if self._harvested is not None:
                 returned = self._harvested
                 reading = self._readings.of(returned.version, returned.values, returned.joined, steps)
         for step in range(steps):
-            with self._tap.guarded("recording a step"), self._reading_first(first and step == 0):
+            with self._integration.guarded("recording a step"), self._reading_first(first and step == 0):
                 if losses is not None:
                     value = _number(losses, step, steps)
-                    self._tap.loss(value)
+                    self._integration.loss(value)
                     if steps == 1 and not self._options.evaluation:
                         self._blame.take(value, self._program, self._given)
                     if alone:
-                        self._tap.loss(value, alone)
+                        self._integration.loss(value, alone)
                 for name, values in metrics.items():
-                    self._means.add(self._tap, Key(Kind.SCALAR, name), _number(values, step, steps))
+                    self._means.add(self._integration, Key(Kind.SCALAR, name), _number(values, step, steps))
                 if reading is not None:
-                    reading.hand_over(self._tap, step)
+                    reading.hand_over(self._integration, step)
                     self._tell_stillness()
                     self._charge(steps)
             if not self._options.evaluation:
-                self._tap.end_explicit_step(skipped=step in self._held)
+                self._integration.end_explicit_step(skipped=step in self._held)
 
     def _look_within(self) -> None:
         """Have the loss of a step that returns none come out of it with its statistics, where it is marked there."""
@@ -370,7 +370,7 @@ class ObservedStep:
             return
         self._loss_is_within = True
         marked = any(mark.kind is Kind.LOSS and mark.role for mark in self._program.marks)
-        self._tap.session.seen.reasons["jax loss"] = (
+        self._integration.session.seen.reasons["jax loss"] = (
             "the loss is not among the plain numbers that the step returns: " + (
                 "it is recorded only where tensors are, from the second such step on; return it to have it of each step"
                 if marked else "return it, or name it with observe(step, loss=…)"))
@@ -379,7 +379,7 @@ class ObservedStep:
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
-        return self._tap.session.starting_up() if first else nullcontext()
+        return self._integration.session.starting_up() if first else nullcontext()
 
     def _alone_of(self, program: Program, found: Any, loss: Any) -> str:
         if self._alone is None or self._alone[0] is not program:
@@ -391,15 +391,15 @@ class ObservedStep:
         if self._program is None or not self._program.stillness.parameters:
             return
         stillness = self._program.stillness
-        self._tap.fact(Fact.PARAMETERS, len(stillness.parameters))
+        self._integration.fact(Fact.PARAMETERS, len(stillness.parameters))
         for name, paths in ((Fact.FROZEN, stillness.held), (Fact.UNREACHED, stillness.unreached)):
-            self._tap.fact(name, len(paths))
+            self._integration.fact(name, len(paths))
             for path in sorted(paths)[:_MOST_NAMED]:
-                self._tap.fact(name, 1.0, path)
+                self._integration.fact(name, 1.0, path)
 
     def _charge(self, steps: int) -> None:
         """Charge a step of a call of so many with its part: doubt is charged where a promise hangs on it."""
-        price, surplus = self._tap.session.price, self._surplus[self._is_apart]
+        price, surplus = self._integration.session.price, self._surplus[self._is_apart]
         price.charge((surplus.secs if price.budget is None else surplus.likely_secs) / steps)
 
     def _forget_versions(self) -> None:

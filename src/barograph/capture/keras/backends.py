@@ -16,7 +16,7 @@ from barograph.capture.keras.leaving import come_out, leaving
 from barograph.capture.keras.replicas import is_mirrored, values_of
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.keras.asked import Asked
     from barograph.capture.keras.names import Names
     from barograph.capture.plan import Plan
@@ -41,7 +41,7 @@ class Backend(Protocol):
     def reach(self, args: tuple[Any, ...]) -> Reach:
         """Return what tells which tensors can leave the step function that is called with these arguments."""
 
-    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+    def reads(self, integration: ArrayIntegration, names: Names) -> Reads | None:
         """Return what reads tensors of a call of a step while that runs; None: they have no values before its end."""
 
     def tells(self, model: Any) -> bool:
@@ -124,7 +124,7 @@ class TensorFlowBackend:
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Graph(self._tensorflow)
 
-    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+    def reads(self, integration: ArrayIntegration, names: Names) -> Reads | None:
         return None
 
     def tells(self, model: Any) -> bool:
@@ -222,8 +222,8 @@ class TorchBackend(TensorFlowBackend):
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return _Tensors(self._torch.Tensor)
 
-    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
-        return AtOnce(self._torch, tap.new_readings(), names)
+    def reads(self, integration: ArrayIntegration, names: Names) -> Reads | None:
+        return AtOnce(self._torch, integration.new_readings(), names)
 
     def _left(self, collector: Collector) -> Any:
         return collector.seen

@@ -12,7 +12,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
 
 _TOLERANCE = 1e-2
 """By which a sum of probabilities may be off: they may have been computed in half precision."""
@@ -20,7 +20,7 @@ _TOLERANCE = 1e-2
 _OF_ROWS = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 
 
-def tell_likeness(tap: ArrayTap, loss: str, answers: Any, from_logits: bool) -> None:
+def tell_likeness(integration: ArrayIntegration, loss: str, answers: Any, from_logits: bool) -> None:
     """Tell what share of the answers look like what the loss does not take them for, where that is due.
 
     On TensorFlow Keras itself goes back behind a softmax that comes before a loss of logits, so nothing is told there.
@@ -28,8 +28,8 @@ def tell_likeness(tap: ArrayTap, loss: str, answers: Any, from_logits: bool) -> 
     if from_logits and keras.backend.backend() == "tensorflow":
         return
     name = Fact.PROBABILITIES_AS_LOGITS if from_logits else Fact.LOGITS_AS_PROBABILITIES
-    if loss in _OF_ROWS and tap.taking(Kind.FACT, name.value) is not None:
-        tap.fact(name, share_unlike(np.asarray(array_of(answers), np.float32), from_logits))
+    if loss in _OF_ROWS and integration.taking(Kind.FACT, name.value) is not None:
+        integration.fact(name, share_unlike(np.asarray(array_of(answers), np.float32), from_logits))
 
 
 def share_unlike(answers: Any, from_logits: bool) -> float:

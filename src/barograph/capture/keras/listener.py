@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import keras
 
-from barograph.capture.doors import say_missing
-from barograph.capture.keras.tap import KerasTap
+from barograph.capture.integrations import say_missing
+from barograph.capture.keras.integration import KerasIntegration
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
 
 _NEEDS = {
     "Model.make_train_function": "steps", "Model.make_test_function": "evaluations",
@@ -21,9 +21,9 @@ _NEEDS = {
 
 
 def listen(recording: Listening) -> None:
-    """Let a tap of Keras belong to the recording."""
+    """Let an integration of Keras belong to the recording."""
     if say_missing(recording.session, keras, _NEEDS):
         return  # Keras 2 has another step: nothing of it is where ours would listen
-    tap = KerasTap(recording)
-    recording.add_tap(tap)
-    tap.install()
+    integration = KerasIntegration(recording)
+    recording.add_integration(integration)
+    integration.install()

@@ -1,4 +1,4 @@
-"""One Keras model under training: tells an `ArrayTap` of each step and each evaluation what that gave out."""
+"""One Keras model under training: tells an `ArrayIntegration` of each step and each evaluation what that gave out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.keras.backends import Backend, ValueOf
     from barograph.capture.keras.functions import Functions
 
@@ -43,21 +43,21 @@ class WatchedModel:
 
     Args:
         model: It.
-        tap: Where its steps go.
+        integration: Where its steps go.
         backend: Of Keras.
         recorder: Holds steps; None: none are held.
 
     Attributes:
         model: It.
-        tap: Where its steps go.
+        integration: Where its steps go.
         is_trained: It has made a step.
     """
 
-    def __init__(self, model: Any, tap: ArrayTap, backend: Backend, recorder: KerasRecorder | None = None) -> None:
+    def __init__(self, model: Any, integration: ArrayIntegration, backend: Backend, recorder: KerasRecorder | None = None) -> None:
         self.model = model
-        self.tap = tap
+        self.integration = integration
         self._backend = backend
-        self._telling = Telling(tap, waits=backend.waits, reader=backend.reader)
+        self._telling = Telling(integration, waits=backend.waits, reader=backend.reader)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
         self._passing: tuple[Functions, Wanted] | None = None
@@ -85,24 +85,24 @@ class WatchedModel:
     def train(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the step, or the steps, of one call of Keras's function; return what it returns."""
         self.end_evaluation()  # of `test_on_batch`, say: none that a step comes after goes on
-        tap, backend, model = self.tap, self._backend, self.model
+        integration, backend, model = self.integration, self._backend, self.model
         names = self._names_now(backend.values(model, args[0], training=True))
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         tells_variables = self._backend.tells(model) and functions.gives_out
-        is_due = tap.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if tells_variables else ()))
+        is_due = integration.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if tells_variables else ()))
         wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
-        with tap.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
-            if tap.due(Kind.UPDATE) and not tells_variables:
+        with integration.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
+            if integration.due(Kind.UPDATE) and not tells_variables:
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None
         first = wanted not in functions.called
-        reads = backend.reads(tap, names) if is_due else None
+        reads = backend.reads(integration, names) if is_due else None
         logs, seen, given = self._called(functions, names, wanted, args, reads)
         backend.keep(model, given, training=True)
         value = backend.values(model, given, training=True)
         steps, ends, is_whole = self._steps_made(value, several)
-        with tap.guarded("recording a step of Keras"), self._reading_first(first):
+        with integration.guarded("recording a step of Keras"), self._reading_first(first):
             is_whole = is_whole or (several == 1 and self._is_withheld(seen))
             self._tell(seen, logs, names, but=() if is_whole else _OF_LAST_STEP if ends else _OF_WHOLE_STEPS)
             self._telling.parameters(names, functions.modes, value)
@@ -110,7 +110,7 @@ class WatchedModel:
                 self._telling.after(names, model.optimizer, value)
             # The optimizer counts no step that was withheld: all that it has counted came before.
             last_is_withheld = several > 1 and self._is_withheld(seen)
-            tap.pass_steps(steps if last_is_withheld else max(0, steps - 1))
+            integration.pass_steps(steps if last_is_withheld else max(0, steps - 1))
         held = self._was_held(functions, seen, names, value, wanted, random)
         if held:
             # What a forward pass has moved, as the statistics of a normalisation, is as it was before the step, too.
@@ -121,7 +121,7 @@ class WatchedModel:
         if ends or held:
             self.is_trained, self._value = True, value
             try:
-                tap.end_step(skipped=held or self._was_skipped(seen))
+                integration.end_step(skipped=held or self._was_skipped(seen))
             finally:
                 self._value = None
         return backend.returned(logs, given)
@@ -134,7 +134,7 @@ class WatchedModel:
         else:
             # Something is compiled, once: the first variant in place of the script's own, each other for us. Where
             # nothing is, tensors are read for the first time.
-            with self.tap.session.starting_up(ours=bool(functions.called) and not eager):
+            with self.integration.session.starting_up(ours=bool(functions.called) and not eager):
                 result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
@@ -144,7 +144,7 @@ class WatchedModel:
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
-        return self.tap.session.starting_up() if first else nullcontext()
+        return self.integration.session.starting_up() if first else nullcontext()
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool, bool]:
         """Return how many steps of the optimizer the call has made, whether one has ended, and whether with its end."""
@@ -179,9 +179,9 @@ class WatchedModel:
         verdict = functions.verdict
         if verdict is None and not self._is_withheld(seen):
             return False
-        with self.tap.guarded("holding a step"):
+        with self.integration.guarded("holding a step"):
             paths = functions.paths
-            recorder.hold(verdict or recorder.verdict(seen, paths), "", self.tap.step,
+            recorder.hold(verdict or recorder.verdict(seen, paths), "", self.integration.step,
                           lambda: packed_step(self.model, self.model.optimizer, names, seen, value, paths, wanted,
                                               random))
         return True
@@ -207,19 +207,19 @@ class WatchedModel:
 
     def test(self, functions: Functions, args: tuple[Any, ...]) -> Any:
         """Make the evaluation of a batch, or of several, of one call of Keras's function; return what it returns."""
-        tap, backend, model = self.tap, self._backend, self.model
+        integration, backend, model = self.integration, self._backend, self.model
         names = self._names_now(_own_value)
         several = getattr(model, "steps_per_execution", 1) if backend.several else 1
         args = backend.prepared(args, executes=several, eager=model.run_eagerly)
         if not self._is_evaluating:
-            tap.begin_evaluation()
+            integration.begin_evaluation()
             self._is_evaluating = True
-        is_due = tap.due(*_OF_THE_FUNCTION)
+        is_due = integration.due(*_OF_THE_FUNCTION)
         wanted = self._wanted_of(names, training=False) if is_due else self._light
         first = wanted not in functions.called
-        reads = backend.reads(tap, names) if is_due else None
+        reads = backend.reads(integration, names) if is_due else None
         logs, seen, given = self._called(functions, names, wanted, args, reads)
-        with tap.guarded("recording an evaluation of Keras"), self._reading_first(first):
+        with integration.guarded("recording an evaluation of Keras"), self._reading_first(first):
             self._last_logs = logs
             self._telling.tensors(seen, names, losses_of(model))
             if "loss" in seen:
@@ -234,22 +234,22 @@ class WatchedModel:
         self._is_evaluating = False
         logs, self._last_logs = self._last_logs, None
         self._telling.metrics(logs, always=True)
-        self.tap.end_evaluation()
+        self.integration.end_evaluation()
 
     # What there is, and what of it is wanted
 
     def _names_now(self, value: ValueOf) -> KerasNames:
-        if self._names is None or (self.tap.due() and not self._names.fits()):
-            with self.tap.guarded("reading the layers of a Keras model"):
+        if self._names is None or (self.integration.due() and not self._names.fits()):
+            with self.integration.guarded("reading the layers of a Keras model"):
                 self._names = KerasNames(self.model)
                 self._wanted.clear()
-                self.tap.declare(parameters=self._names.trainable, modules=self._names.leaves)
+                self.integration.declare(parameters=self._names.trainable, modules=self._names.leaves)
                 optimizer = self.model.optimizer
                 inner = getattr(optimizer, "inner_optimizer", optimizer)
                 self._iterations = self._iterations_before(inner, value)
-                if not self.tap.has_begun and self._iterations:
+                if not self.integration.has_begun and self._iterations:
                     # A model that was loaded brings its optimizer along, which has counted.
-                    self.tap.begin_training(self._iterations // _gathers(inner))
+                    self.integration.begin_training(self._iterations // _gathers(inner))
         return self._names or KerasNames(self.model)
 
     def _iterations_before(self, optimizer: Any, value: ValueOf) -> int:
@@ -262,11 +262,11 @@ class WatchedModel:
         which = training, len(names.leaves)
         if which not in self._wanted:
             self._wanted[which] = replace(
-                self._light, gradients=training and self.tap.asks_ever(Kind.GRADIENT),
+                self._light, gradients=training and self.integration.asks_ever(Kind.GRADIENT),
                 outputs=self._asked(Kind.OUTPUT, names), inputs=self._asked(Kind.INPUT, names),
-                data=self.tap.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
-                modes=self.tap.asks_ever(Kind.FACT), fed=self.tap.asks_ever(Kind.BATCH),
-                asked=self._backend.asked(self.tap.session.plan, Mode.TRAIN if training else Mode.EVAL),
+                data=self.integration.asks_ever(Kind.BATCH, Kind.TARGET, Kind.LABEL, Kind.CONFUSION, Kind.FACT),
+                modes=self.integration.asks_ever(Kind.FACT), fed=self.integration.asks_ever(Kind.BATCH),
+                asked=self._backend.asked(self.integration.session.plan, Mode.TRAIN if training else Mode.EVAL),
             )
         return self._wanted[which]
 
@@ -284,10 +284,10 @@ class WatchedModel:
         xla = getattr(self.model, "jit_compile", False) and not self.model.run_eagerly
         several = getattr(self.model, "steps_per_execution", 1) > 1
         return not (self._backend.waits or xla or several or self._backend.is_mirrored(self.model)) and (
-            self.tap.asks_ever(Kind.BATCH))
+            self.integration.asks_ever(Kind.BATCH))
 
     def _asked(self, kind: Kind, names: KerasNames) -> frozenset[str]:
-        plan = self.tap.session.plan
+        plan = self.integration.session.plan
         everything = plan.everything()
         return frozenset(path for path, layer in names.leaves.items()
                          if plan.taking(everything, Key(kind, path), layer) is not None)
@@ -305,7 +305,7 @@ class WatchedModel:
         return "" if self._adds or several else losses_of(self.model).alone
 
     def _say(self, cause: str, reason: str) -> None:
-        self.tap.session.seen.reasons[cause] = reason
+        self.integration.session.seen.reasons[cause] = reason
 
 
 def _own_value(variable: Any) -> Any:

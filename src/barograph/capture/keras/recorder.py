@@ -1,7 +1,7 @@
 """The flight recorder of Keras: says why a step was held, and saves what it was made of.
 
-The update is withheld within the step itself, where the optimizer would use the gradients: see `tap.py`. So it is
-never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their
+The update is withheld within the step itself, where the optimizer would use the gradients: see `integration.py`. So it
+is never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their
 norm, and the loss, where that can be had beside them. A function of the user's, and a loss beyond its level, are asked
 where values are known in the middle of a step: on the torch backend, and where a model runs eagerly.
 """

@@ -1,4 +1,4 @@
-"""Tells an `ArrayTap` what a step of Keras, or of TensorFlow, gave out."""
+"""Tells an `ArrayIntegration` what a step of Keras, or of TensorFlow, gave out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.keras.backends import ValueOf
 
 
@@ -29,17 +29,17 @@ PENALTY = "regularization"
 
 
 class Telling:
-    """Tells one tap.
+    """Tells one integration.
 
     Args:
-        tap: It.
+        integration: It.
         waits: Reading a number of the step makes the training wait for it: then it is read when the step is published.
         reader: As of `Fetching`.
     """
 
-    def __init__(self, tap: ArrayTap, *, waits: bool, reader: Reader | None = None) -> None:
-        self._tap = tap
-        self._fetching = Fetching(reader, tap.session.starting_up)
+    def __init__(self, integration: ArrayIntegration, *, waits: bool, reader: Reader | None = None) -> None:
+        self._integration = integration
+        self._fetching = Fetching(reader, integration.session.starting_up)
         self._waits = waits
         self._has_blamed = False
         self._trained_before: Names | None = None
@@ -55,22 +55,22 @@ class Telling:
             losses: How the model was compiled.
             but: Kinds of tensors that are not told: what is not whole yet.
         """
-        tap = self._tap
+        integration = self._integration
         if "read" in seen:
-            tap.take_readings(seen["read"], but)
+            integration.take_readings(seen["read"], but)
         if "told" in seen:
-            seen["told"].hand_over(tap, 0, but)
+            seen["told"].hand_over(integration, 0, but)
         if "gradients" in seen and Kind.GRADIENT not in but:
-            tap.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
+            integration.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
                      layers=names.owners)
         calls = {kind: seen.get(group, {}) for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT))}
         layers = LayerClasses(names)
         most = max((len(items) for group in calls.values() for items in group.values()), default=0)
         for number in range(most):
-            tap.take_together({kind: {path: _lazily(items[number]) for path, items in group.items()
+            integration.take_together({kind: {path: _lazily(items[number]) for path, items in group.items()
                                       if number < len(items)} for kind, group in calls.items()}, layers=layers)
         if "broadcast" in seen:
-            tap.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
+            integration.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
         data = {name: items[-1] for name, items in seen.get("data", {}).items()}
         if data:
             self._data(data, losses)
@@ -81,33 +81,33 @@ class Telling:
     def lost(self, paths: Iterable[str]) -> None:
         """Say of which layers, and of which losses, inputs and outputs cannot be had."""
         for path in paths:
-            self._tap.session.seen.reasons[f"keras within {path}"] = (
+            self._integration.session.seen.reasons[f"keras within {path}"] = (
                 f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
                 "outputs cannot be had")
 
     def fed(self, seen: Seen) -> None:
         """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
-        if self._tap.due(Kind.BATCH):
+        if self._integration.due(Kind.BATCH):
             fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
-            self._tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
+            self._integration.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
 
     def _data(self, data: Mapping[str, Any], losses: Losses) -> None:
-        tap = self._tap
+        integration = self._integration
         fed = _fed(data)
-        tap.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
+        integration.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
         if fed:
-            tap.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
+            integration.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
         weights = data.get("sample_weight")
-        if weights is not None and tap.taking(Kind.FACT, Fact.LOSS_WEIGHTED.value) is not None:
-            tap.fact(Fact.LOSS_WEIGHTED, float(np.ptp(array_of(weights)) > 0))
+        if weights is not None and integration.taking(Kind.FACT, Fact.LOSS_WEIGHTED.value) is not None:
+            integration.fact(Fact.LOSS_WEIGHTED, float(np.ptp(array_of(weights)) > 0))
         handed = list(losses.over(data))
         for item in handed:
             if not item.of_classes:
-                tap.take(Kind.TARGET, {item.path: _lazily(item.truth)})
-            elif tap.due(Kind.LABEL, Kind.CONFUSION):
-                tap.predictions(array_of(item.truth), _scores(array_of(item.answers), item.from_logits), item.path)
-        if len(handed) == 1 and not tap.evaluating:
-            tell_likeness(tap, handed[0].function, handed[0].answers, handed[0].from_logits)
+                integration.take(Kind.TARGET, {item.path: _lazily(item.truth)})
+            elif integration.due(Kind.LABEL, Kind.CONFUSION):
+                integration.predictions(array_of(item.truth), _scores(array_of(item.answers), item.from_logits), item.path)
+        if len(handed) == 1 and not integration.evaluating:
+            tell_likeness(integration, handed[0].function, handed[0].answers, handed[0].from_logits)
 
     def loss(self, value: Any, alone: str = "") -> None:
         """Tell the loss of the step, or of a batch of an evaluation.
@@ -117,18 +117,18 @@ class Telling:
             alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
         """
         given = self._given(value)
-        self._tap.loss(given)
+        self._integration.loss(given)
         if alone:
-            self._tap.loss(given, alone)
+            self._integration.loss(given, alone)
 
     def penalty(self, seen: Seen) -> None:
         """Tell how much of the loss is a penalty on weights or outputs, of steps that looked."""
         if "penalty" in seen:
-            self._tap.loss(self._given(seen["penalty"]), PENALTY)
+            self._integration.loss(self._given(seen["penalty"]), PENALTY)
 
     def parameters(self, names: Names, modes: Modes | None, value: ValueOf) -> None:
         """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
-        if not self._tap.due(Kind.FACT):
+        if not self._integration.due(Kind.FACT):
             return
         told: dict[Key, float] = {
             fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
@@ -137,13 +137,13 @@ class Telling:
         if modes is not None:
             told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
             told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
-        self._tap.numbers({key: float(value) for key, value in told.items()})
+        self._integration.numbers({key: float(value) for key, value in told.items()})
 
     def evaluated(self, modes: Modes | None) -> None:
         """Tell how an evaluation called the layers that mind the mode, where that is due."""
         if modes is not None:
             in_train = modes.layers - modes.in_eval
-            self._tap.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
+            self._integration.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
 
     def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
         """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
@@ -165,33 +165,33 @@ class Telling:
         self._has_blamed = True
         least = float(array_of(seen["least_logarithm"]))
         if least <= 0:
-            self._tap.fact(Fact.BAD_OPERATION, 1.0)
-            self._tap.fact(Fact.BAD_OPERATION, 1.0, "log_of_negative" if least < 0 else "log")
+            self._integration.fact(Fact.BAD_OPERATION, 1.0)
+            self._integration.fact(Fact.BAD_OPERATION, 1.0, "log_of_negative" if least < 0 else "log")
 
     def metrics(self, logs: Any, *, always: bool = False) -> None:
         """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""
-        if isinstance(logs, Mapping) and (always or not self._waits or self._tap.due()):
-            self._tap.metrics(_metrics(logs))
+        if isinstance(logs, Mapping) and (always or not self._waits or self._integration.due()):
+            self._integration.metrics(_metrics(logs))
 
     def learning_rate(self, seen: Seen) -> None:
         """Tell the learning rate that the optimizer has used."""
-        if "learning_rate" in seen and (not self._waits or self._tap.due()):
-            self._tap.learning_rate(float(array_of(seen["learning_rate"])))
+        if "learning_rate" in seen and (not self._waits or self._integration.due()):
+            self._integration.learning_rate(float(array_of(seen["learning_rate"])))
 
     def before(self, names: Names, value: ValueOf) -> None:
         """Keep the weights before their update, where that is due."""
-        if self._tap.due(Kind.UPDATE):
-            self._tap.before_update(self._fetching.arrays("weights", names.trainable, value))
+        if self._integration.due(Kind.UPDATE):
+            self._integration.before_update(self._fetching.arrays("weights", names.trainable, value))
 
     def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
         """Tell weights and what the optimizer keeps."""
-        tap = self._tap
-        if tap.due(Kind.WEIGHT, Kind.UPDATE):
-            tap.after_update(self._fetching.arrays("weights", names.trainable, value), layers=names.owners)
-        if optimizer is not None and tap.due(Kind.OPTIMIZER_STATE):
+        integration = self._integration
+        if integration.due(Kind.WEIGHT, Kind.UPDATE):
+            integration.after_update(self._fetching.arrays("weights", names.trainable, value), layers=names.owners)
+        if optimizer is not None and integration.due(Kind.OPTIMIZER_STATE):
             if self._states_of != (names, optimizer):
                 self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
-            tap.take(Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners)
+            integration.take(Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners)
 
 
 def _fed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from barograph.capture.returned import loss_among
 from barograph.model.key import Key, Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
 
 _DATA = (Kind.TARGET, Kind.LABEL, Kind.CONFUSION)
 _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, *_DATA)
@@ -31,26 +31,26 @@ class LoopEvaluation:
 
     Args:
         function: It: a `tf.function`, or a plain one.
-        tap: Of the loop.
+        integration: Of the loop.
         collecting: Gives the context in which all wrappers tell the collectors of a step.
     """
 
-    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[SharedStep], Any]) -> None:
+    def __init__(self, function: Any, integration: ArrayIntegration, collecting: Callable[[SharedStep], Any]) -> None:
         self._function = function
-        self._tap = tap
-        self._telling = Telling(tap, waits=False)
+        self._integration = integration
+        self._telling = Telling(integration, waits=False)
         self._functions = LoopFunctions(function, collecting)
         self._means = EvaluationMeans()
         self._was_called = self._is_broken = False
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make it; record what its losses are called with, and the numbers that it returns; return those."""
-        tap = self._tap
-        with tap.guarded("beginning an evaluation of TensorFlow"):
-            if not tap.evaluating:
-                tap.begin_evaluation()
+        integration = self._integration
+        with integration.guarded("beginning an evaluation of TensorFlow"):
+            if not integration.evaluating:
+                integration.begin_evaluation()
         result, seen = self._called(args, kwargs)
-        with tap.guarded("recording an evaluation of TensorFlow"):
+        with integration.guarded("recording an evaluation of TensorFlow"):
             self._telling.lost(self._functions.lost)
             self._telling.tensors(seen, self._functions.names, Losses(self._functions.losses))
             self._take(result)
@@ -62,7 +62,7 @@ class LoopEvaluation:
         Where ours cannot be called for the first time, and the script's own can, the fault is ours: it is told, and
         from then on the latter is called.
         """
-        if self._is_broken or not self._tap.due(*_DATA):
+        if self._is_broken or not self._integration.due(*_DATA):
             return self._function(*args, **kwargs), {}
         try:
             found = self._functions.call(Wanted(data=True), args, kwargs)
@@ -73,15 +73,15 @@ class LoopEvaluation:
                 raise
             failed = error
         result, self._is_broken = self._function(*args, **kwargs), True
-        self._tap.session.guard.caught(failed, "looking into an evaluation of TensorFlow")
+        self._integration.session.guard.caught(failed, "looking into an evaluation of TensorFlow")
         return result, {}
 
     def _take(self, result: Any) -> None:
         loss, metrics = numbers_of(result)
         if loss is not None:
-            self._tap.loss(loss)
+            self._integration.loss(loss)
         for name, value in metrics.items():
-            self._means.add(self._tap, Key(Kind.SCALAR, name), value)
+            self._means.add(self._integration, Key(Kind.SCALAR, name), value)
 
 
 def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
@@ -105,35 +105,35 @@ class TensorFlowLoop:
 
     Args:
         function: It: a `tf.function`, or a plain one.
-        tap: Where its steps go.
+        integration: Where its steps go.
         collecting: Gives the context in which all wrappers tell the collectors of a step.
         recorder: Holds steps; None: none are held.
     """
 
-    def __init__(self, function: Any, tap: ArrayTap, collecting: Callable[[SharedStep], Any],
+    def __init__(self, function: Any, integration: ArrayIntegration, collecting: Callable[[SharedStep], Any],
                  recorder: KerasRecorder | None) -> None:
-        self._tap = tap
+        self._integration = integration
         self._recorder = recorder
-        self._telling = Telling(tap, waits=False, reader=read_all_of)
+        self._telling = Telling(integration, waits=False, reader=read_all_of)
         self._functions = LoopFunctions(function, collecting)
         self._names = self._functions.names
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the step; return what the function returns."""
-        tap, names = self._tap, self._names
-        if tap.evaluating:
-            tap.end_evaluation()
-        wanted = self._wanted() if tap.due(*_OF_THE_FUNCTION) else self._light
-        with tap.guarded("reading weights before their update"):
+        integration, names = self._integration, self._names
+        if integration.evaluating:
+            integration.end_evaluation()
+        wanted = self._wanted() if integration.due(*_OF_THE_FUNCTION) else self._light
+        with integration.guarded("reading weights before their update"):
             self._telling.before(names, value_of)
         random = RandomStates() if self._recorder is not None else None
         result, seen = self._functions.call(wanted, args, kwargs)
-        with tap.guarded("recording a step of TensorFlow"):
-            tap.declare(parameters=names.trainable, modules=names.leaves)
+        with integration.guarded("recording a step of TensorFlow"):
+            integration.declare(parameters=names.trainable, modules=names.leaves)
             self._telling.lost(self._functions.lost)
             if self._functions.unseen:
-                tap.session.seen.reasons["replicas of a loop"] = (
+                integration.session.seen.reasons["replicas of a loop"] = (
                     f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
                     "compute is recorded")
             self._telling.tensors(seen, names, Losses(self._functions.losses))
@@ -144,18 +144,18 @@ class TensorFlowLoop:
             self._telling.after(names, self._functions.optimizer, value_of)
         held = self._was_held(seen, wanted, random)
         finite = seen.get("finite")
-        tap.end_step(skipped=held or (finite is not None and not bool(array_of(finite))))
+        integration.end_step(skipped=held or (finite is not None and not bool(array_of(finite))))
         return result
 
     def _wanted(self) -> Wanted:
-        plan, leaves = self._tap.session.plan, self._names.leaves
+        plan, leaves = self._integration.session.plan, self._names.leaves
         everything = plan.everything()
         outputs, inputs = (
             frozenset(path for path, layer in leaves.items()
                       if plan.taking(everything, Key(kind, path), layer) is not None)
             for kind in (Kind.OUTPUT, Kind.INPUT))
-        return Wanted(self._tap.asks_ever(Kind.GRADIENT), outputs, inputs,
-                      data=self._tap.asks_ever(*_DATA, Kind.FACT), modes=self._tap.asks_ever(Kind.FACT),
+        return Wanted(self._integration.asks_ever(Kind.GRADIENT), outputs, inputs,
+                      data=self._integration.asks_ever(*_DATA, Kind.FACT), modes=self._integration.asks_ever(Kind.FACT),
                       gate=self._light.gate, norm_above=self._light.norm_above)
 
     def _was_held(self, seen: Seen, wanted: Wanted, random: RandomStates | None) -> bool:
@@ -164,14 +164,14 @@ class TensorFlowLoop:
         if recorder is None:
             return False
         if "withheld" not in seen:
-            self._tap.session.seen.reasons["the flight recorder of a loop"] = (
+            self._integration.session.seen.reasons["the flight recorder of a loop"] = (
                 "the flight recorder: this step uses its gradients without an optimizer of Keras that could be seen, "
                 "and cannot be held")
             return False
         if verdict is None and not bool(array_of(seen["withheld"])):
             return False
-        with self._tap.guarded("holding a step"):
-            recorder.hold(verdict or recorder.verdict(seen, paths), "", self._tap.step,
+        with self._integration.guarded("holding a step"):
+            recorder.hold(verdict or recorder.verdict(seen, paths), "", self._integration.step,
                           lambda: packed_step(None, functions.optimizer, names, seen, value_of, paths, wanted,
                                               random))
             for path, before in seen.get("before", {}).items():

@@ -4,7 +4,8 @@ Keras has callbacks, but none that sees a gradient, a layer's output or the loss
 
 - `keras.Model.make_train_function` and `keras.Model.make_test_function`: the step that Keras has made, for `fit`,
   `evaluate` and their like, passes through ours.
-- `keras.Model.fit`, `keras.Model.evaluate`, `keras.Model.predict`: an evaluation ends; with the torch backend, the tap
+- `keras.Model.fit`, `keras.Model.evaluate`, `keras.Model.predict`: an evaluation ends; with the torch backend, the
+  integration
   of torch stands aside meanwhile, as it does in `train_on_batch`, `test_on_batch` and `predict_on_batch`.
 - `keras.optimizers.Optimizer.apply` and `keras.optimizers.Optimizer.stateless_apply`, and those of
   `keras.optimizers.LossScaleOptimizer`: the gradients that are about to be used.

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import mxnet
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
 
 _NEEDS = {
     "gluon.Trainer._update": "steps", "gluon.Trainer._allreduce_grads": "gradients of several contexts",
@@ -19,11 +19,11 @@ _NEEDS = {
 
 
 def listen(recording: Listening) -> None:
-    """Let a tap of Gluon belong to the recording."""
+    """Let an integration of Gluon belong to the recording."""
     if say_missing(recording.session, mxnet, _NEEDS):
         return
-    from barograph.capture.mxnet.tap import GluonTap
+    from barograph.capture.mxnet.integration import GluonIntegration
 
-    tap = GluonTap(recording)
-    recording.add_tap(tap)
-    tap.install()
+    integration = GluonIntegration(recording)
+    recording.add_integration(integration)
+    integration.install()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mxnet.gluon.loss import SigmoidBinaryCrossEntropyLoss, SoftmaxCrossEntropyLoss
 
-from barograph.capture.array_tap import TOTAL
+from barograph.capture.array_integration import TOTAL
 from barograph.capture.mxnet.arrays import array_of, mean_of, wait_for
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
-    from barograph.capture.entrance import Entrance
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.entry_point import EntryPoint
 
 _MOST_UNREAD = 64
 """Losses of micro-batches that are kept until their step ends; where there are more, the oldest are read before."""
@@ -54,8 +54,8 @@ class Losses:
         entrance: The way into the training.
     """
 
-    def __init__(self, entrance: Entrance) -> None:
-        self._entrance = entrance
+    def __init__(self, entry: EntryPoint) -> None:
+        self._entry = entry
         self._unread: list[_Unread] = []
         self._read: dict[str, _Mean] = {}
         self._samples: dict[str, int] = {}
@@ -100,30 +100,30 @@ class Losses:
         if len(self._unread) > _MOST_UNREAD:
             self._read_all(None)
 
-    def tell(self, trainer: Any, tap: ArrayTap) -> None:
+    def tell(self, trainer: Any, integration: ArrayIntegration) -> None:
         """Tell losses, labels and answers of the step that a Trainer is about to make."""
         self._read_all(trainer)
-        with self._entrance.guarded("recording a loss"):
+        with self._entry.guarded("recording a loss"):
             for name, mean in self._read.items():
-                tap.loss(mean.total / mean.count, name)
+                integration.loss(mean.total / mean.count, name)
             if self._samples:
-                tap.fact(Fact.BATCH_SIZE, max(self._samples.values()))
+                integration.fact(Fact.BATCH_SIZE, max(self._samples.values()))
         self._read, self._samples = {}, {}
         answers, self._answers = self._answers, []
         for block, predictions, labels in answers:
-            tell_answers(tap, block, predictions, labels)
+            tell_answers(integration, block, predictions, labels)
 
-    def tell_evaluated(self, tap: ArrayTap, block: Any, args: Any, loss: Any) -> None:
+    def tell_evaluated(self, integration: ArrayIntegration, block: Any, args: Any, loss: Any) -> None:
         """Tell what a loss of Gluon returned in an evaluation: the total, too, if it was the only one in training."""
         wait_for([loss])
         name = type(block).__name__
-        with tap.guarded("recording the loss of an evaluation"):
+        with integration.guarded("recording the loss of an evaluation"):
             number = mean_of(loss)
             if self._names <= {name}:
-                tap.loss(number)
-            tap.loss(number, name)
-        if tap.due(Kind.LABEL, Kind.CONFUSION):
-            tell_answers(tap, block, args[1], args[2])
+                integration.loss(number)
+            integration.loss(number, name)
+        if integration.due(Kind.LABEL, Kind.CONFUSION):
+            tell_answers(integration, block, args[1], args[2])
 
     def _read_all(self, trainer: Any) -> None:
         unread, self._unread = self._unread, []
@@ -131,7 +131,7 @@ class Losses:
         means: dict[int, float] = {}
         for item in unread:
             wait_for(item.parts)
-            with self._entrance.guarded("reading a loss"):
+            with self._entry.guarded("reading a loss"):
                 for part in item.parts:
                     if id(part) not in means:
                         means[id(part)] = mean_of(part)
@@ -144,10 +144,10 @@ def tells_answers(block: Any, args: Any) -> bool:
     return isinstance(block, SoftmaxCrossEntropyLoss | SigmoidBinaryCrossEntropyLoss) and len(args) > 2
 
 
-def tell_answers(tap: ArrayTap, block: Any, predictions: Any, labels: Any) -> None:
+def tell_answers(integration: ArrayIntegration, block: Any, predictions: Any, labels: Any) -> None:
     """Tell labels and answers that a loss over classes was called with."""
     wait_for([predictions, labels])
-    with tap.guarded("counting labels and answers"):
+    with integration.guarded("counting labels and answers"):
         truth, answers = array_of(labels), array_of(predictions)
         if isinstance(block, SoftmaxCrossEntropyLoss):
             answers = np.moveaxis(answers, block._axis, -1)
@@ -157,7 +157,7 @@ def tell_answers(tap: ArrayTap, block: Any, predictions: Any, labels: Any) -> No
             truth = truth.reshape(answers.shape)
             if answers.ndim > 1 and answers.shape[-1] > 1:
                 return  # several questions at once, each with a yes or a no: no classes of which one is true
-        tap.predictions(truth, answers, type(block).__name__)
+        integration.predictions(truth, answers, type(block).__name__)
 
 
 def _scale_of(trainer: Any) -> float:

@@ -14,7 +14,7 @@ from mxnet import autograd
 from mxnet.gluon import nn
 from mxnet.gluon.loss import Loss
 
-from barograph.capture.entrance import Entrance
+from barograph.capture.entry_point import EntryPoint
 from barograph.capture.mxnet.arrays import array_of, arrays_in, is_traced, wait_for
 from barograph.capture.mxnet.losses import Losses, tells_answers
 from barograph.capture.mxnet.names import GluonNames, Place, unit_axis
@@ -23,21 +23,21 @@ from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
 
 
 class _Call:
     """A Block that is being called.
 
     Attributes:
-        tap: Who is told of what it returns; None: nobody.
+        integration: Who is told of what it returns; None: nobody.
         inner: The Block has called another.
     """
 
-    __slots__ = ("inner", "tap")
+    __slots__ = ("inner", "integration")
 
-    def __init__(self, tap: ArrayTap | None) -> None:
-        self.tap = tap
+    def __init__(self, integration: ArrayIntegration | None) -> None:
+        self.integration = integration
         self.inner = False
 
 
@@ -58,9 +58,9 @@ class Passes:
         losses: Of the step under way.
     """
 
-    def __init__(self, entrance: Entrance, names: GluonNames, trainers: TrainerBook, losses: Losses) -> None:
-        self._entrance = entrance
-        self._session = entrance.session
+    def __init__(self, entry: EntryPoint, names: GluonNames, trainers: TrainerBook, losses: Losses) -> None:
+        self._entry = entry
+        self._session = entry.session
         self._names = names
         self._trainers = trainers
         self._losses = losses
@@ -83,59 +83,59 @@ class Passes:
             call = self._begin(block, args)
         else:
             outer.inner = True
-            if outer.tap is None:
+            if outer.integration is None:
                 return original(*args, **kwargs)
-            call = _Call(outer.tap)
+            call = _Call(outer.integration)
         here.call = call
         try:
             result = original(*args, **kwargs)
         finally:
             here.call = outer
-        if call.tap is not None and not call.inner:
-            self._take(call.tap, block, args, result)
+        if call.integration is not None and not call.inner:
+            self._take(call.integration, block, args, result)
         return result
 
     def _begin(self, block: Any, args: Any) -> _Call:
         """Begin a pass of what the script itself calls: a model, or a part of one."""
         entry = None
-        with self._entrance.guarded("at the start of a forward pass"):
+        with self._entry.guarded("at the start of a forward pass"):
             entry = self._belongs_to(block)
         if entry is None:
             return _Call(None)
-        tap = entry.tap
-        if tap.due(Kind.BATCH):
-            self._take_batch(tap, block, args)
-        return _Call(tap if tap.due(Kind.OUTPUT, Kind.INPUT) else None)
+        integration = entry.integration
+        if integration.due(Kind.BATCH):
+            self._take_batch(integration, block, args)
+        return _Call(integration if integration.due(Kind.OUTPUT, Kind.INPUT) else None)
 
     def _belongs_to(self, block: Any) -> Entry | None:
         """Return whose step, or whose evaluation, a pass belongs to; None: to nobody's."""
         entry = self._trainers.of_block(block)
         if entry is None:
             return None
-        tap = entry.tap
+        integration = entry.integration
         if autograd.is_recording():
             self._in_step = True
             for other in self._trainers.entries():
-                other.tap.end_evaluation()
+                other.integration.end_evaluation()
             in_eval = float(not autograd.is_training())
-            tap.fact(Fact.MODEL_IN_EVAL, in_eval)
-            self._tell_mode(tap, block, Fact.LAYERS_IN_EVAL, in_eval)
+            integration.fact(Fact.MODEL_IN_EVAL, in_eval)
+            self._tell_mode(integration, block, Fact.LAYERS_IN_EVAL, in_eval)
         elif self._in_step or self._trainers.alone() is not entry:
             # In the midst of a step, such as a target that is computed without gradients; or beside adversaries, of
             # which one asks another.
             return None
         else:
-            if not tap.evaluating:
-                tap.begin_evaluation()
-            self._tell_mode(tap, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
+            if not integration.evaluating:
+                integration.begin_evaluation()
+            self._tell_mode(integration, block, Fact.LAYERS_IN_TRAIN, float(autograd.is_training()))
         return entry
 
-    def _tell_mode(self, tap: ArrayTap, block: Any, name: Fact, share: float) -> None:
+    def _tell_mode(self, integration: ArrayIntegration, block: Any, name: Fact, share: float) -> None:
         """Tell how many of the Blocks that mind the mode are in one: in MXNet all are in the mode of the pass."""
-        if tap.taking(Kind.FACT, name.value) is not None:
+        if integration.taking(Kind.FACT, name.value) is not None:
             place = self._names.place(block)
             if place is not None and self._names.minds_mode(place.root):
-                tap.fact(name, share)
+                integration.fact(name, share)
 
     def _loss_called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call a loss; what one loss calls in turn is part of it."""
@@ -155,41 +155,41 @@ class Passes:
         entry, counts = self._trainers.alone(), tells_answers(args[0], args)
         if autograd.is_recording():
             self._losses.read_old()
-            with self._entrance.guarded("taking a loss"):
-                keeps = counts and entry is not None and entry.tap.due(Kind.LABEL, Kind.CONFUSION)
+            with self._entry.guarded("taking a loss"):
+                keeps = counts and entry is not None and entry.integration.due(Kind.LABEL, Kind.CONFUSION)
                 self._losses.made(args[0], args, loss, keeps_answers=keeps)
-        elif entry is not None and entry.tap.evaluating:
-            self._losses.tell_evaluated(entry.tap, args[0], args if counts else (), loss)
+        elif entry is not None and entry.integration.evaluating:
+            self._losses.tell_evaluated(entry.integration, args[0], args if counts else (), loss)
 
-    def _take_batch(self, tap: ArrayTap, block: Any, args: Any) -> None:
+    def _take_batch(self, integration: ArrayIntegration, block: Any, args: Any) -> None:
         found: dict[str, Any] = {}
-        with tap.guarded("reading a batch"):
+        with integration.guarded("reading a batch"):
             place = self._names.place(block)
             name = (place.root.label if place is not None else "") or "model"
             found = {name + item: array for item, array in arrays_in(args[1] if len(args) == 2 else args[1:])}
         wait_for(found.values())
-        tap.take(Kind.BATCH, {path: _lazily(array) for path, array in found.items()})
+        integration.take(Kind.BATCH, {path: _lazily(array) for path, array in found.items()})
 
-    def _take(self, tap: ArrayTap, block: Any, args: Any, result: Any) -> None:
+    def _take(self, integration: ArrayIntegration, block: Any, args: Any, result: Any) -> None:
         """Take what a Block returned, and what it was called with, where these are due."""
         place = None
-        with tap.guarded("naming a Block"):
+        with integration.guarded("naming a Block"):
             place = self._place(block)
         if place is None:
             return
         path, inputs = place.path or "model", args[1] if len(args) == 2 else args[1:]
         for kind, value in ((Kind.OUTPUT, result), (Kind.INPUT, inputs)):
             wanted: dict[str, Any] = {}
-            with tap.guarded("reading a Block"):
+            with integration.guarded("reading a Block"):
                 wanted = {path + item: array for item, array in arrays_in(value)
-                          if tap.taking(kind, path + item, place.layer) is not None}
+                          if integration.taking(kind, path + item, place.layer) is not None}
             wait_for(wanted.values())
-            self._tell(tap, kind, wanted, place, block)
+            self._tell(integration, kind, wanted, place, block)
 
-    def _tell(self, tap: ArrayTap, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any) -> None:
+    def _tell(self, integration: ArrayIntegration, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any) -> None:
         layers = dict.fromkeys(arrays, place.layer)
         for name, array in arrays.items():
-            tap.take(kind, {name: _lazily(array)}, layers=layers, unit_axis=unit_axis(block, array.ndim))
+            integration.take(kind, {name: _lazily(array)}, layers=layers, unit_axis=unit_axis(block, array.ndim))
 
     def _place(self, block: Any) -> Place | None:
         place = self._names.place(block)

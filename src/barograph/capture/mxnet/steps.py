@@ -20,7 +20,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Kind
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
 
 _STATES: dict[str, tuple[str, ...]] = {
     "SGD": ("momentum_buffer",), "NAG": ("momentum_buffer",), "Signum": ("momentum_buffer",),
@@ -43,7 +43,7 @@ class StepUnderWay:
 
     def __init__(self, trainer: Any, entry: Entry, slots: Callable[[], list[Slot]], names: GluonNames) -> None:
         self.trainer = trainer
-        self.tap: ArrayTap = entry.tap
+        self.integration: ArrayIntegration = entry.integration
         self._find_slots = slots
         self._names = names
 
@@ -61,27 +61,27 @@ class StepUnderWay:
         Args:
             kept: By the id of the first context's array: the gradient as it was before the script clipped it.
         """
-        tap = self.tap
-        if tap.due(Kind.GRADIENT, Kind.GRADIENT_CLIPPED):
+        integration = self.integration
+        if integration.due(Kind.GRADIENT, Kind.GRADIENT_CLIPPED):
             grads: dict[str, list[Any]] = {}
-            with tap.guarded("finding gradients"):
+            with integration.guarded("finding gradients"):
                 grads = {slot.path: self._grads(slot) for slot in self._slots if _is_fresh(slot.parameter)}
-                tap.declare(parameters=self._layers, modules=self._names.leaves())
+                integration.declare(parameters=self._layers, modules=self._names.leaves())
             wait_for(item for items in grads.values() for item in items)
             scale = self.trainer._optimizer.rescale_grad
             first = {path: kept.get(id(items[0])) for path, items in grads.items()}
-            tap.take(Kind.GRADIENT, {path: _sum_of(items, first[path], scale) for path, items in grads.items()},
+            integration.take(Kind.GRADIENT, {path: _sum_of(items, first[path], scale) for path, items in grads.items()},
                      layers=self._layers)
-            tap.take(Kind.GRADIENT_CLIPPED, {path: _sum_of(items, None, scale) for path, items in grads.items()
+            integration.take(Kind.GRADIENT_CLIPPED, {path: _sum_of(items, None, scale) for path, items in grads.items()
                                              if first[path] is not None}, layers=self._layers)
-        if tap.taking(Kind.FACT, Fact.FROZEN.value) is not None:
-            tap.fact(Fact.PARAMETERS, len(self.trainer._params) - self._count(lambda item: not item._differentiable))
-            tap.fact(Fact.FROZEN, self._count(lambda item: item._differentiable and item.grad_req == "null"))
-        if tap.due(Kind.UPDATE):
+        if integration.taking(Kind.FACT, Fact.FROZEN.value) is not None:
+            integration.fact(Fact.PARAMETERS, len(self.trainer._params) - self._count(lambda item: not item._differentiable))
+            integration.fact(Fact.FROZEN, self._count(lambda item: item._differentiable and item.grad_req == "null"))
+        if integration.due(Kind.UPDATE):
             weights = self._weights()
             wait_for(weights.values())
             # What `asnumpy` returns is a copy already.
-            tap.before_update(_lazily(weights), layers=self._layers, copy=False)
+            integration.before_update(_lazily(weights), layers=self._layers, copy=False)
 
     def after(self, rate: float | None) -> None:
         """Take weights, and what the optimizer keeps, and end the step.
@@ -92,23 +92,23 @@ class StepUnderWay:
         Raises:
             TrainingStopped: A finding asked for it.
         """
-        tap = self.tap
+        integration = self.integration
         if rate is not None:
-            tap.learning_rate(rate)
-        if tap.due(Kind.WEIGHT, Kind.UPDATE):
+            integration.learning_rate(rate)
+        if integration.due(Kind.WEIGHT, Kind.UPDATE):
             weights = self._weights()
             wait_for(weights.values())
-            tap.after_update(_lazily(weights), layers=self._layers)
-        if tap.due(Kind.OPTIMIZER_STATE):
+            integration.after_update(_lazily(weights), layers=self._layers)
+        if integration.due(Kind.OPTIMIZER_STATE):
             states: dict[str, Any] = {}
-            with tap.guarded("reading the state of an optimizer"):
+            with integration.guarded("reading the state of an optimizer"):
                 states = dict(self._states())
             wait_for(states.values())
-            tap.take(Kind.OPTIMIZER_STATE, _lazily(states))
+            integration.take(Kind.OPTIMIZER_STATE, _lazily(states))
         skipped = False
-        with tap.guarded("ending a step"):
+        with integration.guarded("ending a step"):
             skipped = self._was_skipped()
-        tap.end_step(skipped=skipped)
+        integration.end_step(skipped=skipped)
 
     def _count(self, which: Callable[[Any], bool]) -> int:
         """Return how many Parameters of the Trainer are so. What batch normalisation averages is no weight."""
@@ -121,7 +121,7 @@ class StepUnderWay:
     def _weights(self) -> dict[str, Any]:
         """Return the weights of the first context: those of the others are the same."""
         weights: dict[str, Any] = {}
-        with self.tap.guarded("finding weights"):
+        with self.integration.guarded("finding weights"):
             weights = {slot.path: slot.parameter._data[0] for slot in self._slots}
         return weights
 
@@ -143,7 +143,7 @@ class StepUnderWay:
         scaler = getattr(self.trainer, "_amp_loss_scaler", None)
         if scaler is None or updates_on_store(self.trainer):
             return False
-        self.tap.fact(Fact.LOSS_SCALE, float(scaler.loss_scale))
+        self.integration.fact(Fact.LOSS_SCALE, float(scaler.loss_scale))
         return any(_is_fresh(slot.parameter) for slot in self._slots)
 
 
@@ -180,7 +180,7 @@ class Steps:
         found: list[tuple[int, Any]] = []
         for entry in self._trainers.entries():
             trainer = entry.trainer()
-            if trainer is None or not entry.tap.due(Kind.GRADIENT):
+            if trainer is None or not entry.integration.due(Kind.GRADIENT):
                 continue
             for slot in self._trainers.slots(trainer):
                 grads = slot.parameter._grad or []

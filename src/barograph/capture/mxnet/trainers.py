@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from mxnet.gluon import Trainer
 
+from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.live_objects import free_label, instances_of
 from barograph.capture.mxnet.names import GluonNames
-from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
-    from barograph.capture.doors import Listening
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integrations import Listening
 
 _MOST_COLLECTED = 20
 """How often what is dead is collected to learn which Trainers the script still holds; each takes a tenth of a second.
@@ -47,13 +47,13 @@ class Entry:
 
     Attributes:
         trainer: Weakly.
-        tap: Its series of steps.
+        integration: Its series of steps.
         held: Its Parameters, weakly.
         is_alone: It is the only one of its training, so whatever goes on belongs to it.
     """
 
     trainer: weakref.ref[Any]
-    tap: ArrayTap
+    integration: ArrayIntegration
     held: tuple[weakref.ref[Any], ...]
     is_alone: bool
 
@@ -64,14 +64,14 @@ class Entry:
 
 
 class TrainerBook:
-    """Gives each Trainer its tap.
+    """Gives each Trainer its integration.
 
     A Trainer that is alone has a series without a label. Of several, as in adversarial training, each is called by the
     model whose Parameters it holds, or by its optimizer. One made anew for Parameters that were trained before goes on
     with their series; one that is alone after those before it are gone begins another training ("#2").
 
     Args:
-        recording: Whose taps these are.
+        recording: Whose integrations these are.
         names: Of the models, which are found here.
     """
 
@@ -79,7 +79,7 @@ class TrainerBook:
         self._recording = recording
         self._session = recording.session
         self._names = names
-        self._taps = TapPool(recording)
+        self._integrations = IntegrationPool(recording)
         self._entries: dict[int, Entry] = {}
         self._labels: set[str] = set()
         self._collected = 0
@@ -136,35 +136,35 @@ class TrainerBook:
             waiting = [item for item in new if not self._goes_on(item)]
             for key, entry in gone.items():
                 del self._entries[key]
-                if not any(entry.tap is other.tap for other in self._entries.values()):
-                    self._taps.give_back(entry.tap)
+                if not any(entry.integration is other.integration for other in self._entries.values()):
+                    self._integrations.give_back(entry.integration)
             is_alone = len(waiting) == 1 and not self._entries
             for item in waiting:
-                self._add(item, self._tap_alone() if is_alone else self._tap_of_several(item), is_alone=is_alone)
+                self._add(item, self._integration_alone() if is_alone else self._integration_of_several(item), is_alone=is_alone)
 
     def _goes_on(self, trainer: Any) -> bool:
         """Let a Trainer that holds Parameters of one that was met go on with its series, if it does."""
         before = next((entry for entry in self._entries.values() if entry.shares(trainer)), None)
         if before is not None:
-            self._add(trainer, before.tap, is_alone=before.is_alone)
+            self._add(trainer, before.integration, is_alone=before.is_alone)
         return before is not None
 
-    def _add(self, trainer: Any, tap: ArrayTap, *, is_alone: bool) -> None:
+    def _add(self, trainer: Any, integration: ArrayIntegration, *, is_alone: bool) -> None:
         held = tuple(weakref.ref(parameter) for parameter in trainer._params)
-        self._entries[id(trainer)] = Entry(weakref.ref(trainer), tap, held, is_alone)
+        self._entries[id(trainer)] = Entry(weakref.ref(trainer), integration, held, is_alone)
 
-    def _tap_alone(self) -> ArrayTap:
-        tap = self._taps.take()
-        tap.begin_training()
-        return tap
+    def _integration_alone(self) -> ArrayIntegration:
+        integration = self._integrations.take()
+        integration.begin_training()
+        return integration
 
-    def _tap_of_several(self, trainer: Any) -> ArrayTap:
+    def _integration_of_several(self, trainer: Any) -> ArrayIntegration:
         places = [self._names.place(parameter) for parameter in trainer._params]
         labels = {place.root.label for place in places if place is not None}
         base = labels.pop() if len(labels) == 1 else ""
         label = free_label(base or type(trainer._optimizer).__name__, self._labels)
         self._labels.add(label)
-        return self._recording.array_tap(label)
+        return self._recording.array_integration(label)
 
     def _live(self) -> list[Any]:
         """Return the Trainers that the script still holds, in an order that is the same each time it runs."""

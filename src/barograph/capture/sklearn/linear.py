@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 import sklearn
 from sklearn import linear_model
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.model.facts import Fact
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integration_pool import IntegrationPool
     from barograph.capture.patches import Patches
     from barograph.capture.session import Session
-    from barograph.capture.tap_pool import TapPool
 
 _MODULE = "linear_model._stochastic_gradient"
 _CLASSES = ("BaseSGDClassifier", "BaseSGDRegressor")
 
 
-def wrap_linear(patches: Patches, taps: TapPool, session: Session) -> None:
+def wrap_linear(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
     """Wrap the methods by which a script trains."""
     needs = {f"{_MODULE}.{name}.{method}": "steps" for name in _CLASSES for method in ("fit", "partial_fit")}
     if say_missing(session, sklearn, needs):
         return
-    listener = _Linear(taps)
+    listener = _Linear(integrations)
     for name in _CLASSES:
         holder = getattr(linear_model._stochastic_gradient, name)
         patches.wrap(holder, "fit", listener.fits)
@@ -41,10 +41,10 @@ def wrap_linear(patches: Patches, taps: TapPool, session: Session) -> None:
 class _Linear:
     """Knows each model's series of steps."""
 
-    def __init__(self, taps: TapPool) -> None:
-        self._taps = taps
+    def __init__(self, integrations: IntegrationPool) -> None:
+        self._integrations = integrations
         self._here = threading.local()
-        self._known: weakref.WeakKeyDictionary[Any, ArrayTap] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, ArrayIntegration] = weakref.WeakKeyDictionary()
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Train from the beginning: one step, however many epochs."""
@@ -58,29 +58,29 @@ class _Linear:
         if getattr(self._here, "busy", False):
             return original(*args, **kwargs)  # one method that calls the other
         model = args[0]
-        tap = self._known.get(model)
-        if tap is None:
-            tap = self._known[model] = self._taps.take()
-            weakref.finalize(model, self._taps.give_back, tap).atexit = False
+        integration = self._known.get(model)
+        if integration is None:
+            integration = self._known[model] = self._integrations.take()
+            weakref.finalize(model, self._integrations.give_back, integration).atexit = False
             anew = True
         if anew:
-            tap.begin_training()
+            integration.begin_training()
         if not anew or model.warm_start:
-            tap.before_update(_weights(model))
+            integration.before_update(_weights(model))
         self._here.busy = True
         try:
             result = original(*args, **kwargs)
         finally:
             self._here.busy = False
         samples = args[1] if len(args) > 1 else kwargs.get("X")
-        with tap.guarded("reading a linear model"):
+        with integration.guarded("reading a linear model"):
             weights = _weights(model)
-            tap.session.seen.no_loss = "scikit-learn's SGD tells none"
-            tap.declare(parameters=weights)
-            tap.after_update(weights)
-            tap.fact(Fact.BATCH_SIZE, float(samples.shape[0] if hasattr(samples, "shape") else len(samples)))
-            tap.metrics({"n_iter": float(model.n_iter_)})
-        tap.end_step()
+            integration.session.seen.no_loss = "scikit-learn's SGD tells none"
+            integration.declare(parameters=weights)
+            integration.after_update(weights)
+            integration.fact(Fact.BATCH_SIZE, float(samples.shape[0] if hasattr(samples, "shape") else len(samples)))
+            integration.metrics({"n_iter": float(model.n_iter_)})
+        integration.end_step()
         return result
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from barograph.capture.imports import after_import, forget
+from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.patches import Patches
-from barograph.capture.tap_pool import TapPool
 
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def listen(recording: Recording) -> None:
     """Have the trainings of scikit-learn in this process told to the recording."""
     listener = _Listener(recording)
-    recording.add_tap(listener)
+    recording.add_integration(listener)
     listener.wait()
 
 
@@ -27,7 +27,7 @@ class _Listener(Patches):
     def __init__(self, recording: Recording) -> None:
         super().__init__()
         self._recording = recording
-        self._taps = TapPool(recording)
+        self._integrations = IntegrationPool(recording)
         self._waiting: list[Callable[[], None]] = []
 
     def wait(self) -> None:
@@ -57,14 +57,14 @@ class _Listener(Patches):
     def _trees(self) -> None:
         from barograph.capture.sklearn.trees import wrap_trees
 
-        wrap_trees(self, self._taps, self._recording.session)
+        wrap_trees(self, self._integrations, self._recording.session)
 
     def _networks(self) -> None:
         from barograph.capture.sklearn.networks import wrap_networks
 
-        wrap_networks(self, self._taps, self._recording.session)
+        wrap_networks(self, self._integrations, self._recording.session)
 
     def _linear(self) -> None:
         from barograph.capture.sklearn.linear import wrap_linear
 
-        wrap_linear(self, self._taps, self._recording.session)
+        wrap_linear(self, self._integrations, self._recording.session)

@@ -12,7 +12,7 @@ import numpy as np
 import sklearn
 from sklearn import ensemble
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from barograph.capture.integration_pool import IntegrationPool
     from barograph.capture.patches import Patches
     from barograph.capture.session import Session
-    from barograph.capture.tap_pool import TapPool
 
 _CLASSICAL = "ensemble._gb.BaseGradientBoosting._fit_stages"
 _BY_HISTOGRAM = "ensemble._hist_gradient_boosting.gradient_boosting.BaseHistGradientBoosting.fit"
@@ -32,12 +32,12 @@ _FRAMES = 6
 _GROWER = "ensemble._hist_gradient_boosting.grower.TreeGrower.make_predictor"
 
 
-def wrap_trees(patches: Patches, taps: TapPool, session: Session) -> None:
+def wrap_trees(patches: Patches, integrations: IntegrationPool, session: Session) -> None:
     """Wrap what both kinds of boosting go through."""
     if not say_missing(session, sklearn, {_CLASSICAL: "rounds of GradientBoosting"}):
-        patches.wrap(ensemble._gb.BaseGradientBoosting, "_fit_stages", _Classical(taps).fits)
+        patches.wrap(ensemble._gb.BaseGradientBoosting, "_fit_stages", _Classical(integrations).fits)
     if not say_missing(session, sklearn, {_BY_HISTOGRAM: "rounds of HistGradientBoosting", _GROWER: "its trees"}):
-        by_histogram = _ByHistogram(taps, session)
+        by_histogram = _ByHistogram(integrations, session)
         package = ensemble._hist_gradient_boosting
         patches.wrap(package.gradient_boosting.BaseHistGradientBoosting, "fit", by_histogram.fits)
         patches.wrap(package.grower.TreeGrower, "make_predictor", by_histogram.grew)
@@ -46,16 +46,16 @@ def wrap_trees(patches: Patches, taps: TapPool, session: Session) -> None:
 class _Classical:
     """Hands a monitor to each training."""
 
-    def __init__(self, taps: TapPool) -> None:
-        self._taps = taps
+    def __init__(self, integrations: IntegrationPool) -> None:
+        self._integrations = integrations
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Fit the stages with our monitor around the script's."""
         bound = inspect.signature(original).bind(*args, **kwargs)
         bound.apply_defaults()
         theirs, begin = bound.arguments.get("monitor"), int(bound.arguments.get("begin_at_stage", 0))
-        tap = self._taps.take()
-        rounds, grown = Rounds(tap, begin or None), _ClassicalGrown(bound.arguments, begin)
+        integration = self._integrations.take()
+        rounds, grown = Rounds(integration, begin or None), _ClassicalGrown(bound.arguments, begin)
 
         def monitor(stage: int, estimator: Any, inside: Any) -> Any:
             stop = theirs(stage, estimator, inside) if theirs is not None else None
@@ -67,7 +67,7 @@ class _Classical:
         try:
             return original(*bound.args, **bound.kwargs)
         finally:
-            self._taps.give_back(tap)
+            self._integrations.give_back(integration)
 
 
 class _ClassicalGrown:
@@ -127,24 +127,24 @@ class _ClassicalGrown:
 class _ByHistogram:
     """Tells a round when the next begins to grow: only then is known how it was judged."""
 
-    def __init__(self, taps: TapPool, session: Session) -> None:
-        self._taps = taps
+    def __init__(self, integrations: IntegrationPool, session: Session) -> None:
+        self._integrations = integrations
         self._session = session
         self._here = threading.local()
 
     def fits(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Fit, hearing of each tree."""
-        estimator, tap = args[0], self._taps.take()
+        estimator, integration = args[0], self._integrations.take()
         before = len(getattr(estimator, "_predictors", ())) if estimator.warm_start else 0
         self._here.grown = _HistogramGrown(estimator, before)
-        self._here.rounds = Rounds(tap, before or None)
+        self._here.rounds = Rounds(integration, before or None)
         try:
             result = original(*args, **kwargs)
             self._tell(len(estimator._predictors))
             return result
         finally:
             self._here.grown = None
-            self._taps.give_back(tap)
+            self._integrations.give_back(integration)
 
     def grew(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Tell the round before, where this is the first tree of another."""

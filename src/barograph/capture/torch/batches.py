@@ -49,7 +49,7 @@ class Fed:
     rows: int
 
 
-class BatchTap:
+class BatchRecorder:
     """Records what the models that are trained are called with."""
 
     def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:

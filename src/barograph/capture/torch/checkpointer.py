@@ -26,7 +26,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.termination import Termination
 from barograph.capture.torch.agreement import Agreement
 from barograph.capture.torch.checkpoint import are_finite, save
-from barograph.capture.torch.door import Door, in_backward
+from barograph.capture.torch.entry_point import Door, in_backward
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.next_step import NextStep
 from barograph.capture.torch.optimizers import OptimizerBook

@@ -10,9 +10,9 @@ from torch import nn
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.data_wants import DataWants, data_wants
 from barograph.capture.session import Session
-from barograph.capture.torch.batches import BatchTap
-from barograph.capture.torch.labels import LabelTap, are_values
-from barograph.capture.torch.loaders import LoaderTap
+from barograph.capture.torch.batches import BatchRecorder
+from barograph.capture.torch.labels import LabelRecorder, are_values
+from barograph.capture.torch.loaders import LoaderRecorder
 from barograph.capture.torch.loss_arguments import (
     BINARY_LOSSES,
     CLASS_LOSSES,
@@ -22,7 +22,7 @@ from barograph.capture.torch.loss_arguments import (
 )
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.read import Reader
-from barograph.capture.torch.targets import TargetTap, compare_with_input
+from barograph.capture.torch.targets import TargetRecorder, compare_with_input
 from barograph.errors import UnsupportedCapture
 from barograph.model.facts import Fact, fact
 from barograph.model.step import Mode
@@ -30,15 +30,15 @@ from barograph.model.step import Mode
 _UNDERSTOOD = CLASS_LOSSES | BINARY_LOSSES | VALUE_LOSSES
 
 
-class DataTap:
+class DataRecorder:
     """Records labels, predictions and data, as far as the plan asks for them in a step or an evaluation."""
 
     def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
         self._session = session
-        self.loaders = LoaderTap(session)
-        self._batches = BatchTap(session, names, reader)
-        self._labels = LabelTap(session)
-        self._targets = TargetTap(session, reader)
+        self.loaders = LoaderRecorder(session)
+        self._batches = BatchRecorder(session, names, reader)
+        self._labels = LabelRecorder(session)
+        self._targets = TargetRecorder(session, reader)
         self._wants: dict[tuple[int, bool], DataWants] = {}
 
     def plan_changed(self) -> None:

@@ -44,7 +44,7 @@ _STEEP_NODES = 128
 _STEEP_SECS = 0.0005
 
 
-class FactTap:
+class FactRecorder:
     """Looks for facts where the plan asks for them.
 
     Attributes:

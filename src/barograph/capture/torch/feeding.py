@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barograph.capture.steps import Steps, StepsIterator
-from barograph.capture.torch.door import Door, entry_point
-from barograph.capture.torch.loaders import LoaderTap
+from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.loaders import LoaderRecorder
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.model.checkpoints import CheckpointSettings
@@ -53,7 +53,7 @@ class Feeding:
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, loaders: LoaderTap,
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, loaders: LoaderRecorder,
         recorder: TorchRecorder | None,
     ) -> None:
         self.door = door

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from barograph.capture.torch.data import DataTap
-from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
-from barograph.capture.torch.facts import FactTap
+from barograph.capture.torch.data import DataRecorder
+from barograph.capture.torch.entry_point import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
-from barograph.capture.torch.losses import LossTap
+from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.module_hooks import ModuleHooks
 from barograph.capture.torch.names import ModelNames, Root
 from barograph.capture.torch.optimizers import OptimizerBook
-from barograph.capture.torch.outputs import OutputTap
+from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.phase import Phase
 from barograph.model.step import Mode
 
@@ -28,7 +28,7 @@ _STEPS_ALONE = 10
 """Steps after which a script in which nothing but what was handed over was trained is taken to go on like that."""
 
 
-class ForwardTap:
+class ForwardRecorder:
     """Listens to the modules of torch, as long as anything is asked of them.
 
     Args:
@@ -51,8 +51,8 @@ class ForwardTap:
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, phase: Phase, *, only: bool, outputs: OutputTap,
-        losses: LossTap, facts: FactTap, data: DataTap, feeding: Feeding, recorder: TorchRecorder | None,
+        self, door: Door, names: ModelNames, optimizers: OptimizerBook, phase: Phase, *, only: bool, outputs: OutputRecorder,
+        losses: LossRecorder, facts: FactRecorder, data: DataRecorder, feeding: Feeding, recorder: TorchRecorder | None,
     ) -> None:
         self.door = door
         self.seen = self.hears_evaluation = False

@@ -32,7 +32,7 @@ _TOLERANCE = {torch.float16: 1e-2, torch.bfloat16: 3e-2}
 _LEAST_TOLERANCE = 1e-3
 
 
-class LabelTap:
+class LabelRecorder:
     """Counts labels and answers.
 
     Of much (an image of labels, a sequence of tokens), at most 4096 places evenly spread are looked at.

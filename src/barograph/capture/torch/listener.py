@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from barograph.capture.orders import NotDone
-from barograph.capture.torch.tap import TorchTap
+from barograph.capture.torch.integration import TorchIntegration
 from barograph.errors import BarographError
 
 if TYPE_CHECKING:
@@ -22,31 +22,31 @@ _CHECKPOINT_LOOK_SECS = 0.2
 
 
 def listen(recording: Recording) -> None:
-    """Let a tap of torch belong to the recording; of a run that is resumed, take the script to its checkpoint first."""
+    """Let an integration of torch belong to the recording; of a run that is resumed, take the script to its checkpoint first."""
     session = recording.session
-    tap = TorchTap(session, only=recording.only, explicit_steps=recording.explicit_steps)
-    recording.torch = tap
-    recording.add_tap(tap)
+    integration = TorchIntegration(session, only=recording.only, explicit_steps=recording.explicit_steps)
+    recording.torch = integration
+    recording.add_integration(integration)
     recording.name_samples(recording.source)
-    session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, tap))
+    session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, integration))
     order = recording.launch.resume
     if order is None:
         # While torch is being imported, the script has made nothing with it.
-        tap.install(torch_is_new=bool(getattr(torch.__spec__, "_initializing", False)))
+        integration.install(torch_is_new=bool(getattr(torch.__spec__, "_initializing", False)))
     else:
         from barograph.capture.torch.resuming import begin_resuming, refuse
         from barograph.store.urls import store_from_url
 
         # Nothing is recorded until it is there.
         try:
-            begin_resuming(tap, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming"))
+            begin_resuming(integration, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming"))
         except BarographError as error:
             refuse(order, str(error))
     if recording.is_aside("torch"):
-        tap.stand_aside()
+        integration.stand_aside()
 
 
-def save_checkpoint(recording: Recording, tap: TorchTap) -> str:
+def save_checkpoint(recording: Recording, integration: TorchIntegration) -> str:
     """Save what is known of this training into its run; return where."""
     from barograph.capture.torch.checkpoint import save
     from barograph.store.urls import store_from_url
@@ -59,7 +59,7 @@ def save_checkpoint(recording: Recording, tap: TorchTap) -> str:
         wait_for_checkpoint(store, attempt, session.steps_made)
         return ""
     who = "r0" if index is not None else f"pid{os.getpid()}"
-    name = save(store, tap.names, tap.optimizers, attempt=attempt, steps=session.steps_made, who=who)
+    name = save(store, integration.names, integration.optimizers, attempt=attempt, steps=session.steps_made, who=who)
     return f"{recording.url.rstrip('/')}/{name}"
 
 

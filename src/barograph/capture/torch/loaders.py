@@ -46,7 +46,7 @@ class _Pass:
     counted: bool = False
 
 
-class LoaderTap:
+class LoaderRecorder:
     """Hears of the passes over data loaders, in the process that trains.
 
     A pass feeds training when an optimizer has stepped since its first batch: passes of an evaluation, and those

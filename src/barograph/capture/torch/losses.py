@@ -20,7 +20,7 @@ _SCALED_LOSSES = 7
 _NO_VALUES = (0.0, 0)
 
 
-class LossTap:
+class LossRecorder:
     """Records losses as plain numbers, without making training wait for a device."""
 
     def __init__(self, session: Session, phase: Phase) -> None:

@@ -43,7 +43,7 @@ class _Recipe:
     histogram: Histogram
 
 
-class OutputTap:
+class OutputRecorder:
     """Records outputs and inputs of leaf modules.
 
     A compiled model runs as one piece: its leaves are not called, so what the model itself returns is

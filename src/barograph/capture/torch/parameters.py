@@ -40,7 +40,7 @@ class _Prepared:
     read: PreparedRead
 
 
-class ParameterTap:
+class ParameterRecorder:
     """Records what belongs to parameters."""
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, reader: Reader) -> None:

@@ -17,7 +17,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.torch.capsule import content_of
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.closure import ClosureStep, closure_of, with_closure
-from barograph.capture.torch.door import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import Door, entry_point, in_backward, in_transform
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.kept import Keeper, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, ParameterName, Root

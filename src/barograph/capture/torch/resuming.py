@@ -43,7 +43,7 @@ from barograph.store.base import Store
 
 if TYPE_CHECKING:
     from barograph.capture.torch.feeding import Feeding
-    from barograph.capture.torch.tap import TorchTap
+    from barograph.capture.torch.integration import TorchIntegration
 
 
 _ENDED_BEFORE = "The script ended before it came to where the checkpoint was saved."
@@ -169,7 +169,7 @@ class Resuming:
         return self._batches[key][1]
 
     def _forward_begins(self, module: torch.nn.Module, args: Any) -> None:
-        # As the tap does it, so that all are called the same as then.
+        # As the integration does it, so that all are called the same as then.
         if self._names.module(module) is None and next(module.parameters(), None) is not None:
             self._names.add_root(module)
         if not self._names.frozen:
@@ -278,16 +278,16 @@ class Resuming:
 
 
 def begin_resuming(
-    tap: TorchTap, store: Store, order: ResumeOrder, begun: Callable[[Resuming], None]
+    integration: TorchIntegration, store: Store, order: ResumeOrder, begun: Callable[[Resuming], None]
 ) -> None:
-    """Take a script to its checkpoint, and have the tap record it from there on.
+    """Take a script to its checkpoint, and have the integration record it from there on.
 
     Of several workers each goes on from its own part; one that the script has started by itself does so once it has
     joined the others. What is none of them, as the process that starts them, has no part to go on from; should it
     train all the same, it is ended.
 
     Args:
-        tap: Not yet installed.
+        integration: Not yet installed.
         store: The run's.
         order: As it was given.
         begun: Called with what takes the script there.
@@ -296,7 +296,7 @@ def begin_resuming(
         ResumeFailed: There is no such checkpoint, or nothing can go on from it.
         DamagedChunk, StoreError: It cannot be read.
     """
-    rank, world_size = tap.session.rank
+    rank, world_size = integration.session.rank
     # Before anything is read: threads of the store's would be missing in workers that are forked of this process.
     if order.workers != world_size:
         text = f"The checkpoint was saved by {order.workers} workers, and here {_are(world_size)}. Start as many."
@@ -308,7 +308,7 @@ def begin_resuming(
             joins()
             trains.remove()
             try:
-                begin_resuming(tap, store, order, begun)
+                begin_resuming(integration, store, order, begun)
             except BarographError as error:
                 refuse(order, str(error))
 
@@ -326,11 +326,11 @@ def begin_resuming(
     if checkpoint is None or checkpoint.why_not:
         why = checkpoint.why_not if checkpoint is not None else "there is none"
         raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
-    begun(_from_checkpoint(tap, store, order, checkpoint))
+    begun(_from_checkpoint(integration, store, order, checkpoint))
 
 
-def _from_checkpoint(tap: TorchTap, store: Store, order: ResumeOrder, checkpoint: Checkpoint) -> Resuming:
-    session, checkpointer = tap.session, tap.feeding.begin_checkpointer()
+def _from_checkpoint(integration: TorchIntegration, store: Store, order: ResumeOrder, checkpoint: Checkpoint) -> Resuming:
+    session, checkpointer = integration.session, integration.feeding.begin_checkpointer()
 
     def proved(text: str, same: bool) -> None:
         resuming.say(proof=text)
@@ -341,17 +341,17 @@ def _from_checkpoint(tap: TorchTap, store: Store, order: ResumeOrder, checkpoint
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
         session.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
-        tap.door.place.busy = session.passes_over = False
+        integration.door.place.busy = session.passes_over = False
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
-            tap.feeding.pass_goes_on(iterator, item)
-        tap.install()
+            integration.feeding.pass_goes_on(iterator, item)
+        integration.install()
 
-    resuming = Resuming(checkpoint, order, tap.names, tap.optimizers, checkpointer.loaders, arrived,
-                        tap.feeding)
-    tap.feeding.resuming = resuming
+    resuming = Resuming(checkpoint, order, integration.names, integration.optimizers, checkpointer.loaders, arrived,
+                        integration.feeding)
+    integration.feeding.resuming = resuming
     # Nothing is recorded on the way, whatever the script hands over.
-    tap.door.place.busy = session.passes_over = True
+    integration.door.place.busy = session.passes_over = True
     resuming.install()
     return resuming
 

@@ -28,7 +28,7 @@ _LEAST_ROWS = 8
 _NAMED_FROM = 0.5
 
 
-class TargetTap:
+class TargetRecorder:
     """Records what the outputs of a model are to become, where that is values."""
 
     def __init__(self, session: Session, reader: Reader) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from accelerate import accelerator, data_loader
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 
@@ -23,7 +23,7 @@ _LOADERS = {
 def listen(recording: Recording) -> None:
     """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
     loop = _Listener(recording)
-    recording.add_tap(loop)
+    recording.add_integration(loop)
     if not say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
     if not say_missing(recording.session, data_loader, _LOADERS):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.entrance import Entrance
+from barograph.capture.entry_point import EntryPoint
 
 if TYPE_CHECKING:
     from barograph.capture.recording import Recording
@@ -20,22 +20,22 @@ class DrawnAhead:
     """What was drawn and not handed over yet, by who draws it.
 
     Args:
-        recording: Whose torch tap hears of the batches.
+        recording: Whose torch integration hears of the batches.
     """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._entrance = Entrance(recording.session)
+        self._entry = EntryPoint(recording.session)
         self._waiting: weakref.WeakKeyDictionary[Any, deque[list[Came]]] = weakref.WeakKeyDictionary()
 
     def drawn(self, drawer: Any, draw: Callable[[], Any]) -> Any:
         """Return what `draw` does; what loaders give meanwhile waits until it is handed over."""
-        tap = self._recording.torch
-        if tap is None:
+        integration = self._recording.torch
+        if integration is None:
             return draw()
-        with tap.feeding.drawing_ahead() as came:
+        with integration.feeding.drawing_ahead() as came:
             batch = draw()
-        with self._entrance.guarded("noting a batch that is drawn ahead"):
+        with self._entry.guarded("noting a batch that is drawn ahead"):
             self._waiting.setdefault(drawer, deque()).append(came)
         return batch
 
@@ -50,10 +50,10 @@ class DrawnAhead:
 
     def handed_over(self, drawer: Any) -> None:
         """Note that the first of what waits is used now."""
-        tap, waiting = self._recording.torch, self._waiting.get(drawer)
-        if tap is not None and waiting:
+        integration, waiting = self._recording.torch, self._waiting.get(drawer)
+        if integration is not None and waiting:
             for came in waiting.popleft():
-                tap.feeding.feeds(came)
+                integration.feeding.feeds(came)
 
     def given(self, batches: Iterator[Any], *, skipped: int, together: int) -> Iterator[Any]:
         """Yield what a generator does that draws more than it has given: each with what it was drawn as.
@@ -65,17 +65,17 @@ class DrawnAhead:
         """
         waiting: deque[Came] = deque()
         over = skipped * together
-        while (tap := self._recording.torch) is not None and not self._recording.session.closed:
-            with tap.feeding.drawing_ahead() as came:
+        while (integration := self._recording.torch) is not None and not self._recording.session.closed:
+            with integration.feeding.drawing_ahead() as came:
                 batch = next(batches, _END)
             if batch is _END:
                 return
-            with self._entrance.guarded("noting which batch is used"):
+            with self._entry.guarded("noting which batch is used"):
                 waiting.extend(came)
                 for _ in range(min(over, len(waiting))):
                     waiting.popleft()
                 for _ in range(min(together, len(waiting))):
-                    tap.feeding.feeds(waiting.popleft())
+                    integration.feeding.feeds(waiting.popleft())
             over = 0
             yield batch
         yield from batches

@@ -1,4 +1,4 @@
-"""Listens to trainings of fastai: its optimizers are none of torch's, so that their steps are told to torch's tap here.
+"""Listens to trainings of fastai: its optimizers are none of torch's, so that their steps are told to torch's integration here.
 
 They show their parameter groups and their state as torch's do, and a loop that wraps one of torch's calls that.
 """
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from fastai import learner, optimizer
 from fastai.data import load
 
-from barograph.capture.doors import say_missing
 from barograph.capture.imports import after_import, forget
+from barograph.capture.integrations import say_missing
 from barograph.capture.torch.inner_optimizer import inner_optimizer
 from barograph.capture.torch.trace import Dealt
 from barograph.capture.trainers.loop import TrainerLoop
@@ -33,7 +33,7 @@ def listen(recording: Recording) -> None:
             say_missing(session, learner, {"Recorder.after_epoch": "what is logged"}):
         return
     loop = _Listener(recording)
-    recording.add_tap(loop)
+    recording.add_integration(loop)
     loop.wrap(optimizer.Optimizer, "step", loop.steps)
     loop.wrap(learner.Recorder, "after_epoch", loop.epoch_ends)
     after_import(_HALF, loop.half_comes)
@@ -50,10 +50,10 @@ class _Listener(TrainerLoop):
 
     def steps(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Have a step recorded as one of torch's."""
-        tap = self._torch.torch
-        if tap is None or self.silent:
+        integration = self._torch.torch
+        if integration is None or self.silent:
             return original(*args, **kwargs)
-        return tap.step_of_another(args[0], lambda: original(*args, **kwargs))
+        return integration.step_of_another(args[0], lambda: original(*args, **kwargs))
 
     def follow(self, recording: Recording) -> None:
         """Have the data trace know what loaders of fastai give: each is a stream to torch."""
@@ -90,17 +90,17 @@ class _Listener(TrainerLoop):
 
     def scaled(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Have the scaler's word on a step be of the optimizer: it is asked in the name of the callback."""
-        tap = self._torch.torch
-        if tap is None or self.silent:
+        integration = self._torch.torch
+        if integration is None or self.silent:
             return original(*args, **kwargs)
-        with tap.stepping.standing_in(args[0], inner_optimizer(args[0].opt)):
+        with integration.stepping.standing_in(args[0], inner_optimizer(args[0].opt)):
             return original(*args, **kwargs)
 
     def let_through(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Note that the scaler does not skip the step: it is made after that."""
-        tap = self._torch.torch
-        if tap is not None and not self.silent:
-            tap.stepping.stand_in_steps(args[0])
+        integration = self._torch.torch
+        if integration is not None and not self.silent:
+            integration.stepping.stand_in_steps(args[0])
         return original(*args, **kwargs)
 
     def remove(self) -> None:

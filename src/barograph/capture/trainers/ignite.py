@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ignite import engine as engines
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
 
 _NEEDS = {
     "Engine.run": "metrics", "Engine.add_event_handler": "metrics", "Engine.terminate": "the end of a training",
@@ -34,7 +34,7 @@ def listen(recording: Listening) -> None:
     if say_missing(recording.session, engines, _NEEDS):
         return
     loop = _Listener(recording, "Ignite")
-    recording.add_tap(loop)
+    recording.add_integration(loop)
     loop.wrap(engines.Engine, "run", loop.runs)
 
 

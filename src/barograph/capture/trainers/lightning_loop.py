@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.capture.trainers.drawn_ahead import DrawnAhead
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
@@ -41,7 +41,7 @@ def listen_to(library: Any, recording: Recording) -> None:
     if say_missing(recording.session, library, _NEEDS):
         return
     loop = _Listener(recording)
-    recording.add_tap(loop)
+    recording.add_integration(loop)
     loops = library.loops
     loop.wrap(library.trainer.connectors.logger_connector.logger_connector._LoggerConnector, "log_metrics", loop.logged)
     loop.wrap(loops.fit_loop._FitLoop, "run", loop.fits)
@@ -78,16 +78,16 @@ class _Listener(TrainerLoop):
 
         def hands_over(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             if not self.silent:
-                with self._entrance.guarded("noting how many batches are drawn ahead"):
+                with self._entry.guarded("noting how many batches are drawn ahead"):
                     self._ahead.holds(args[0], len(args[0].batches))
             batch = original(*args, **kwargs)
             if not self.silent:
-                with self._entrance.guarded("noting which batch is used"):
+                with self._entry.guarded("noting which batch is used"):
                     self._ahead.handed_over(args[0])
             return batch
 
         def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-            with self._entrance.guarded("letting go of batches that are drawn ahead"):
+            with self._entry.guarded("letting go of batches that are drawn ahead"):
                 self._ahead.forget(args[0])
             return original(*args, **kwargs)
 

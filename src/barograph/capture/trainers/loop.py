@@ -1,6 +1,7 @@
-"""What the loop of a trainer says of itself, beside what torch's tap sees of its steps: what it logs, and what it does.
+"""What the loop of a trainer says of itself, beside what torch's integration sees of its steps: what it logs, and what it does.
 
-Losses and steps are none of its business: torch's tap has them of the optimizer, and they must not be told twice.
+Losses and steps are none of its business: torch's integration has them of the optimizer, and they must not be told
+twice.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.entrance import Entrance
+from barograph.capture.entry_point import EntryPoint
 from barograph.capture.logged import numbers_in
 from barograph.capture.patches import Patches
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
     from barograph.capture.own_end import Leave
     from barograph.model.step import Mode
 
@@ -31,7 +32,7 @@ class TrainerLoop(Patches):
         super().__init__()
         self._recording = recording
         self._session = recording.session
-        self._entrance = Entrance(recording.session)
+        self._entry = EntryPoint(recording.session)
         self._library = library
         self._began_at = 0
 
@@ -49,7 +50,7 @@ class TrainerLoop(Patches):
         """
         if self.silent or self._session.passes_over:
             return
-        with self._entrance.guarded(f"recording what {self._library} logs"):
+        with self._entry.guarded(f"recording what {self._library} logs"):
             numbers = dict(numbers_in(values()))
             if numbers:
                 self._session.log(numbers, mode=mode)

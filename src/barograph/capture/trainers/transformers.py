@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from transformers import trainer, trainer_callback
 
-from barograph.capture.doors import say_missing
+from barograph.capture.integrations import say_missing
 from barograph.capture.trainers.loop import TrainerLoop
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
 
 _NEEDS = {
     "Trainer.train": "the end of a training", "Trainer.evaluate": "evaluations", "Trainer.predict": "predictions",
@@ -25,7 +25,7 @@ def listen(recording: Listening) -> None:
     if say_missing(recording.session, trainer, _NEEDS):
         return
     loop = _Listener(recording, "Transformers")
-    recording.add_tap(loop)
+    recording.add_integration(loop)
     loop.wrap(trainer_callback.CallbackHandler, "call_event", loop.called)
     loop.wrap(trainer.Trainer, "train", loop.trains)
     loop.wrap(trainer.Trainer, "evaluate", loop.evaluates)

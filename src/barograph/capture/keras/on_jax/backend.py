@@ -22,7 +22,7 @@ from barograph.capture.keras.on_jax.statistics import Variables, told
 from barograph.capture.keras.on_jax.traces import Traces
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
     from barograph.capture.keras.fetching import Reader
     from barograph.capture.keras.names import Names
     from barograph.capture.plan import Plan
@@ -42,7 +42,7 @@ class JaxBackend:
     def reach(self, args: tuple[Any, ...]) -> Reach:
         return Traces(args)
 
-    def reads(self, tap: ArrayTap, names: Names) -> Reads | None:
+    def reads(self, integration: ArrayIntegration, names: Names) -> Reads | None:
         return None
 
     def tells(self, model: Any) -> bool:

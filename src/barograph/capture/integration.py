@@ -1,4 +1,4 @@
-"""What a recording asks of a tap: the narrow waist through which every framework comes in."""
+"""What a recording asks of an integration: the narrow waist through which every framework comes in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
 
 
-class Tap(Protocol):
+class Integration(Protocol):
     """Listens to one framework, and tells the session."""
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Note that more was added to the plan, which all taps of a recording share."""
+        """Note that more was added to the plan, which all integrations of a recording share."""
 
     def mode_changes(self, mode: Mode | None) -> None:
         """Note that the script does something else from now on; None: it does not say what.
@@ -28,7 +28,7 @@ class Tap(Protocol):
 
 
 class StandsAside(Protocol):
-    """A tap that can leave a stretch of the training to another."""
+    """An integration that can leave a stretch of the training to another."""
 
     def stand_aside(self) -> None:
         """Hear nothing until `take_part`."""
@@ -37,8 +37,8 @@ class StandsAside(Protocol):
         """Listen again."""
 
 
-class ScriptTap(Tap, Protocol):
-    """A tap that also takes what the script hands over itself.
+class ScriptIntegration(Integration, Protocol):
+    """An integration that also takes what the script hands over itself.
 
     Attributes:
         explicit_steps: The script ends its steps itself, with `end_explicit_step`.

@@ -19,7 +19,7 @@ from barograph.capture.array_read import ArrayReader, dense, merge_reduced
 from barograph.capture.array_recipes import About
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.copies import Copies
-from barograph.capture.entrance import Entrance, Passage, entry_point
+from barograph.capture.entry_point import EntryPoint, Passage, entry_point
 from barograph.capture.plan import Taking
 from barograph.capture.readings import Readings
 from barograph.capture.seen import NO_LOSS_OF_TORCH
@@ -42,7 +42,7 @@ Reduced = tuple[Any, Any]
 _NOTHING: Mapping[str, Any] = {}
 
 
-class ArrayTap:
+class ArrayIntegration:
     """One series of steps, told in arrays and numbers.
 
     Every method that records is a way into the training: an error of ours in it becomes one warning, and what it takes
@@ -59,7 +59,7 @@ class ArrayTap:
 
     def __init__(self, session: Session, label: str | None = None) -> None:
         self.session = session
-        self.entrance = Entrance(session)
+        self.entry = EntryPoint(session)
         self.explicit_steps = True
         self._label = label
         self._first_step: int | None = None
@@ -107,7 +107,7 @@ class ArrayTap:
         """
         if self.session.closed:
             return
-        with self.entrance.guarded("taking the last step whole"):
+        with self.entry.guarded("taking the last step whole"):
             self._begin()
             if self._mode() is Mode.TRAIN:
                 self._allowance.take_everything()
@@ -127,7 +127,7 @@ class ArrayTap:
         """Return the mask of the plan that is taken of the step, or the evaluation, under way."""
         if self.session.closed:
             return 0
-        with self.entrance.guarded("asking what is due"):
+        with self.entry.guarded("asking what is due"):
             self._begin()
             return self._mask()
         return 0
@@ -138,12 +138,12 @@ class ArrayTap:
         return self.session.made(self._label or "") if self._has_begun else self.session.first_step
 
     def guarded(self, doing: str) -> Passage:
-        """Return what a block of a tap's own code runs in: its errors become one warning, its time is in the price.
+        """Return what a block of an integration's own code runs in: its errors become one warning, its time is in the price.
 
         Args:
             doing: What the block does, for people, should it fail: "reading the layers".
         """
-        return self.entrance.guarded(doing)
+        return self.entry.guarded(doing)
 
     # What belongs to a step or an evaluation
 
@@ -234,7 +234,7 @@ class ArrayTap:
     def rows(
         self, kind: Kind, paths: Sequence[str], *, dtypes: Sequence[str], layers: Sequence[str] = ()
     ) -> NDArray[np.int64]:
-        """Return where statistics of tensors are merged, as long as the tap lasts: for who merges the same each step.
+        """Return where statistics of tensors are merged, as long as the integration lasts: for who merges the same each step.
 
         Args:
             kind, paths, dtypes, layers: As in `merge`.
@@ -453,7 +453,7 @@ class ArrayTap:
         self._end_evaluation()
 
     def begin_training(self, first_step: int | None = None) -> None:
-        """Begin another training with this tap: what follows is a series of its own.
+        """Begin another training with this integration: what follows is a series of its own.
 
         Args:
             first_step: Number of its first step; None: as `attach` was told, else 0.

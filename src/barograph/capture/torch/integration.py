@@ -24,19 +24,19 @@ from barograph.capture.steps import Steps
 from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.compiling import hear, mark_for_compiler
-from barograph.capture.torch.data import DataTap
-from barograph.capture.torch.door import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
-from barograph.capture.torch.facts import FactTap
+from barograph.capture.torch.data import DataRecorder
+from barograph.capture.torch.entry_point import HOOKS_WARNING, Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
-from barograph.capture.torch.forward import ForwardTap
+from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.light import TOTAL, LightSteps
 from barograph.capture.torch.loss_arguments import recorded_name
-from barograph.capture.torch.losses import LossTap
+from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import Entry, OptimizerBook, parameters_of, steps_loaded
-from barograph.capture.torch.outputs import OutputTap
-from barograph.capture.torch.parameters import ParameterTap
+from barograph.capture.torch.outputs import OutputRecorder
+from barograph.capture.torch.parameters import ParameterRecorder
 from barograph.capture.torch.phase import Phase
 from barograph.capture.torch.read import Reader
 from barograph.capture.torch.stepping import Stepping
@@ -57,7 +57,7 @@ _COMPILER = "torch._dynamo"
 _CLIPPED_NORM = Key(Kind.SCALAR, "gradient_norm_before_clip")
 
 
-class TorchTap:
+class TorchIntegration:
     """Turns what a PyTorch script does into steps.
 
     Args:
@@ -80,11 +80,11 @@ class TorchTap:
         self._allowance = Allowance(session)
         self._phase = Phase(session, self.names, self._allowance)
         reader = Reader()
-        self._outputs = OutputTap(session, self.names, reader)
-        self._parameters = ParameterTap(session, self.names, self.optimizers, reader)
-        self._losses = LossTap(session, self._phase)
-        self._facts = FactTap(session, self.names, self.optimizers, self._phase)
-        self._data = DataTap(session, self.names, reader)
+        self._outputs = OutputRecorder(session, self.names, reader)
+        self._parameters = ParameterRecorder(session, self.names, self.optimizers, reader)
+        self._losses = LossRecorder(session, self._phase)
+        self._facts = FactRecorder(session, self.names, self.optimizers, self._phase)
+        self._data = DataRecorder(session, self.names, reader)
         self._light = LightSteps(session, self._facts.miss_backward, self._phase.take_collected)
         session.publish_collected = self._light.stop
         self._optimizer_handles: list[Any] = []
@@ -94,7 +94,7 @@ class TorchTap:
         self._hands = TorchHands(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
         self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
-        self._forwards = ForwardTap(
+        self._forwards = ForwardRecorder(
             self.door, self.names, self.optimizers, self._phase, only=only, outputs=self._outputs, losses=self._losses,
             facts=self._facts, data=self._data, feeding=self.feeding, recorder=self._recorder)
         self._by_hand = HandSteps(self.names, self.optimizers)
@@ -149,7 +149,7 @@ class TorchTap:
             cast("list[Any]", warnings.filters).remove(self._filter)
 
     def stand_aside(self) -> None:
-        """Hear nothing of what goes on until `take_part`: another tap records it."""
+        """Hear nothing of what goes on until `take_part`: another integration records it."""
         self._light.stop()
         self._forwards.stand_aside()
         for handle in self._optimizer_handles:

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.capture.doors import DOORS, Door, modules_waited_for, open_door, say_missing, versions
 from barograph.capture.guard import BarographWarning, Guard
+from barograph.capture.integrations import INTEGRATIONS, Door, install, modules_waited_for, say_missing, versions
 
 
 def test_every_framework_has_its_door() -> None:
-    assert set(DOORS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "mxnet", "lightning",
+    assert set(INTEGRATIONS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "mxnet", "lightning",
                           "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"}
 
 
-@pytest.mark.parametrize("door", [door for door in DOORS.values() if door.listener], ids=lambda door: door.framework)
+@pytest.mark.parametrize("door", [door for door in INTEGRATIONS.values() if door.listener], ids=lambda door: door.framework)
 def test_every_listener_is_a_module_that_loads_nothing_of_its_framework_before(door: Door) -> None:
     assert importlib.util.find_spec(door.listener) is not None
     assert set(door.begins) <= set(modules_waited_for())
@@ -37,11 +37,11 @@ class Recording:
 def test_a_listener_that_fails_is_one_warning() -> None:
     broken = Door("none", ("none",), "barograph.capture.no_such_listener")
     with pytest.warns(BarographWarning, match="listening to none"):
-        open_door(broken, Recording())  # type: ignore[arg-type]
+        install(broken, Recording())  # type: ignore[arg-type]
 
 
 def test_a_recording_that_is_closed_listens_to_nothing() -> None:
-    open_door(Door("none", ("none",), "barograph.capture.no_such"), Recording(closed=True))  # type: ignore[arg-type]
+    install(Door("none", ("none",), "barograph.capture.no_such"), Recording(closed=True))  # type: ignore[arg-type]
 
 
 def test_what_a_framework_lacks_is_said_once_with_its_version() -> None:
@@ -140,7 +140,7 @@ def test_torch_stands_aside_for_another_and_then_takes_part_again() -> None:
         step()
         with current.aside("torch"):
             step()
-            run.tap("other").end_step(loss=5.0)
+            run.integration("other").end_step(loss=5.0)
         step()
     read = barograph.open("memory://aside")
     assert read.series("weight:weight", "mean").steps.tolist() == [0, 1]
@@ -159,7 +159,7 @@ def test_two_series_of_steps_stand_in_one_run() -> None:
     with barograph.attach(to="memory://two", watch=False, strict=True, budget=None) as run:
         for _ in range(2):
             for name in ("generator", "critic"):
-                run.tap(name).take(barograph.Kind.WEIGHT, {f"{name}.w": np.ones(2)})
-                run.tap(name).end_step(loss=1.0)
+                run.integration(name).take(barograph.Kind.WEIGHT, {f"{name}.w": np.ones(2)})
+                run.integration(name).end_step(loss=1.0)
     read = barograph.open("memory://two")
     assert read.series("weight:critic.w", "mean", optimizer="critic").steps.tolist() == [0, 1]

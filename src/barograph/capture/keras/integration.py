@@ -1,4 +1,4 @@
-"""Listens to Keras: gives each model that is trained a tap of its own, and has its steps pass through that."""
+"""Listens to Keras: gives each model that is trained an integration of its own, and has its steps pass through that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import keras
 
-from barograph.capture.entrance import Entrance
+from barograph.capture.entry_point import EntryPoint
 from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
@@ -24,8 +24,8 @@ from barograph.capture.orders import NotDone
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
-    from barograph.capture.doors import Listening
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integrations import Listening
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
 
@@ -54,11 +54,11 @@ class Loops(Protocol):
         """Return what calls an evaluation of the script's own."""
 
 
-class KerasTap(Hearing):
+class KerasIntegration(Hearing):
     """What is heard of Keras in one recording.
 
     Args:
-        recording: Whose tap this is.
+        recording: Whose integration this is.
     """
 
     def __init__(self, recording: Listening) -> None:
@@ -68,12 +68,12 @@ class KerasTap(Hearing):
         self._backend = backend_named(keras.backend.backend())
         self._is_torch = keras.backend.backend() == "torch"
         self._wrappers = Wrappers(self)
-        self._tap_of_loop: ArrayTap | None = None
-        self._evaluated_first: ArrayTap | None = None
+        self._integration_of_loop: ArrayIntegration | None = None
+        self._evaluated_first: ArrayIntegration | None = None
         self._models: weakref.WeakKeyDictionary[Any, WatchedModel] = weakref.WeakKeyDictionary()
         wanted = self._session.settings.recorder
         self._recorder = None if wanted is None else KerasRecorder(self._session, wanted)
-        self._entrance = Entrance(self._session)
+        self._entry = EntryPoint(self._session)
 
     def install(self) -> None:
         """Put the wrappers in."""
@@ -130,12 +130,12 @@ class KerasTap(Hearing):
         return result
 
     def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
-        """Have the tap of torch stand aside: Keras builds a model by calling it with tensors that hold nothing."""
+        """Have the integration of torch stand aside: Keras builds a model by calling it with tensors that hold nothing."""
         with self._torch_aside():
             return method(model, *args, **kwargs)
 
     def training_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
-        """Have the tap of torch stand aside while a model trains, and end an evaluation where it ends."""
+        """Have the integration of torch stand aside while a model trains, and end an evaluation where it ends."""
         with self._torch_aside():
             result = method(model, *args, **kwargs)
         watched = self._models.get(model)
@@ -145,18 +145,18 @@ class KerasTap(Hearing):
 
     def new_loop(self, function: Any) -> TensorFlowLoop:
         """Return what calls the step of a loop of the script's own."""
-        tap = self._evaluated_first or self._recording.new_array_tap()
-        self._tap_of_loop, self._evaluated_first = tap, None
-        loop = TensorFlowLoop(function, tap, self.collecting_of_replicas, self._recorder)
+        integration = self._evaluated_first or self._recording.new_array_integration()
+        self._integration_of_loop, self._evaluated_first = integration, None
+        loop = TensorFlowLoop(function, integration, self.collecting_of_replicas, self._recorder)
         self._is_recorded_by_ours()
         return loop
 
     def new_evaluation(self, function: Any) -> LoopEvaluation:
         """Return what calls an evaluation of the script's own: of the loop that came last before it, or of
         the first that comes."""
-        if self._tap_of_loop is None:
-            self._tap_of_loop = self._evaluated_first = self._recording.new_array_tap()
-        return LoopEvaluation(function, self._tap_of_loop, self.collecting_of_replicas)
+        if self._integration_of_loop is None:
+            self._integration_of_loop = self._evaluated_first = self._recording.new_array_integration()
+        return LoopEvaluation(function, self._integration_of_loop, self.collecting_of_replicas)
 
     # Within
 
@@ -175,8 +175,8 @@ class KerasTap(Hearing):
 
     def _watched(self, model: Any) -> WatchedModel:
         if model not in self._models:
-            tap = self._recording.new_array_tap()
-            self._models[model] = WatchedModel(weakref.proxy(model), tap, self._backend, self._recorder)
+            integration = self._recording.new_array_integration()
+            self._models[model] = WatchedModel(weakref.proxy(model), integration, self._backend, self._recorder)
             self._is_recorded_by_ours()
         return self._models[model]
 
@@ -199,12 +199,12 @@ class KerasTap(Hearing):
         collector = self._collector
         if collector is not None and collector.reach.is_tracing():
             return self._of_compiling(doing)
-        return self._entrance.guarded(doing)
+        return self._entry.guarded(doing)
 
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
         """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
-        with self._entrance.guarded(doing), self._session.timed_startup():
+        with self._entry.guarded(doing), self._session.timed_startup():
             yield
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from barograph.capture import copies
-from barograph.capture.array_tap import ArrayTap
+from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Rank, Session
 from barograph.errors import ShapeMismatch, TrainingStopped
@@ -31,7 +31,7 @@ from capture_writer import ListWriter
 
 
 class Told:
-    """A tap whose steps land in a list."""
+    """An integration whose steps land in a list."""
 
     def __init__(self, *needs: Selection, **settings: Any) -> None:
         self.writer = ListWriter()
@@ -41,10 +41,10 @@ class Told:
             return self.writer
 
         self.session = Session(wanted, needs, open_writer)
-        self.tap = ArrayTap(self.session)
+        self.integration = ArrayIntegration(self.session)
 
     def set_mode(self, mode: Mode | None) -> None:
-        self.tap.mode_changes(mode)
+        self.integration.mode_changes(mode)
         self.session.mode = mode
 
     def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecords]:
@@ -71,9 +71,9 @@ FLOATS = np.array([[1.5, -2.0, 0.0], [np.nan, np.inf, 0.25]])
 ], ids=lambda array: f"{array.dtype}{array.shape}{array.strides}")
 def test_any_array_is_summarised_as_it_is(array: Any) -> None:
     told = Told()
-    told.tap.take(Kind.WEIGHT, {"fc.weight": array})
-    told.tap.take(Kind.WEIGHT, {"beside": np.ones(2)})
-    told.tap.end_step()
+    told.integration.take(Kind.WEIGHT, {"fc.weight": array})
+    told.integration.take(Kind.WEIGHT, {"beside": np.ones(2)})
+    told.integration.end_step()
     found, wanted = told.summary("weight:fc.weight"), summarize(array)
     assert (found.count, found.nan, found.posinf, found.zeros, found.min, found.max) == (
         wanted.count, wanted.nan, wanted.posinf, wanted.zeros, wanted.min, wanted.max)
@@ -83,15 +83,15 @@ def test_any_array_is_summarised_as_it_is(array: Any) -> None:
 
 def test_a_narrow_type_without_statistics_of_its_own_is_read_as_float32() -> None:
     told = Told()
-    told.tap.take(Kind.WEIGHT, {"w": np.array([0.5, -6.0], ml_dtypes.float8_e4m3b11fnuz)})
-    told.tap.end_step()
+    told.integration.take(Kind.WEIGHT, {"w": np.array([0.5, -6.0], ml_dtypes.float8_e4m3b11fnuz)})
+    told.integration.end_step()
     assert (told.summary("weight:w").min, told.summary("weight:w").max) == (-6.0, 0.5)
 
 
 def test_an_array_without_statistics_is_named_and_the_rest_is_recorded() -> None:
     told = Told()
-    told.tap.take(Kind.WEIGHT, {"names": np.array(["a"]), "w": np.ones(3)})
-    told.tap.end_step()
+    told.integration.take(Kind.WEIGHT, {"names": np.array(["a"]), "w": np.ones(3)})
+    told.integration.end_step()
     assert told.summary("weight:w").count == 3
     assert any("weight of names" in reason for reason in told.session.status().coverage.reasons)
 
@@ -102,12 +102,12 @@ def test_what_is_not_due_is_not_asked_for() -> None:
     asked = []
 
     def weight(name: str) -> Any:
-        asked.append((told.tap.step, name))
+        asked.append((told.integration.step, name))
         return np.ones(2)
 
     for _ in range(4):
-        told.tap.take(Kind.WEIGHT, {"fc.bias": lambda: weight("bias"), "fc.weight": lambda: weight("weight")})
-        told.tap.end_step(loss=1.0)
+        told.integration.take(Kind.WEIGHT, {"fc.bias": lambda: weight("bias"), "fc.weight": lambda: weight("weight")})
+        told.integration.end_step(loss=1.0)
     assert asked == [(0, "bias"), (2, "bias")]
     assert [bool(records.subjects) and records.moments is not None for records in told.steps()] == [
         True, False, True, False]
@@ -118,29 +118,29 @@ def test_due_says_what_the_schedule_says() -> None:
         Selection("mine", kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=3)),))
     due = []
     for _ in range(5):
-        due.append((told.tap.due(Kind.GRADIENT), told.tap.due(Kind.WEIGHT)))
-        told.tap.end_step(loss=1.0)
+        due.append((told.integration.due(Kind.GRADIENT), told.integration.due(Kind.WEIGHT)))
+        told.integration.end_step(loss=1.0)
     assert due == [(True, False), (False, False), (False, False), (True, False), (False, False)]
 
 
 def test_a_loss_that_is_not_finite_makes_everything_due() -> None:
     told = Told(preset="free", collections=(
         Selection("mine", kinds=frozenset({Kind.GRADIENT}), schedule=Schedule(every=100)),))
-    told.tap.end_step(loss=1.0)
-    assert not told.tap.due(Kind.GRADIENT)
-    told.tap.loss(math.nan)
-    assert told.tap.due(Kind.GRADIENT)
-    told.tap.take(Kind.GRADIENT, {"w": np.array([np.nan])})
-    told.tap.end_step()
+    told.integration.end_step(loss=1.0)
+    assert not told.integration.due(Kind.GRADIENT)
+    told.integration.loss(math.nan)
+    assert told.integration.due(Kind.GRADIENT)
+    told.integration.take(Kind.GRADIENT, {"w": np.array([np.nan])})
+    told.integration.end_step()
     assert told.summary("gradient:w").nan == 1
 
 
 def test_outputs_and_losses_of_micro_batches_are_one() -> None:
     told = Told()
     for part in (1.0, 3.0):
-        told.tap.take(Kind.OUTPUT, {"relu": np.full(2, part, np.float32)}, layers={"relu": "ReLU"})
-        told.tap.loss(part)
-    told.tap.end_step()
+        told.integration.take(Kind.OUTPUT, {"relu": np.full(2, part, np.float32)}, layers={"relu": "ReLU"})
+        told.integration.loss(part)
+    told.integration.end_step()
     assert told.summary("output:relu").count == 4
     assert told.summary("output:relu").mean == 2.0
     assert told.scalars()["loss:total"] == 2.0
@@ -150,10 +150,10 @@ def test_outputs_and_losses_of_micro_batches_are_one() -> None:
 def test_the_update_is_what_the_step_added() -> None:
     told = Told(preset="updates")
     weight = np.array([1.0, 2.0], np.float32)
-    told.tap.before_update({"w": weight})
+    told.integration.before_update({"w": weight})
     weight += 0.5
-    told.tap.after_update({"w": weight})
-    told.tap.end_step()
+    told.integration.after_update({"w": weight})
+    told.integration.end_step()
     assert told.summary("update:w").sum == 1.0
     assert told.summary("weight:w").sum == 4.0
 
@@ -166,9 +166,9 @@ def test_a_weight_is_fetched_once_for_itself_and_its_update() -> None:
         return np.full(2, len(fetched), np.float32)
 
     for _ in range(2):
-        told.tap.before_update({"w": weight})
-        told.tap.after_update({"w": weight})
-        told.tap.end_step()
+        told.integration.before_update({"w": weight})
+        told.integration.after_update({"w": weight})
+        told.integration.end_step()
     assert len(fetched) == 4
     assert (told.summary("weight:w").sum, told.summary("update:w").sum) == (8.0, 2.0)
 
@@ -184,12 +184,12 @@ def test_an_array_that_is_an_output_and_an_input_is_read_once_and_recorded_as_bo
         Selection("mine", kinds=frozenset({Kind.OUTPUT, Kind.INPUT}), histogram=histogram),))
     batches = [np.array([[1.0, -2.0, np.nan]]), np.array([[4.0, 0.0, 8.0]])]
     for batch in batches:
-        told.tap.take_together({
+        told.integration.take_together({
             Kind.OUTPUT: {"first": batch, "second": np.ones(5)},
             Kind.INPUT: {"second": lambda batch=batch: batch, "third": batch.T, "first": np.zeros(4)},
             Kind.GRADIENT: {"absent": None},
         })
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0)
     assert sorted(read) == [3, 3, 4, 4, 5, 5]
     wanted = merge(*(summarize(batch, histogram=histogram) for batch in batches))
     for key in ("output:first", "input:second", "input:third"):
@@ -205,8 +205,8 @@ def test_one_array_is_read_for_each_histogram_that_is_taken_of_it() -> None:
         Selection("exact", kinds=frozenset({Kind.OUTPUT}), histogram=Histogram.EXACT),
         Selection("moments", kinds=frozenset({Kind.INPUT}))))
     array = np.arange(1.0, 101.0)
-    told.tap.take_together({Kind.OUTPUT: {"a": array}, Kind.INPUT: {"b": array}})
-    told.tap.end_step(loss=1.0)
+    told.integration.take_together({Kind.OUTPUT: {"a": array}, Kind.INPUT: {"b": array}})
+    told.integration.end_step(loss=1.0)
     assert sum(dict(told.summary("output:a").exponents).values()) == 100
     assert not told.summary("input:b").exponents
     assert told.summary("input:b").sum == 5050.0
@@ -221,12 +221,12 @@ def test_copies_of_weights_lie_where_the_last_ones_did_unless_they_are_large(
     weight = np.asfortranarray(np.ones((20, 30)))
     held = []
     for added in (1.0, 2.0):
-        told.tap.before_update({"w": weight})
-        held.append(weakref.ref(told.tap._before["w"]))
+        told.integration.before_update({"w": weight})
+        held.append(weakref.ref(told.integration._before["w"]))
         weight += added
-        told.tap.after_update({"w": weight})
+        told.integration.after_update({"w": weight})
         assert (held[-1]() is not None) is is_kept
-        told.tap.end_step(loss=1.0)
+        told.integration.end_step(loss=1.0)
         assert told.summary("update:w").max == told.summary("update:w").min == added
     assert (held[0]() is not None and held[0]() is held[1]()) is is_kept
 
@@ -234,9 +234,9 @@ def test_copies_of_weights_lie_where_the_last_ones_did_unless_they_are_large(
 def test_copies_of_a_step_without_an_update_are_let_go_of_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copies, "KEPT_BYTES", 1000)
     told = Told(preset="updates")
-    told.tap.before_update({"w": np.ones((20, 30))})
-    held = weakref.ref(told.tap._before["w"])
-    told.tap.end_step(loss=1.0)
+    told.integration.before_update({"w": np.ones((20, 30))})
+    held = weakref.ref(told.integration._before["w"])
+    told.integration.end_step(loss=1.0)
     assert held() is None
 
 
@@ -244,17 +244,17 @@ def test_a_weight_of_another_shape_is_copied_anew() -> None:
     told = Told(preset="updates")
     for size in (3, 5):
         weight = np.zeros(size)
-        told.tap.before_update({"w": weight})
+        told.integration.before_update({"w": weight})
         weight += 1.0
-        told.tap.after_update({"w": weight})
-        told.tap.end_step(loss=1.0)
+        told.integration.after_update({"w": weight})
+        told.integration.end_step(loss=1.0)
         assert told.summary("update:w").sum == size
 
 
 def test_units_of_an_output_are_those_of_its_last_axis() -> None:
     told = Told(preset="units")
-    told.tap.take(Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"})
-    told.tap.end_step()
+    told.integration.take(Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"})
+    told.integration.end_step()
     (units,) = told.steps()[0].units.values()
     assert units.count == 2
     assert units.columns[:, 0].tolist() == [2.0, 0.0]
@@ -262,9 +262,9 @@ def test_units_of_an_output_are_those_of_its_last_axis() -> None:
 
 def test_whole_tensors_are_kept_where_they_are_asked_for() -> None:
     told = Told(preset="free", collections=(Selection("mine", kinds=frozenset({Kind.WEIGHT}), raw=True),))
-    told.tap.take(Kind.WEIGHT, {"w": np.arange(4, dtype=np.int16).reshape(2, 2).T})
-    told.tap.save("mine", [1.0, 2.0])
-    told.tap.end_step()
+    told.integration.take(Kind.WEIGHT, {"w": np.arange(4, dtype=np.int16).reshape(2, 2).T})
+    told.integration.save("mine", [1.0, 2.0])
+    told.integration.end_step()
     kept = told.steps()[0].tensors
     assert np.frombuffer(kept[Key(Kind.WEIGHT, "w")].data, np.int16).tolist() == [0, 2, 1, 3]
     assert kept[Key(Kind.CUSTOM, "mine")].shape == (2,)
@@ -276,7 +276,7 @@ def test_statistics_that_a_device_reduced_are_merged_when_the_step_is_published(
     fetched = []
 
     def reduced() -> Any:
-        fetched.append(told.tap.step)
+        fetched.append(told.integration.step)
         found = summarize(array)
         moments = [[found.count, 0, 0, 0, found.zeros, found.min, found.max, found.sum, found.sum_sq, found.sum_abs]]
         exponents = np.zeros((1, EXPONENT_BINS), np.int64)
@@ -284,23 +284,23 @@ def test_statistics_that_a_device_reduced_are_merged_when_the_step_is_published(
             exponents[0, place] = number
         return moments, exponents
 
-    assert told.tap.taking(Kind.GRADIENT, "w") is not None
-    told.tap.merge(Kind.GRADIENT, ["w"], reduced, dtypes=["float32"])
+    assert told.integration.taking(Kind.GRADIENT, "w") is not None
+    told.integration.merge(Kind.GRADIENT, ["w"], reduced, dtypes=["float32"])
     assert fetched == []
-    told.tap.end_step()
+    told.integration.end_step()
     assert told.summary("gradient:w") == summarize(array)
     assert told.session.seen.gradients == {"w"}
 
 
 def test_an_evaluation_stands_between_two_steps_with_the_steps_made_so_far() -> None:
     told = Told(Selection(kinds=frozenset({Kind.OUTPUT})), preset="standard")
-    told.tap.end_step(loss=2.0)
-    told.tap.begin_evaluation()
+    told.integration.end_step(loss=2.0)
+    told.integration.begin_evaluation()
     for part in (1.0, 3.0):
-        told.tap.loss(part)
-        told.tap.take(Kind.OUTPUT, {"relu": np.ones(4)})
-    told.tap.end_evaluation()
-    told.tap.end_step(loss=1.0)
+        told.integration.loss(part)
+        told.integration.take(Kind.OUTPUT, {"relu": np.ones(4)})
+    told.integration.end_evaluation()
+    told.integration.end_step(loss=1.0)
     (evaluation,) = told.steps(Mode.EVAL)
     assert (evaluation.step.number, evaluation.step.tick) == (1, 1)
     assert told.scalars(mode=Mode.EVAL)["loss:total"] == 2.0
@@ -310,21 +310,21 @@ def test_an_evaluation_stands_between_two_steps_with_the_steps_made_so_far() -> 
 
 def test_a_mode_that_the_script_says_is_an_evaluation_until_it_says_otherwise() -> None:
     told = Told()
-    told.tap.end_step(loss=2.0)
+    told.integration.end_step(loss=2.0)
     told.set_mode(Mode.PREDICT)
-    told.tap.loss(5.0)
+    told.integration.loss(5.0)
     told.set_mode(None)
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0)
     assert told.scalars(mode=Mode.PREDICT)["loss:total"] == 5.0
     assert [told.scalars(at)["loss:total"] for at in (0, 1)] == [2.0, 1.0]
 
 
 def test_labels_and_answers_are_counted_over_a_step() -> None:
     told = Told(Selection(kinds=frozenset({Kind.LABEL, Kind.CONFUSION})), preset="standard")
-    told.tap.predictions(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), "softmax")
-    told.tap.predictions(np.array([[0.0, 1.0]]), np.array([[0.1, 0.9]]), "softmax")
-    told.tap.predictions([1], [[0.7]], "sigmoid")
-    told.tap.end_step()
+    told.integration.predictions(np.array([0, 1]), np.array([[0.9, 0.1], [0.8, 0.2]]), "softmax")
+    told.integration.predictions(np.array([[0.0, 1.0]]), np.array([[0.1, 0.9]]), "softmax")
+    told.integration.predictions([1], [[0.7]], "sigmoid")
+    told.integration.end_step()
     found = told.scalars()
     assert {name: found[name] for name in found if name.startswith("confusion")} == {
         "confusion:softmax[0,0]": 1, "confusion:softmax[1,0]": 1, "confusion:softmax[1,1]": 1,
@@ -334,29 +334,29 @@ def test_labels_and_answers_are_counted_over_a_step() -> None:
 
 def test_facts_are_recorded_where_they_are_asked_for() -> None:
     told = Told(Selection(kinds=frozenset({Kind.FACT}), include=("batch_size",)), preset="standard")
-    told.tap.fact(Fact.BATCH_SIZE, 32)
-    told.tap.fact(Fact.MOMENTUM, 0.9, "group0")
-    told.tap.learning_rate(0.1)
-    told.tap.end_step()
-    told.tap.learning_rate(0.1)
-    told.tap.end_step()
+    told.integration.fact(Fact.BATCH_SIZE, 32)
+    told.integration.fact(Fact.MOMENTUM, 0.9, "group0")
+    told.integration.learning_rate(0.1)
+    told.integration.end_step()
+    told.integration.learning_rate(0.1)
+    told.integration.end_step()
     assert told.scalars(0) == {"fact:batch_size": 32.0, "learning_rate:group0": 0.1}
 
 
 def test_a_skipped_step_is_a_step() -> None:
     told = Told()
-    told.tap.end_step(loss=1.0, skipped=True)
-    told.tap.end_step(loss=1.0)
+    told.integration.end_step(loss=1.0, skipped=True)
+    told.integration.end_step(loss=1.0)
     assert [(records.step.number, records.step.skipped) for records in told.steps()] == [(0, True), (1, False)]
 
 
 def test_a_second_training_counts_from_its_own_beginning() -> None:
     told = Told()
     told.session.first_step = 7
-    told.tap.end_step(loss=1.0)
-    told.tap.begin_training(first_step=3)
-    told.tap.end_step(loss=1.0)
-    other = ArrayTap(told.session)
+    told.integration.end_step(loss=1.0)
+    told.integration.begin_training(first_step=3)
+    told.integration.end_step(loss=1.0)
+    other = ArrayIntegration(told.session)
     other.end_step(loss=1.0)
     assert [(records.step.optimizer, records.step.number) for records in told.steps()] == [
         ("", 7), ("#2", 3), ("#3", 7)]
@@ -365,10 +365,10 @@ def test_a_second_training_counts_from_its_own_beginning() -> None:
 def test_the_loss_of_every_step_is_recorded_whatever_the_budget() -> None:
     told = Told(budget=1e-9, preset="standard")
     for step in range(3000):
-        told.tap.loss(math.nan if step == 2500 else 1.0 + 0.01 * (step % 7))
-        told.tap.learning_rate(0.1)
-        told.tap.take(Kind.WEIGHT, {"w": np.ones(2000)})
-        told.tap.end_step()
+        told.integration.loss(math.nan if step == 2500 else 1.0 + 0.01 * (step % 7))
+        told.integration.learning_rate(0.1)
+        told.integration.take(Kind.WEIGHT, {"w": np.ones(2000)})
+        told.integration.end_step()
     assert [records.step.number for records in told.steps()] == list(range(3000))
     losses = [told.scalars(at)["loss:total"] for at in range(3000)]
     assert math.isnan(losses.pop(2500))
@@ -380,70 +380,70 @@ def test_the_loss_of_every_step_is_recorded_whatever_the_budget() -> None:
 def test_an_error_of_ours_is_one_warning_and_strict_raises_it() -> None:
     told = Told(strict=False)
     with pytest.warns(BarographWarning, match="saving predictions"):
-        told.tap.save_predictions([0, 1], [[0.5]], "wrong")
+        told.integration.save_predictions([0, 1], [[0.5]], "wrong")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        told.tap.save_predictions([0, 1], [[0.5]], "wrong")
-        told.tap.end_step(loss=1.0)
+        told.integration.save_predictions([0, 1], [[0.5]], "wrong")
+        told.integration.end_step(loss=1.0)
     assert told.scalars()["loss:total"] == 1.0
     with pytest.raises(ShapeMismatch):
-        Told().tap.save_predictions([0, 1], [[0.5]], "wrong")
+        Told().integration.save_predictions([0, 1], [[0.5]], "wrong")
 
 
 def test_a_step_whose_loss_cannot_be_read_is_a_step_all_the_same() -> None:
     told = Told(strict=False)
     with pytest.warns(BarographWarning, match="the loss of a step"):
-        told.tap.end_step(loss="much")  # type: ignore[arg-type]
-    told.tap.end_step(loss=1.0)
-    assert told.tap.step == 2
+        told.integration.end_step(loss="much")  # type: ignore[arg-type]
+    told.integration.end_step(loss=1.0)
+    assert told.integration.step == 2
 
 
 def test_a_training_is_stopped_between_two_steps_only() -> None:
     told = Told()
     told.session.steering.request_stop("Enough.")
-    told.tap.loss(1.0)
+    told.integration.loss(1.0)
     with pytest.raises(TrainingStopped, match="Enough"):
-        told.tap.end_step()
-    assert told.tap.step == 1
+        told.integration.end_step()
+    assert told.integration.step == 1
 
 
 def test_its_time_is_part_of_the_price_and_once_closed_it_does_nothing() -> None:
     told = Told()
-    told.tap.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
-    told.tap.end_step(loss=1.0)
+    told.integration.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
+    told.integration.end_step(loss=1.0)
     assert told.session.price.spent_secs > 1e-4
     told.session.close(EndState.FINISHED)
     spent = told.session.price.spent_secs
-    told.tap.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
-    told.tap.end_step(loss=1.0)
-    assert not told.tap.due()
+    told.integration.take(Kind.WEIGHT, {"w": np.ones(1_000_000)})
+    told.integration.end_step(loss=1.0)
+    assert not told.integration.due()
     assert told.session.price.spent_secs == spent
     assert len(told.steps()) == 1
 
 
 def test_a_histogram_is_taken_as_the_plan_says() -> None:
     told = Told(preset="moments")
-    taking = told.tap.taking(Kind.WEIGHT, "w")
+    taking = told.integration.taking(Kind.WEIGHT, "w")
     assert taking is not None
     assert taking.histogram is Histogram.NONE
-    told.tap.take(Kind.WEIGHT, {"w": np.ones(3)})
-    told.tap.end_step()
+    told.integration.take(Kind.WEIGHT, {"w": np.ones(3)})
+    told.integration.end_step()
     assert told.steps()[0].exponents is None
 
 
 def test_what_is_done_once_is_start_up_and_no_price() -> None:
     told = Told(budget=0.01)
-    told.tap.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
+    told.integration.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
     spent_secs, started_secs = told.session.price.spent_secs, told.session.startup_secs
     with told.session.starting_up():
-        told.tap.take(Kind.WEIGHT, {"out.weight": np.ones(2)})
+        told.integration.take(Kind.WEIGHT, {"out.weight": np.ones(2)})
     assert told.session.price.spent_secs == pytest.approx(spent_secs)
     assert told.session.startup_secs > started_secs
 
 
 def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:
     told = Told(budget=0.01)
-    told.tap.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
+    told.integration.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
     started_secs = told.session.startup_secs
     with told.session.starting_up(ours=False):
         sum(range(200_000))
@@ -452,9 +452,9 @@ def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:
 
 def test_what_there_is_of_several_models_adds_up() -> None:
     told = Told()
-    told.tap.declare(parameters=["a.weight", "a.bias"], modules=["a"])
-    told.tap.declare(parameters=["b.weight", "a.bias"], modules=["b"])
-    told.tap.take(Kind.OUTPUT, {"a[0]": FLOATS, "a[1]": FLOATS})
-    told.tap.end_step(0.5)
+    told.integration.declare(parameters=["a.weight", "a.bias"], modules=["a"])
+    told.integration.declare(parameters=["b.weight", "a.bias"], modules=["b"])
+    told.integration.take(Kind.OUTPUT, {"a[0]": FLOATS, "a[1]": FLOATS})
+    told.integration.end_step(0.5)
     seen = told.session.seen.coverage(1, 1, "")
     assert (seen.parameters, seen.modules, seen.modules_seen) == (3, 2, 1)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from barograph.capture.array_tap import ArrayTap
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integration import Integration
     from barograph.capture.session import Session
-    from barograph.capture.tap import Tap
     from barograph.model.launch import Launch
     from barograph.model.step import Mode
 
@@ -33,20 +33,20 @@ class Listening(Protocol):
     def url(self) -> str:
         """Where the run is."""
 
-    def add_tap(self, tap: Tap) -> None:
-        """Let a tap belong to the recording: it is taken out when that closes."""
+    def add_integration(self, integration: Integration) -> None:
+        """Let an integration belong to the recording: it is taken out when that closes."""
 
-    def array_tap(self, name: str = "") -> ArrayTap:
-        """Return the tap for arrays of that name, a new one where there is none."""
+    def array_integration(self, name: str = "") -> ArrayIntegration:
+        """Return the integration for arrays of that name, a new one where there is none."""
 
-    def new_array_tap(self) -> ArrayTap:
-        """Return another tap for arrays, whose steps are those of a training of its own."""
+    def new_array_integration(self) -> ArrayIntegration:
+        """Return another integration for arrays, whose steps are those of a training of its own."""
 
     def set_mode(self, mode: Mode | None) -> None:
         """Let it be said what the script does from now on; None: it is seen."""
 
     def aside(self, framework: str) -> AbstractContextManager[None]:
-        """Have the tap of a framework stand aside within a `with` block: another records what goes on there."""
+        """Have the integration of a framework stand aside within a `with` block: another records what goes on there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Door:
     Attributes:
         framework: As people call it, and as versions are told.
         begins: Modules whose import begins it, any of them.
-        listener: Our module that then listens; "": none does yet, and its scripts use a tap of their own.
+        listener: Our module that then listens; "": none does yet, and its scripts use an integration of their own.
     """
 
     framework: str
@@ -64,7 +64,7 @@ class Door:
     listener: str = ""
 
 
-_DOORS = (
+_INTEGRATIONS = (
     Door(
         framework="torch",
         begins=("torch",),
@@ -141,7 +141,7 @@ _DOORS = (
     ),
 )
 
-DOORS: Mapping[str, Door] = {door.framework: door for door in _DOORS}
+INTEGRATIONS: Mapping[str, Door] = {door.framework: door for door in _INTEGRATIONS}
 
 
 def modules_waited_for() -> tuple[str, ...]:
@@ -151,10 +151,10 @@ def modules_waited_for() -> tuple[str, ...]:
         >>> "torch" in modules_waited_for()
         True
     """
-    return tuple(name for door in _DOORS if door.listener for name in door.begins)
+    return tuple(name for door in _INTEGRATIONS if door.listener for name in door.begins)
 
 
-def open_door(door: Door, recording: Listening) -> None:
+def install(door: Door, recording: Listening) -> None:
     """Have the framework listened to; what goes wrong is told once, and the training goes on."""
     if recording.session.closed:
         return  # as in a process that was forked
@@ -166,7 +166,7 @@ def open_door(door: Door, recording: Listening) -> None:
 
 def versions() -> dict[str, str]:
     """Return the version of each framework that this process has loaded."""
-    loaded = {name: sys.modules.get(name) for name in DOORS}
+    loaded = {name: sys.modules.get(name) for name in INTEGRATIONS}
     return {name: str(getattr(module, "__version__", "unknown")) for name, module in loaded.items() if module}
 
 

@@ -22,7 +22,7 @@ from mxnet import autograd, gluon
 from mxnet.ndarray import NDArray
 from mxnet.optimizer import Optimizer
 
-from barograph.capture.entrance import Entrance
+from barograph.capture.entry_point import EntryPoint
 from barograph.capture.mxnet.arrays import wait_for
 from barograph.capture.mxnet.losses import Losses
 from barograph.capture.mxnet.names import GluonNames
@@ -32,26 +32,26 @@ from barograph.capture.mxnet.trainers import TrainerBook
 from barograph.capture.patches import Patches
 
 if TYPE_CHECKING:
-    from barograph.capture.doors import Listening
+    from barograph.capture.integrations import Listening
 
 Original = Callable[..., Any]
 
 
-class GluonTap(Patches):
+class GluonIntegration(Patches):
     """What is heard of Gluon in one recording.
 
     Args:
-        recording: Whose tap this is.
+        recording: Whose integration this is.
     """
 
     def __init__(self, recording: Listening) -> None:
         super().__init__()
         self._session = recording.session
-        self._entrance = Entrance(recording.session)
+        self._entry = EntryPoint(recording.session)
         names = GluonNames()
         self._trainers = TrainerBook(recording, names)
-        self._losses = Losses(self._entrance)
-        self._passes = Passes(self._entrance, names, self._trainers, self._losses)
+        self._losses = Losses(self._entry)
+        self._passes = Passes(self._entry, names, self._trainers, self._losses)
         self._steps = Steps(self._trainers, names)
         self._under_way: dict[int, StepUnderWay] = {}
         self._rates: dict[int, float] = {}
@@ -71,7 +71,7 @@ class GluonTap(Patches):
         result = original(*args, **kwargs)
         heads = args[0] if args else kwargs.get("heads")
         if heads is not None and not self._session.closed:
-            with self._entrance.guarded("hearing of a backward pass"):
+            with self._entry.guarded("hearing of a backward pass"):
                 self._losses.began_backward(heads, self._live_trainers())
             self._losses.read_old()
         return result
@@ -80,10 +80,10 @@ class GluonTap(Patches):
         """Keep gradients before they are clipped, where their step records them."""
         if not self._session.closed:
             found: list[tuple[int, Any]] = []
-            with self._entrance.guarded("finding gradients that are clipped"):
+            with self._entry.guarded("finding gradients that are clipped"):
                 found = self._steps.found_before_clipping(args[0] if args else kwargs["arrays"])
             wait_for(array for _, array in found)
-            with self._entrance.guarded("keeping gradients that are clipped"):
+            with self._entry.guarded("keeping gradients that are clipped"):
                 self._steps.keep(found)
         return original(*args, **kwargs)
 
@@ -110,17 +110,17 @@ class GluonTap(Patches):
 
     def _begin(self, trainer: Any) -> None:
         step = None
-        with self._entrance.guarded("at the beginning of a step"):
+        with self._entry.guarded("at the beginning of a step"):
             step = self._under_way[id(trainer)] = self._steps.begin(trainer)
         if step is not None:
-            self._losses.tell(trainer, step.tap)
+            self._losses.tell(trainer, step.integration)
             step.before(self._steps.take_kept(trainer))
 
     def _rates_asked(self, original: Original, args: Any, kwargs: Any) -> Any:
         """Note the learning rate of an update, without what a single Parameter multiplies it with."""
         rates = original(*args, **kwargs)
         if not self._session.closed:
-            with self._entrance.guarded("reading a learning rate"):
+            with self._entry.guarded("reading a learning rate"):
                 optimizer, indices = args[0], args[1] if len(args) > 1 else kwargs["indices"]
                 for index, rate in zip(indices, rates, strict=False):
                     times = getattr(optimizer.param_dict.get(index), "lr_mult", 1.0)

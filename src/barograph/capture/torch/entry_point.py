@@ -54,12 +54,12 @@ class Door:
         self.lock = threading.RLock()
 
 
-class _HasDoor(Protocol):
+class _HasEntry(Protocol):
     @property
     def door(self) -> Door: ...
 
 
-_Self = TypeVar("_Self", bound=_HasDoor)
+_Self = TypeVar("_Self", bound=_HasEntry)
 
 
 def entry_point(

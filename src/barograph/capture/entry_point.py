@@ -1,4 +1,4 @@
-"""The way into a training for the taps of all frameworks but torch: guarded, paid for, one at a time."""
+"""The way into a training for the integrations of all frameworks but torch: guarded, paid for, one at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.capture.thread_clock import cpu_secs
 _P = ParamSpec("_P")
 
 
-class Entrance:
+class EntryPoint:
     """Where code of ours begins that a training waits for. What it calls in turn is part of it.
 
     Frameworks call back from threads of their own, and all write into one step, so one is let in at a time.
@@ -23,7 +23,7 @@ class Entrance:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        # One for all taps of a session: estimators are fitted in threads side by side.
+        # One for all integrations of a session: estimators are fitted in threads side by side.
         self._lock = session.lock
         self._depth = 0
 
@@ -50,22 +50,22 @@ class Entrance:
 class Passage:
     """One block of code of ours within a training."""
 
-    __slots__ = ("_begin", "_doing", "_entrance", "_outermost", "_started_secs")
+    __slots__ = ("_begin", "_doing", "_entry", "_outermost", "_started_secs")
 
-    def __init__(self, entrance: Entrance, doing: str) -> None:
-        self._entrance = entrance
+    def __init__(self, entry: EntryPoint, doing: str) -> None:
+        self._entry = entry
         self._doing = doing
         self._outermost = False
         self._begin = self._started_secs = 0.0
 
     def __enter__(self) -> None:
-        self._outermost = self._entrance.enters()
-        self._begin, self._started_secs = cpu_secs(), self._entrance.session.startup_cpu_secs
+        self._outermost = self._entry.enters()
+        self._begin, self._started_secs = cpu_secs(), self._entry.session.startup_cpu_secs
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
-        session, outermost = self._entrance.session, self._outermost
-        self._entrance.leaves()
+        session, outermost = self._entry.session, self._outermost
+        self._entry.leaves()
         if not outermost:
             return False
         # What belongs to starting up has its own account.
@@ -76,18 +76,18 @@ class Passage:
         return False
 
 
-class _HasEntrance(Protocol):
+class _HasEntry(Protocol):
     @property
-    def entrance(self) -> Entrance: ...
+    def entry(self) -> EntryPoint: ...
 
 
-_Self = TypeVar("_Self", bound=_HasEntrance)
+_Self = TypeVar("_Self", bound=_HasEntry)
 
 
 def entry_point(
     doing: str,
 ) -> Callable[[Callable[Concatenate[_Self, _P], None]], Callable[Concatenate[_Self, _P], None]]:
-    """Make a method one of the ways into training, by its object's `entrance`; once the run is closed it does nothing.
+    """Make a method one of the ways into training, by its object's `entry`; once the run is closed it does nothing.
 
     Args:
         doing: What it does, for people, should it fail.
@@ -96,8 +96,8 @@ def entry_point(
     def decorate(method: Callable[Concatenate[_Self, _P], None]) -> Callable[Concatenate[_Self, _P], None]:
         @functools.wraps(method)
         def enter(self: _Self, *args: _P.args, **kwargs: _P.kwargs) -> None:
-            if not self.entrance.session.closed:
-                with self.entrance.guarded(doing):
+            if not self.entry.session.closed:
+                with self.entry.guarded(doing):
                     method(self, *args, **kwargs)
 
         return cast("Callable[Concatenate[_Self, _P], None]", enter)

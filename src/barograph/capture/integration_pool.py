@@ -1,0 +1,29 @@
+"""The integrations of a framework whose trainings come one after the other, and in threads side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.integrations import Listening
+
+
+class IntegrationPool:
+    """Lends an integration to each training, so that there are no more of them than trainings at once.
+
+    Args:
+        recording: What they belong to.
+    """
+
+    def __init__(self, recording: Listening) -> None:
+        self._recording = recording
+        self._idle: list[ArrayIntegration] = []
+
+    def take(self) -> ArrayIntegration:
+        """Return an integration for a training that begins now: `begin_training` makes it a series of its own."""
+        return self._idle.pop() if self._idle else self._recording.new_array_integration()
+
+    def give_back(self, integration: ArrayIntegration) -> None:
+        """Note that a training is over."""
+        self._idle.append(integration)
