@@ -10,8 +10,8 @@ from barograph.rules.registry import rules_from_settings
 from barograph.runs.view import StepView
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.watch.executor import one_executor
 from barograph.watch.loop import Watcher
-from barograph.watch.panel import one_panel
 from benchmarks.processes import Request, Result, answer_request
 from benchmarks.recording import Repeater, record_training, summaries_in, views_of
 
@@ -41,10 +41,10 @@ def _watched(store: Store) -> Request:
 
 def _judged(views: list[StepView]) -> Request:
     """Return what it takes to judge what was read already."""
-    (panel,) = one_panel(rules_from_settings(Settings()), SystemClock())
+    (executor,) = one_executor(rules_from_settings(Settings()), SystemClock())
     wall, processor = time.perf_counter(), time.process_time()
-    panel.begin(views)
-    panel.finish()
+    executor.begin(views)
+    executor.finish()
     return _taken(wall, processor) | {"summaries": sum(map(summaries_in, views))}
 
 

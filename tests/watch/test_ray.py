@@ -20,12 +20,12 @@ from barograph.rules.gradients import VanishingGradient
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.spikes import LossSpike
 from barograph.runs.view import StepView
+from barograph.watch.executor import NewAttempt
 from barograph.watch.far_command import CommandHost, FarCommand, Order
 from barograph.watch.far_line import FarLine
 from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
-from barograph.watch.panel import NewAttempt
-from barograph.watch.process_panel import ProcessPanel
+from barograph.watch.process_executor import ProcessExecutor
 from barograph.watch.ray_cluster import connect
 from barograph.watch.seats import seats
 
@@ -47,18 +47,18 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def panels() -> Iterator[list[ProcessPanel]]:
+def executors() -> Iterator[list[ProcessExecutor]]:
     """Panels that are closed at the end."""
-    made: list[ProcessPanel] = []
+    made: list[ProcessExecutor] = []
     yield made
-    for panel in made:
-        panel.close()
+    for executor in made:
+        executor.close()
 
 
-def kill_host(panel: ProcessPanel) -> None:
+def kill_host(executor: ProcessExecutor) -> None:
     """Kill the process that minds the rules' process, as happens to it where its machine is lost; return when it is
     gone: Ray kills in its own time, and until then an answer may still come."""
-    line: Any = panel._line
+    line: Any = executor._line
     actor = line._host._actor
     ray.kill(actor)
     with pytest.raises(ray.exceptions.RayActorError):
@@ -76,8 +76,8 @@ def test_rules_of_a_run_on_two_machines_find_what_they_find_here(store: Any, new
     training.end()
     rules = [LossSpike(), Counting(), VanishingGradient(), LossNotDecreasing()]
     here = Watcher(store, rules, record=False)
-    there = Watcher(store, rules, record=False, panels=seats(processes=2, line=FarLine))
-    assert len(there._panels) == 3
+    there = Watcher(store, rules, record=False, executors=seats(processes=2, line=FarLine))
+    assert len(there._executors) == 3
     for watcher in (here, there):
         while watcher.poll().more:
             pass
@@ -88,24 +88,24 @@ def test_rules_of_a_run_on_two_machines_find_what_they_find_here(store: Any, new
     there.close()
 
 
-def test_a_host_that_is_killed_is_replaced_and_the_rules_go_on_where_they_were(panels: list[ProcessPanel]) -> None:
-    panel = ProcessPanel([Counting()], line=FarLine)
-    panels.append(panel)
-    assert told(panel, STEPS[:3]) == []
-    kill_host(panel)
-    found, problem = told(panel, [NewAttempt("p1"), *STEPS[3:7]])
+def test_a_host_that_is_killed_is_replaced_and_the_rules_go_on_where_they_were(executors: list[ProcessExecutor]) -> None:
+    executor = ProcessExecutor([Counting()], line=FarLine)
+    executors.append(executor)
+    assert told(executor, STEPS[:3]) == []
+    kill_host(executor)
+    found, problem = told(executor, [NewAttempt("p1"), *STEPS[3:7]])
     assert found == "High, the 6th."
     assert problem.startswith(WENT_ON)
-    kill_host(panel)
-    states, _ = panel.state()
+    kill_host(executor)
+    states, _ = executor.state()
     assert [state["broken"] for state in states] == [""]
-    assert [finding.last_step for finding in panel.open()] == [6]
+    assert [finding.last_step for finding in executor.open()] == [6]
 
 
-def test_rules_that_hang_or_die_are_taken_out_by_name_and_the_others_go_on(panels: list[ProcessPanel]) -> None:
-    panel = ProcessPanel([Counting(), Looping(), Dying()], line=FarLine, rule_timeout_secs=1.0)
-    panels.append(panel)
-    assert told(panel, STEPS) == [
+def test_rules_that_hang_or_die_are_taken_out_by_name_and_the_others_go_on(executors: list[ProcessExecutor]) -> None:
+    executor = ProcessExecutor([Counting(), Looping(), Dying()], line=FarLine, rule_timeout_secs=1.0)
+    executors.append(executor)
+    assert told(executor, STEPS) == [
         "High, the 6th.",
         "The rule X912 looping is not used any more: it took longer than 1 s over one step.",
         "The rule X913 dying is not used any more: it ended the process that it runs in.",

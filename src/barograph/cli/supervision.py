@@ -66,7 +66,7 @@ class Supervision:
         self._post = post_of(settings, store.url, recipients=recipients or {})
         self._post_secs = settings.notify_timeout_secs if self._post else 0.0
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
-        self._panels = seats(rule_timeout_secs=settings.rule_timeout_secs)
+        self._executors = seats(rule_timeout_secs=settings.rule_timeout_secs)
         self._rules_secs = settings.rule_timeout_secs * sum(not is_ours(rule) for rule in rules)
         self._attempt = attempt
         self._as_json = as_json
@@ -159,7 +159,7 @@ class Supervision:
     def _watcher(self) -> Watcher | None:
         try:
             watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
-                              post=self._post, expected=self._expected, panels=self._panels)
+                              post=self._post, expected=self._expected, executors=self._executors)
         except StoreError as error:
             self._tell(f"cannot watch this run yet; trying again. {error}")
             return None

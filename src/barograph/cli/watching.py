@@ -180,7 +180,7 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
         run.store, rules_from_settings(settings), notifiers=told, post=post_of(settings, run.url),
         actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
         record=not options.fresh, patient=not options.once,
-        panels=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,
+        executors=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,
                      line=line_on(options.engine)),
     )
 

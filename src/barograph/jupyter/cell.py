@@ -39,16 +39,16 @@ class RecordedCell:
 
     Args:
         shell: Of IPython, whose names the cell uses.
-        panel: Draw the run below the cell; else findings are told on standard error, as in a terminal.
+        executor: Draw the run below the cell; else findings are told on standard error, as in a terminal.
         make_display: Where it is drawn.
         clock: Time.
     """
 
     def __init__(
-        self, shell: Any, *, panel: bool, make_display: Callable[[], Display] = CellDisplay, clock: Clock | None = None
+        self, shell: Any, *, executor: bool, make_display: Callable[[], Display] = CellDisplay, clock: Clock | None = None
     ) -> None:
         self._shell = shell
-        self._panel = panel
+        self._executor = executor
         self._make_display = make_display
         self._clock = clock or SystemClock()
 
@@ -77,7 +77,7 @@ class RecordedCell:
             return
         attached, kept = self._begun(typed, options)
         with _Lent(self._shell.user_ns, name, attached):
-            self._recorded(attached, cell, live=bool(typed["live"]) and self._panel, kept=kept)
+            self._recorded(attached, cell, live=bool(typed["live"]) and self._executor, kept=kept)
 
     def _begun(self, typed: Mapping[str, Any], options: Sequence[str]) -> tuple[AttachedRun, bool]:
         """Begin to record, and return what does with whether what made it is kept."""
@@ -86,9 +86,9 @@ class RecordedCell:
             raise SettingsError("A run in memory has no watcher; give --to a directory or bucket.")
         settings = replaced(settings, to=settings.to or new_place(notebook_name()))
         config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
-        # What the panel draws need not be told a second time.
+        # What the executor draws need not be told a second time.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
-                         words_to=subprocess.DEVNULL if self._panel else None)
+                         words_to=subprocess.DEVNULL if self._executor else None)
         return attached, settings.origin
 
     def _keep(self, attached: AttachedRun, cell: str) -> None:
@@ -106,7 +106,7 @@ class RecordedCell:
             with attached:
                 if kept:
                     self._keep(attached, cell)
-                if self._panel:
+                if self._executor:
                     view = LiveView(open_run(attached.url), display=self._make_display(), clock=self._clock)
                     if live:
                         view.start()

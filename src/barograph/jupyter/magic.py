@@ -101,7 +101,7 @@ class Magic:
         if not words or words[0] != "run":
             raise UsageError("%%barograph run records what the cell trains; other commands are lines, with one %: "
                              f"%barograph {' '.join(words) or 'runs'}")
-        RecordedCell(self._shell, panel=self.in_notebook).run(words[1:], cell)
+        RecordedCell(self._shell, executor=self.in_notebook).run(words[1:], cell)
 
     def _here(self, words: Sequence[str]) -> None:
         named = [name for name in words[:1] if name in COMMANDS]

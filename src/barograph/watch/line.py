@@ -1,4 +1,4 @@
-"""What a panel speaks to, wherever its rules run: messages there and back, and the two ways in which that ends."""
+"""What an executor speaks to, wherever its rules run: messages there and back, and the two ways in which that ends."""
 
 from __future__ import annotations
 

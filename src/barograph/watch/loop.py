@@ -28,10 +28,10 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.actions import Action
 from barograph.watch.beside import Beside
+from barograph.watch.executor import Item, NewAttempt, RuleExecutor, one_executor
 from barograph.watch.expectations import Expectations
 from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
-from barograph.watch.panel import Item, NewAttempt, Panel, one_panel
 from barograph.watch.post import Post
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
@@ -89,7 +89,7 @@ class Watcher:
         record: Write findings and state into the run, and go on from the state that is there. Without, it
             starts at the first step and leaves nothing behind: for a look with other rules.
         patient: See `Feed`.
-        panels: Says where the rules run; they are all here, in this thread, where it is not given.
+        executors: Says where the rules run; they are all here, in this thread, where it is not given.
         open_run: Opens the store of another run, for rules that compare with one.
 
     Attributes:
@@ -114,7 +114,7 @@ class Watcher:
         clock: Clock | None = None,
         record: bool = True,
         patient: bool = True,
-        panels: Callable[[Sequence[Rule], Clock], Iterable[Panel]] = one_panel,
+        executors: Callable[[Sequence[Rule], Clock], Iterable[RuleExecutor]] = one_executor,
         open_run: Callable[[str], Store] = store_from_url,
     ) -> None:
         self._store = store
@@ -124,7 +124,7 @@ class Watcher:
         if len(set(codes)) < len(codes):
             raise BadRule(f"Two of the rules have one code; they are {', '.join(sorted(codes))}.")
         self._place = {code: number for number, code in enumerate(codes)}
-        self._panels = tuple(panels(self.rules, self._clock))
+        self._executors = tuple(executors(self.rules, self._clock))
         self._not_evaluated: tuple[NotEvaluated, ...] | None = None
         self._open_run = open_run
         self._others: dict[str, Beside | None] = {rule.other_run: None for rule in self.rules if rule.other_run}
@@ -205,7 +205,7 @@ class Watcher:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""
         if self._not_evaluated is not None:
             return self._not_evaluated
-        found = [item for panel in self._panels for item in panel.not_evaluated()]
+        found = [item for executor in self._executors for item in executor.not_evaluated()]
         return tuple(sorted(found, key=lambda item: self._place[item.code]))
 
     def poll(self) -> Poll:
@@ -247,7 +247,7 @@ class Watcher:
         return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
     def close(self) -> None:
-        """Have told what is still to be told, save what the next watcher goes on from, and let go of the panels."""
+        """Have told what is still to be told, save what the next watcher goes on from, and let go of the executors."""
         self._work()
         if any(task.action is None for task in self._tasks) and not self._refused:
             # The summary shows them; whoever asks the run later must not take them for never found.
@@ -257,10 +257,10 @@ class Watcher:
             self._post.close()
             self._hear_from_post()
         self._save(at_once=True)
-        # A panel that is asked after its end begins another process, which nobody would end.
+        # An executor that is asked after its end begins another process, which nobody would end.
         self._not_evaluated = self.not_evaluated()
-        for panel in self._panels:
-            panel.close()
+        for executor in self._executors:
+            executor.close()
 
     def _resumed(self) -> Any:
         self._cursor = None
@@ -274,8 +274,8 @@ class Watcher:
         if state is None or [item["rule"] for item in state["judges"]] != mine:
             return None
         with self._as_damage():
-            for panel in self._panels:
-                panel.load([state["judges"][self._place[rule.code]] for rule in panel.rules])
+            for executor in self._executors:
+                executor.load([state["judges"][self._place[rule.code]] for rule in executor.rules])
             self._problems, self._steps = state["problems"], state["steps"]
             self._damage = state["damage"]
             self._pulse.load(state["pulse"])
@@ -304,7 +304,7 @@ class Watcher:
         return is_open and self._progress[finding.worker].attempt == finding.attempt
 
     def _open(self) -> list[Finding]:
-        return [finding for panel in self._panels for finding in panel.open()]
+        return [finding for executor in self._executors for finding in executor.open()]
 
     def _say_what_would_be_done(self) -> None:
         # What was open when this watcher took over, the one before it has dealt with, while the run went on or not.
@@ -396,9 +396,9 @@ class Watcher:
     def _judge(self, items: Sequence[Item]) -> None:
         if not items:
             return
-        for panel in self._panels:
-            panel.begin(items)
-        said = [one for panel in self._panels for one in panel.finish()]
+        for executor in self._executors:
+            executor.begin(items)
+        said = [one for executor in self._executors for one in executor.finish()]
         # As if all had sat together: by step, and then in the order of the rules.
         for one in sorted(said, key=lambda one: (one.item, self._place[one.code])):
             for finding in one.findings:
@@ -500,9 +500,9 @@ class Watcher:
         if not (self._record and self._dirty and due) or any(task.action is None for task in self._tasks):
             return
         judges: dict[str, dict[str, Any]] = {}
-        for panel in self._panels:
-            states, problems = panel.state()
-            judges.update({rule.code: saved for rule, saved in zip(panel.rules, states, strict=True)})
+        for executor in self._executors:
+            states, problems = executor.state()
+            judges.update({rule.code: saved for rule, saved in zip(executor.rules, states, strict=True)})
             for problem in problems:
                 self._problem(problem)
         state = {

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from barograph.watch.executor_process import AT_WORK, AT_WORK_BYTES, IDLE
 from barograph.watch.framing import Frames, Messages
 from barograph.watch.line import RuleLost, Start
-from barograph.watch.panel_process import AT_WORK, AT_WORK_BYTES, IDLE
 
 _LOOK_SECS = 0.2
 _END_SECS = 5.0
@@ -41,7 +41,7 @@ class RuleProcess:
         with path.open("r+b") as shared:
             self._shared = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "barograph.watch.panel_process", str(path)], bufsize=0,
+            [sys.executable, "-m", "barograph.watch.executor_process", str(path)], bufsize=0,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             # Where the watcher finds a rule, its process does; and a Ctrl-C is the watcher's to hear.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(item or os.getcwd() for item in search_path)},

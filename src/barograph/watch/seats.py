@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from barograph.errors import SettingsError
 from barograph.model.clock import Clock
 from barograph.rules.base import Rule
+from barograph.watch.executor import LocalExecutor, RuleExecutor
 from barograph.watch.line import LineFactory
-from barograph.watch.panel import LocalPanel, Panel
+from barograph.watch.process_executor import RULE_TIMEOUT_SECS, ProcessExecutor
 from barograph.watch.process_line import ProcessLine
-from barograph.watch.process_panel import RULE_TIMEOUT_SECS, ProcessPanel
 
 
 def seats(
     *, processes: int = 1, rule_timeout_secs: float = RULE_TIMEOUT_SECS,
     line: LineFactory | None = None,
-) -> Callable[[Sequence[Rule], Clock], Iterable[Panel]]:
+) -> Callable[[Sequence[Rule], Clock], Iterable[RuleExecutor]]:
     """Return the seating for a watcher.
 
     Args:
@@ -38,18 +38,18 @@ def seats(
     if not rule_timeout_secs > 0:
         raise SettingsError(f"rule_timeout_secs is {rule_timeout_secs:g}; it must be above 0.")
 
-    def seated(rules: Sequence[Rule], clock: Clock) -> Iterable[Panel]:
+    def seated(rules: Sequence[Rule], clock: Clock) -> Iterable[RuleExecutor]:
         ours = [rule for rule in rules if is_ours(rule)]
         others = [rule for rule in rules if not is_ours(rule)]
         for number in range(processes):
             # Every n-th, so that the dear ones of one family do not end up together.
             part = ours[number::processes]
             if part and processes == 1 and line is None:
-                yield LocalPanel(part, clock)
+                yield LocalExecutor(part, clock)
             elif part:
-                yield ProcessPanel(part, line=line or ProcessLine)
+                yield ProcessExecutor(part, line=line or ProcessLine)
         if others:
-            yield ProcessPanel(others, rule_timeout_secs=rule_timeout_secs, line=line or ProcessLine)
+            yield ProcessExecutor(others, rule_timeout_secs=rule_timeout_secs, line=line or ProcessLine)
 
     return seated
 

@@ -17,9 +17,9 @@ from barograph.model.clock import SystemClock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.selection import Histogram
 from barograph.rules.base import Rule
+from barograph.watch.executor import Item, LocalExecutor, NewAttempt, Said
+from barograph.watch.executor_process import answer
 from barograph.watch.line import HostLost, Line, LineFactory, RuleLost, Start
-from barograph.watch.panel import Item, LocalPanel, NewAttempt, Said
-from barograph.watch.panel_process import answer
 from barograph.watch.process_line import ProcessLine
 
 RULE_TIMEOUT_SECS = 60.0
@@ -35,7 +35,7 @@ _MOST_LOST_IDLE = 3
 """Processes lost one after another while no rule was at work, likewise, after which its rules are used no more."""
 
 
-class ProcessPanel:
+class ProcessExecutor:
     """Some rules at work in a process of their own.
 
     Args:
@@ -185,15 +185,15 @@ class _NobodyLine:
 
     def __init__(self, rules: Sequence[Rule], start: Start) -> None:
         _, states, broken = start
-        self._panel = LocalPanel(rules, SystemClock())
-        for seat, (judge, saved) in enumerate(zip(self._panel.judges, states, strict=True)):
+        self._executor = LocalExecutor(rules, SystemClock())
+        for seat, (judge, saved) in enumerate(zip(self._executor.judges, states, strict=True)):
             if saved is not None:
                 judge.load(saved)
             judge.broken = broken[seat]
         self._reply: Any = None
 
     def send(self, message: tuple[str, Any]) -> None:
-        self._reply = answer(self._panel, *message)
+        self._reply = answer(self._executor, *message)
 
     def receive(self) -> Any:
         return self._reply

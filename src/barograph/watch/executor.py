@@ -1,7 +1,7 @@
 """Rules that sit together and judge the same steps: the waist between the loop and where rules run.
 
-The loop hands a panel the steps that became complete and gets back what each rule said of each. Where the
-rules run (here, in a process of their own, on another machine) is the panel's affair; what they find is not.
+The loop hands an executor the steps that became complete and gets back what each rule said of each. Where the
+rules run (here, in a process of their own, on another machine) is the executor's affair; what they find is not.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Said:
     problems: tuple[str, ...]
 
 
-class Panel(Protocol):
+class RuleExecutor(Protocol):
     """Some rules at work on one run. None of these raises because of what a rule does."""
 
     @property
@@ -88,7 +88,7 @@ class Panel(Protocol):
         ...
 
 
-class LocalPanel:
+class LocalExecutor:
     """Rules that judge in this thread.
 
     Args:
@@ -167,6 +167,6 @@ def _lay_out_from(items: Sequence[Item], first: int) -> int:
     return count
 
 
-def one_panel(rules: Sequence[Rule], clock: Clock) -> tuple[Panel, ...]:
-    """Return the panel of all rules, in this thread."""
-    return (LocalPanel(rules, clock),)
+def one_executor(rules: Sequence[Rule], clock: Clock) -> tuple[RuleExecutor, ...]:
+    """Return the executor of all rules, in this thread."""
+    return (LocalExecutor(rules, clock),)

@@ -1,6 +1,6 @@
-"""The process that rules of a `ProcessPanel` run in: answers messages until its parent is gone.
+"""The process that rules of a `ProcessExecutor` run in: answers messages until its parent is gone.
 
-    python -m barograph.watch.panel_process FILE
+    python -m barograph.watch.executor_process FILE
 
 FILE is shared with the parent, who reads in it which rule is at work. What a rule prints goes to standard
 error, and is told once as a problem with it; what it reads from standard input is at its end at once: the pipes behind
@@ -21,8 +21,8 @@ from typing import Any
 
 from barograph.model.clock import SystemClock
 from barograph.rules.base import Rule
+from barograph.watch.executor import LocalExecutor, Said
 from barograph.watch.framing import Frames, Messages
-from barograph.watch.panel import LocalPanel, Said
 from barograph.watch.parent import end_with_parent
 
 AT_WORK = struct.Struct("<qq")
@@ -55,19 +55,19 @@ def main(path: str) -> None:
         # Loading somebody's module runs its code: whose it was is known if that ends badly.
         announce(seat)
         rules.append(_rule_from(data))
-    panel = LocalPanel(rules, SystemClock(), announce=announce)
-    for seat, (judge, saved) in enumerate(zip(panel.judges, states, strict=True)):
+    executor = LocalExecutor(rules, SystemClock(), announce=announce)
+    for seat, (judge, saved) in enumerate(zip(executor.judges, states, strict=True)):
         if saved is not None:
             judge.load(saved)
         judge.broken = broken.get(seat, judge.broken)
     announce(IDLE)
     frames.send(messages.packed("ready"))
     with contextlib.redirect_stdout(printed):
-        _serve(panel, frames, messages, printed, announce)
+        _serve(executor, frames, messages, printed, announce)
 
 
 def _serve(
-    panel: LocalPanel, frames: Frames, messages: Messages, printed: _Printed, announce: Callable[[int], None]
+    executor: LocalExecutor, frames: Frames, messages: Messages, printed: _Printed, announce: Callable[[int], None]
 ) -> None:
     while True:
         try:
@@ -75,10 +75,10 @@ def _serve(
         except EOFError:
             return
         what, items = messages.unpacked(data)
-        reply = answer(panel, what, items)
+        reply = answer(executor, what, items)
         announce(IDLE)
         if what == "take":
-            reply = [*reply[0], *printed.told(panel)], reply[1]
+            reply = [*reply[0], *printed.told(executor)], reply[1]
         try:
             frames.send(messages.packed(reply))
         except BrokenPipeError:
@@ -107,11 +107,11 @@ class _Printed(io.TextIOBase):
             self._first.setdefault(self.seat, text.strip())
         return sys.stderr.write(text)
 
-    def told(self, panel: LocalPanel) -> list[Said]:
+    def told(self, executor: LocalExecutor) -> list[Said]:
         """Return one problem for each rule that printed and was not told of yet."""
         new = [seat for seat in self._first if seat not in self._told]
         self._told.update(new)
-        rules = panel.rules
+        rules = executor.rules
         return [Said(0, rules[seat].code, (), (
             f'The rule {rules[seat].code} {rules[seat].name} prints ("{self._first[seat][:_MOST_LETTERS]}"), which '
             "nobody is told of: what a rule has to say it yields, as a Symptom or as Unjudged.",)) for seat in new]
@@ -120,17 +120,17 @@ class _Printed(io.TextIOBase):
 _MOST_LETTERS = 60
 
 
-def answer(panel: LocalPanel, what: str, items: Any) -> Any:
-    """Return what a panel says to one message."""
+def answer(executor: LocalExecutor, what: str, items: Any) -> Any:
+    """Return what an executor says to one message."""
     if what == "take":
-        panel.begin(items)
-        return panel.finish(), panel.open()
+        executor.begin(items)
+        return executor.finish(), executor.open()
     if what == "open":
-        return panel.open()
+        return executor.open()
     if what == "not_evaluated":
-        return panel.not_evaluated()
+        return executor.not_evaluated()
     if what == "state":
-        return panel.state()
+        return executor.state()
     raise ValueError(f"{what!r} is no message")
 
 
