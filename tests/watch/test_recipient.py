@@ -16,10 +16,10 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.notify import Notify, notify_from
 from barograph.model.step import Mode
 from barograph.watch import recipient as recipients
-from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message, message_from_json, message_of
+from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notices import Event, Notice
-from barograph.watch.post import Post
+from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.recipient import Recipient
 
 FINDING = Finding(
@@ -31,7 +31,7 @@ CODES = frozenset({"G101", "N101"})
 
 
 class Carried:
-    """A carrier that keeps what it is given, or fails as it is told to."""
+    """A notifier that keeps what it is given, or fails as it is told to."""
 
     def __init__(self, *failures: NotDelivered | Exception) -> None:
         self.failures = list(failures)
@@ -54,8 +54,8 @@ def opened(number: int = 40, **changes: Any) -> Message:
     return message_of(Notice(Event.OPENED, finding=finding), "runs/a", 0.0)
 
 
-def make(carrier: Any, clock: ManualClock, **table: Any) -> Recipient:
-    return Recipient(notify_from({"to": "x", **table}), "The webhook x", carrier, CODES, clock=clock)
+def make(notifier: Any, clock: ManualClock, **table: Any) -> Recipient:
+    return Recipient(notify_from({"to": "x", **table}), "The webhook x", notifier, CODES, clock=clock)
 
 
 def at(clock: ManualClock, hour: int, minute: int = 0) -> None:
@@ -70,25 +70,25 @@ def clock() -> ManualClock:
 
 
 def test_each_message_is_sent_once_in_order(clock: ManualClock) -> None:
-    carrier = Carried()
-    told = make(carrier, clock)
+    notifier = Carried()
+    told = make(notifier, clock)
     for number in (1, 2, 1):
         told.add(opened(number))
     told.turn()
     told.add(opened(2))
 
     assert told.turn() is None
-    assert carrier.sent == [["G101-1-000000000000.opened"], ["G101-2-000000000000.opened"]]
+    assert notifier.sent == [["G101-1-000000000000.opened"], ["G101-2-000000000000.opened"]]
 
 
 def test_a_closing_is_another_event_than_the_opening(clock: ManualClock) -> None:
-    carrier = Carried()
-    told = make(carrier, clock)
+    notifier = Carried()
+    told = make(notifier, clock)
     told.add(opened())
     told.add(message_of(Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED)), "runs/a", 1.0))
     told.turn()
 
-    assert carrier.sent == [["G101-40-000000000000.opened"], ["G101-40-000000000000.closed"]]
+    assert notifier.sent == [["G101-40-000000000000.opened"], ["G101-40-000000000000.closed"]]
 
 
 @pytest.mark.parametrize(("table", "count"), [
@@ -96,8 +96,8 @@ def test_a_closing_is_another_event_than_the_opening(clock: ManualClock) -> None
     ({"events": ["problem"]}, 1), ({"events": ["opened", "closed", "action", "problem"]}, 4),
 ])
 def test_only_what_is_asked_for_is_told(clock: ManualClock, table: dict[str, Any], count: int) -> None:
-    carrier = Carried()
-    told = make(carrier, clock, **table)
+    notifier = Carried()
+    told = make(notifier, clock, **table)
     told.add(opened(1))
     told.add(opened(2, severity=Severity.NOTE))
     told.add(opened(3, code="L102"))
@@ -105,12 +105,12 @@ def test_only_what_is_asked_for_is_told(clock: ManualClock, table: dict[str, Any
     told.add(message_of(Notice(Event.PROBLEM, "The store is away."), "runs/a", 0.0))
     told.turn()
 
-    assert len(carrier.sent) == count
+    assert len(notifier.sent) == count
 
 
 def test_what_fails_is_tried_again_ever_more_slowly_with_the_same_id(clock: ManualClock) -> None:
-    carrier = Carried(NotDelivered("503"), NotDelivered("503"), NotDelivered("timeout"))
-    told = make(carrier, clock)
+    notifier = Carried(NotDelivered("503"), NotDelivered("503"), NotDelivered("timeout"))
+    told = make(notifier, clock)
     told.add(opened())
     waits = []
     while (wait := told.turn()) is not None:
@@ -118,7 +118,7 @@ def test_what_fails_is_tried_again_ever_more_slowly_with_the_same_id(clock: Manu
         clock.advance(wait)
 
     assert waits == [1.0, 2.0, 4.0]
-    assert carrier.tries == [["G101-40-000000000000.opened"]] * 4
+    assert notifier.tries == [["G101-40-000000000000.opened"]] * 4
     assert told.problems() == [
         "The webhook x cannot be told now: 503; trying again.",
         "The webhook x cannot be told now: timeout; trying again.",
@@ -134,8 +134,8 @@ def test_one_who_asks_to_be_left_alone_is(clock: ManualClock) -> None:
 
 
 def test_after_the_last_try_it_is_given_up_named_and_owed(clock: ManualClock) -> None:
-    carrier = Carried(*[NotDelivered("503")] * 3)
-    told = make(carrier, clock, retries=2)
+    notifier = Carried(*[NotDelivered("503")] * 3)
+    told = make(notifier, clock, retries=2)
     told.add(opened(1))
     for _ in range(3):
         clock.advance(told.turn() or 0.0)
@@ -148,8 +148,8 @@ def test_after_the_last_try_it_is_given_up_named_and_owed(clock: ManualClock) ->
 
 
 def test_what_was_given_up_is_told_once_somebody_answers_again(clock: ManualClock) -> None:
-    carrier = Carried(*[NotDelivered("503")] * 3)
-    told = make(carrier, clock, retries=2)
+    notifier = Carried(*[NotDelivered("503")] * 3)
+    told = make(notifier, clock, retries=2)
     told.add(opened(1))
     for _ in range(3):
         clock.advance(told.turn() or 0.0)
@@ -157,7 +157,7 @@ def test_what_was_given_up_is_told_once_somebody_answers_again(clock: ManualCloc
     told.add(opened(2))
     told.turn()
 
-    assert carrier.sent == [["G101-2-000000000000.opened"], ["G101-1-000000000000.opened"]]
+    assert notifier.sent == [["G101-2-000000000000.opened"], ["G101-1-000000000000.opened"]]
     assert told.problems()[-1] == "The webhook x is told again."
     assert told.to_json()["owed"] == []
 
@@ -169,25 +169,25 @@ def test_one_that_alone_is_never_taken_has_one_try_for_each_of_the_others(clock:
             if "G101-1-" in messages[0].id:
                 raise NotDelivered("503")
 
-    carrier = Picky()
-    told = make(carrier, clock, retries=2)
+    notifier = Picky()
+    told = make(notifier, clock, retries=2)
     for number in (1, 2, 3):
         told.add(opened(number))
         while (wait := told.turn()) is not None:
             clock.advance(wait)
 
-    assert [names[0].split("-")[1] for names in carrier.tries] == ["1", "1", "1", "2", "1", "3", "1"]
+    assert [names[0].split("-")[1] for names in notifier.tries] == ["1", "1", "1", "2", "1", "3", "1"]
 
 
 def test_what_will_never_be_taken_is_not_tried_again(clock: ManualClock) -> None:
-    carrier = Carried(NotDelivered("it answered 404 Not Found", again=False))
-    told = make(carrier, clock)
+    notifier = Carried(NotDelivered("it answered 404 Not Found", again=False))
+    told = make(notifier, clock)
     told.add(opened())
     told.turn()
     clock.advance(1000)
 
     assert told.turn() is None
-    assert len(carrier.tries) == 1
+    assert len(notifier.tries) == 1
     assert "; trying again" not in told.problems()[0]
 
 
@@ -200,8 +200,8 @@ def test_an_error_of_a_carriers_own_is_named_by_its_kind_alone(clock: ManualCloc
 
 
 def test_a_digest_gathers_for_its_time_and_is_sent_at_once(clock: ManualClock) -> None:
-    carrier = Carried()
-    told = make(carrier, clock, digest="15m")
+    notifier = Carried()
+    told = make(notifier, clock, digest="15m")
     told.add(opened(1))
     clock.advance(600)
     told.add(opened(2))
@@ -209,12 +209,12 @@ def test_a_digest_gathers_for_its_time_and_is_sent_at_once(clock: ManualClock) -
     assert told.turn() == 300.0
     clock.advance(300)
     told.turn()
-    assert carrier.sent == [["G101-1-000000000000.opened", "G101-2-000000000000.opened"]]
+    assert notifier.sent == [["G101-1-000000000000.opened", "G101-2-000000000000.opened"]]
 
 
 def test_quiet_hours_hold_back_till_they_end_and_then_tell_all_at_once(clock: ManualClock) -> None:
-    carrier = Carried()
-    told = make(carrier, clock, quiet_hours="22:00-07:00")
+    notifier = Carried()
+    told = make(notifier, clock, quiet_hours="22:00-07:00")
     at(clock, 23)
     told.add(opened(1))
     told.add(opened(2))
@@ -222,18 +222,18 @@ def test_quiet_hours_hold_back_till_they_end_and_then_tell_all_at_once(clock: Ma
     assert told.turn() == 8 * 3600
     at(clock, 7)
     told.turn()
-    assert carrier.sent == [["G101-1-000000000000.opened", "G101-2-000000000000.opened"]]
+    assert notifier.sent == [["G101-1-000000000000.opened", "G101-2-000000000000.opened"]]
 
 
 def test_what_is_breaking_goes_through_quiet_hours_unless_nothing_is_to_wake(clock: ManualClock) -> None:
     at(clock, 23)
     for wake_for, sent in (("breaking", 1), ("costly", 2), ("none", 0)):
-        carrier = Carried()
-        told = make(carrier, clock, quiet_hours="22:00-07:00", wake_for=wake_for)
+        notifier = Carried()
+        told = make(notifier, clock, quiet_hours="22:00-07:00", wake_for=wake_for)
         told.add(opened(1))
         told.add(opened(2, severity=Severity.BREAKING))
         told.turn()
-        assert len(carrier.sent) == sent
+        assert len(notifier.sent) == sent
 
 
 def test_what_was_told_and_what_is_owed_outlive_a_restart(clock: ManualClock) -> None:
@@ -243,14 +243,14 @@ def test_what_was_told_and_what_is_owed_outlive_a_restart(clock: ManualClock) ->
     first.add(opened(2))
     state = first.to_json()
 
-    carrier = Carried()
-    second = make(carrier, clock)
+    notifier = Carried()
+    second = make(notifier, clock)
     second.load(state)
     for number in (1, 2, 3):
         second.add(opened(number))
     second.turn()
 
-    assert carrier.sent == [["G101-2-000000000000.opened"], ["G101-3-000000000000.opened"]]
+    assert notifier.sent == [["G101-2-000000000000.opened"], ["G101-3-000000000000.opened"]]
 
 
 def test_a_message_comes_back_from_json() -> None:
@@ -268,23 +268,23 @@ def test_a_queue_that_is_full_says_so_once(clock: ManualClock, monkeypatch: pyte
 
 
 def test_the_end_sends_a_digest_at_once(clock: ManualClock) -> None:
-    carrier = Carried()
-    post = Post("runs/a", {"x": make(carrier, clock, digest="15m")}, clock=clock, background=False)
+    notifier = Carried()
+    post = NotifierQueue("runs/a", {"x": make(notifier, clock, digest="15m")}, clock=clock, background=False)
     post.take(Notice(Event.OPENED, finding=FINDING))
     post.close()
 
-    assert carrier.sent == [["G101-40-000000000000.opened"]]
+    assert notifier.sent == [["G101-40-000000000000.opened"]]
     assert post.problems() == []
 
 
 def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock) -> None:
     at(clock, 23)
-    carrier = Carried()
-    post = Post("runs/a", {"x": make(carrier, clock, quiet_hours="22:00-07:00")}, clock=clock, background=False)
+    notifier = Carried()
+    post = NotifierQueue("runs/a", {"x": make(notifier, clock, quiet_hours="22:00-07:00")}, clock=clock, background=False)
     post.take(Notice(Event.OPENED, finding=FINDING))
     post.close()
 
-    assert carrier.sent == []
+    assert notifier.sent == []
     assert post.problems() == [
         "The webhook x has quiet hours, and was not told of G101 vanishing-gradient. That stays in the run, and the "
         "next watcher that notifies tells it."]
@@ -303,7 +303,7 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     slow, quick, done = Hangs(), Carried(), threading.Event()
     quick_send = quick.send
     quick.send = lambda messages: (quick_send(messages), done.set())  # type: ignore[method-assign, assignment, func-returns-value]
-    post = Post("runs/a", {
+    post = NotifierQueue("runs/a", {
         "slow": Recipient(Notify("x", timeout_secs=9), "The slow one", slow, CODES),
         "quick": Recipient(Notify("y"), "The quick one", quick, CODES),
     }, patience_secs=0.2)
@@ -321,7 +321,7 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
 
 
 def test_what_other_watchers_told_is_kept(clock: ManualClock) -> None:
-    post = Post("runs/a", {"x": make(Carried(), clock)}, clock=clock, background=False)
+    post = NotifierQueue("runs/a", {"x": make(Carried(), clock)}, clock=clock, background=False)
     post.load({"other": {"told": ["a"], "owed": []}})
 
     assert post.to_json()["other"] == {"told": ["a"], "owed": []}

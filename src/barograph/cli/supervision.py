@@ -27,7 +27,7 @@ from barograph.runs.claim import workers_of
 from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
-from barograph.watch.addressing import post_of
+from barograph.watch.addressing import notifiers_of
 from barograph.watch.closing import closing_text
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
@@ -63,7 +63,7 @@ class Supervision:
         self._rules = rules
         self._actions = actions_from_settings(settings)
         self._expected = settings.collections
-        self._post = post_of(settings, store.url, recipients=recipients or {})
+        self._post = notifiers_of(settings, store.url, recipients=recipients or {})
         self._post_secs = settings.notify_timeout_secs if self._post else 0.0
         self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
         self._executors = seats(rule_timeout_secs=settings.rule_timeout_secs)

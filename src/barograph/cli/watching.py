@@ -35,7 +35,7 @@ from barograph.runs.memory import give_memory_back
 from barograph.runs.reader import Run
 from barograph.runs.roster import Standing
 from barograph.watch.actions import actions_from_settings
-from barograph.watch.addressing import post_of
+from barograph.watch.addressing import notifiers_of
 from barograph.watch.closing import closing_text
 from barograph.watch.figures import count
 from barograph.watch.file_notifier import FileNotifier
@@ -177,7 +177,7 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
     # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
     dry = options.fresh and options.on_finding is None
     return Watcher(
-        run.store, rules_from_settings(settings), notifiers=told, post=post_of(settings, run.url),
+        run.store, rules_from_settings(settings), notifiers=told, post=notifiers_of(settings, run.url),
         actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
         record=not options.fresh, patient=not options.once,
         executors=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,

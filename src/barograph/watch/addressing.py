@@ -11,9 +11,9 @@ from barograph.model.clock import Clock
 from barograph.model.notify import COMMAND, Notify
 from barograph.model.settings import Settings
 from barograph.rules.registry import codes_of
-from barograph.watch.carrier import Carrier
-from barograph.watch.command_carrier import Command
-from barograph.watch.post import Post
+from barograph.watch.command_notifier import Command
+from barograph.watch.message_notifier import MessageNotifier
+from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.recipient import Recipient
 from barograph.watch.secrets import check_no_inline_secret, filled, has_reference
 from barograph.watch.webhook import Webhook
@@ -32,17 +32,17 @@ def recipients_of(settings: Settings, *, clock: Clock | None = None) -> Mapping[
     found: dict[str, Recipient] = {}
     for number, notify in enumerate(settings.notify, 1):
         name = f'notify "{notify.name}"' if notify.name else f"notify {number}"
-        label, carrier = _carrier(notify, name)
+        label, notifier = _notifier(notify, name)
         codes = codes_of(notify.rules, settings)
         # Not the place itself: this goes into the watcher's state.
         key = hashlib.sha256(f"{notify.name}\0{notify.to}".encode()).hexdigest()[:12]
         while key in found:
             key += "+"
-        found[key] = Recipient(notify, label, carrier, codes, clock=clock)
+        found[key] = Recipient(notify, label, notifier, codes, clock=clock)
     return found
 
 
-def post_of(settings: Settings, run: str, *, recipients: Mapping[str, Recipient] | None = None) -> Post | None:
+def notifiers_of(settings: Settings, run: str, *, recipients: Mapping[str, Recipient] | None = None) -> NotifierQueue | None:
     """Return the post that tells whom the settings say of the run at `run`; None where that is nobody.
 
     Args:
@@ -54,10 +54,10 @@ def post_of(settings: Settings, run: str, *, recipients: Mapping[str, Recipient]
         As `recipients_of`.
     """
     known = recipients_of(settings) if recipients is None else recipients
-    return Post(run, known, patience_secs=settings.notify_timeout_secs) if known else None
+    return NotifierQueue(run, known, patience_secs=settings.notify_timeout_secs) if known else None
 
 
-def _carrier(notify: Notify, name: str) -> tuple[str, Carrier]:
+def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
     if notify.to.startswith(COMMAND):
         command = Command(notify.to.removeprefix(COMMAND), timeout_secs=notify.timeout_secs)
         return notify.name or f"The command {command.program}", command
@@ -76,7 +76,7 @@ def _carrier(notify: Notify, name: str) -> tuple[str, Carrier]:
         return notify.name or f"The webhook {label}", Webhook(url, timeout_secs=notify.timeout_secs)
     try:
         # Here alone, since most runs tell nobody, and it knows over a hundred services.
-        from barograph.watch.apprise_carrier import Apprised, service_names
+        from barograph.watch.apprise_notifier import AppriseNotifier, service_names
     except ImportError as error:
         raise SettingsError(f"{name}: {scheme}:// needs the package apprise, which cannot be loaded.") from error
     if scheme.lower() not in service_names():
@@ -86,5 +86,5 @@ def _carrier(notify: Notify, name: str) -> tuple[str, Carrier]:
                                                          "mailto, slack, discord, tgram, ntfy, …")
         shown = f'"{scheme}"' if not from_elsewhere or notify.to.startswith(scheme) else "that the URL names"
         raise UnknownName(f"{name}: there is no service {shown}. {hint}")
-    service = Apprised(url, timeout_secs=notify.timeout_secs, inline=not from_elsewhere)
+    service = AppriseNotifier(url, timeout_secs=notify.timeout_secs, inline=not from_elsewhere)
     return notify.name or f"The service {scheme}", service

@@ -32,7 +32,7 @@ from barograph.watch.executor import Item, NewAttempt, RuleExecutor, one_executo
 from barograph.watch.expectations import Expectations
 from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
-from barograph.watch.post import Post
+from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
 from barograph.watch.state import STATE, read_state, write_state
@@ -107,7 +107,7 @@ class Watcher:
         rules: Iterable[Rule],
         *,
         notifiers: Iterable[Notifier] = (),
-        post: Post | None = None,
+        post: NotifierQueue | None = None,
         actions: Iterable[Action] = (),
         dry: bool = False,
         expected: Iterable[Selection] = (),
@@ -242,7 +242,7 @@ class Watcher:
             self._to_act_on = []
         self._work()
         self._hear_answers(at_once=over)
-        self._hear_from_post()
+        self._take_delivery_reports()
         self._save(at_once=over or bool(self._notices))
         return Poll(len(result.views), tuple(self._notices), result.more, result.drained, result.ended)
 
@@ -255,7 +255,7 @@ class Watcher:
                           "again when its store can be written.")
         if self._post is not None:
             self._post.close()
-            self._hear_from_post()
+            self._take_delivery_reports()
         self._save(at_once=True)
         # An executor that is asked after its end begins another process, which nobody would end.
         self._not_evaluated = self.not_evaluated()
@@ -454,7 +454,7 @@ class Watcher:
         for text in failed:
             self._problem(text)
 
-    def _hear_from_post(self) -> None:
+    def _take_delivery_reports(self) -> None:
         if self._post is not None:
             for text in self._post.problems():
                 self._problem(text)

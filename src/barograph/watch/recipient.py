@@ -13,8 +13,8 @@ from typing import Any
 
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.notify import Notify, at_least
-from barograph.watch.carrier import Carrier, NotDelivered
 from barograph.watch.message import Message, message_from_json
+from barograph.watch.message_notifier import MessageNotifier, NotDelivered
 from barograph.watch.notices import Event
 
 QUEUE = 1000
@@ -34,17 +34,17 @@ class Recipient:
     Args:
         notify: What is told, and when.
         label: What it is called in messages to people; without secrets.
-        carrier: Takes them there.
+        notifier: Takes them there.
         codes: Of the rules whose findings are told.
         clock: For pauses, gathering, and the time of the day.
     """
 
     def __init__(
-        self, notify: Notify, label: str, carrier: Carrier, codes: frozenset[str], *, clock: Clock | None = None
+        self, notify: Notify, label: str, notifier: MessageNotifier, codes: frozenset[str], *, clock: Clock | None = None
     ) -> None:
         self.label = label
         self._notify = notify
-        self._carrier = carrier
+        self._notifier = notifier
         self._codes = codes
         self._clock = clock or SystemClock()
         self._changes = threading.Condition()
@@ -111,7 +111,7 @@ class Recipient:
         else:
             self._thread.join(max(0.0, deadline - self._clock.monotonic()))
             if self._thread.is_alive():
-                self._carrier.abort()
+                self._notifier.abort()
         self._say_what_is_left()
 
     def problems(self) -> list[str]:
@@ -184,7 +184,7 @@ class Recipient:
 
     def _send(self, batch: list[_Waiting]) -> None:
         try:
-            self._carrier.send([item.message for item in batch])
+            self._notifier.send([item.message for item in batch])
         except NotDelivered as error:
             self._failed(batch, str(error), again=error.again, after_secs=error.after_secs)
         except Exception as error:  # noqa: BLE001 - whatever it was, the thread must go on; what it says may be secret

@@ -22,8 +22,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from barograph.version import __version__
-from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message
+from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notices import Event
 from barograph.watch.secrets import Secret
 from barograph.wire.connections import Sockets, opener_without_redirects
@@ -53,7 +53,7 @@ class Webhook:
         self._opener = opener_without_redirects(self._sockets)
 
     def send(self, messages: Sequence[Message]) -> None:
-        """See `Carrier.send`."""
+        """See `MessageNotifier.send`."""
         events = [cloud_event(message) for message in messages]
         batch = len(events) > 1
         request = urllib.request.Request(
@@ -89,7 +89,7 @@ class Webhook:
             self._sockets.forget()
 
     def abort(self) -> None:
-        """See `Carrier.abort`."""
+        """See `MessageNotifier.abort`."""
         self._sockets.cut()
 
 

@@ -22,7 +22,7 @@ class NotDelivered(Exception):
         self.after_secs = after_secs
 
 
-class Carrier(Protocol):
+class MessageNotifier(Protocol):
     """Takes messages to one place. Called from one thread, which may wait for it."""
 
     def send(self, messages: Sequence[Message]) -> None:

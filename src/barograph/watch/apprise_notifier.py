@@ -13,8 +13,8 @@ from apprise.manager_plugins import NotificationManager
 
 from barograph.errors import SettingsError
 from barograph.model.finding import Severity
-from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message
+from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notices import Event
 from barograph.watch.secrets import HOW_TO_WRITE, Secret
 from barograph.watch.terminal import text_of
@@ -31,7 +31,7 @@ with warnings.catch_warnings():
 _LOG = logging.getLogger("apprise")
 
 
-class Apprised:
+class AppriseNotifier:
     """Tells one of Apprise's services.
 
     Args:
@@ -60,7 +60,7 @@ class Apprised:
         self._service = service
 
     def send(self, messages: Sequence[Message]) -> None:
-        """See `Carrier.send`."""
+        """See `MessageNotifier.send`."""
         with _Heard() as heard:
             try:
                 arrived = self._service.notify(
@@ -74,7 +74,7 @@ class Apprised:
             raise NotDelivered(self._url.hide(heard.text) or "the service did not take it")
 
     def abort(self) -> None:
-        """See `Carrier.abort`; its connections have time limits of their own."""
+        """See `MessageNotifier.abort`; its connections have time limits of their own."""
 
 
 def _check_usable_here(scheme: str) -> None:

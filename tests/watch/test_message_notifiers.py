@@ -27,10 +27,10 @@ from barograph.model.notify import notify_from
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.watch.addressing import recipients_of
-from barograph.watch.apprise_carrier import Apprised, title_of
-from barograph.watch.carrier import NotDelivered
-from barograph.watch.command_carrier import Command
+from barograph.watch.apprise_notifier import AppriseNotifier, title_of
+from barograph.watch.command_notifier import Command
 from barograph.watch.message import Message, message_of
+from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notices import Event, Notice
 from barograph.watch.secrets import filled
 from barograph.watch.webhook import Webhook, cloud_event, source_of
@@ -256,8 +256,8 @@ def mail_server(box: Mailbox) -> Iterator[str]:
         server.stop()
 
 
-def apprised(url: str, timeout_secs: float = 10.0) -> Apprised:
-    return Apprised(filled(url), timeout_secs=timeout_secs, inline=True)
+def apprised(url: str, timeout_secs: float = 10.0) -> AppriseNotifier:
+    return AppriseNotifier(filled(url), timeout_secs=timeout_secs, inline=True)
 
 
 def test_a_mail_says_what_where_and_what_to_do() -> None:
@@ -347,7 +347,7 @@ def test_what_cannot_be_told_is_refused_at_the_start(monkeypatch: pytest.MonkeyP
 def test_a_service_whose_url_holds_a_token_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnl/#ops"
     with pytest.raises(SettingsError, match="password or a token in the settings themselves"):
-        Apprised(filled(url), timeout_secs=1, inline=True)
+        AppriseNotifier(filled(url), timeout_secs=1, inline=True)
     monkeypatch.setenv("SLACK", url)
 
     assert labels("$SLACK") == ["The service slack"]

@@ -12,11 +12,11 @@ from barograph.model.notify import Notify
 from barograph.model.selection import Schedule, Selection
 from barograph.rules.base import Rule
 from barograph.store.base import Store
-from barograph.watch.carrier import NotDelivered
 from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
 from barograph.watch.message import Message
-from barograph.watch.post import Post
+from barograph.watch.message_notifier import NotDelivered
+from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.recipient import Recipient
 from barograph.watch.summary import summary_of
 
@@ -37,25 +37,25 @@ class Carried:
         pass
 
 
-def post(carrier: Any, clock: ManualClock, **options: Any) -> Post:
-    told = Recipient(Notify("x"), "The webhook x", carrier, CODES, clock=clock)
-    return Post("runs/a", {"x": told}, clock=clock, background=False, **options)
+def post(notifier: Any, clock: ManualClock, **options: Any) -> NotifierQueue:
+    told = Recipient(Notify("x"), "The webhook x", notifier, CODES, clock=clock)
+    return NotifierQueue("runs/a", {"x": told}, clock=clock, background=False, **options)
 
 
 def test_findings_reach_the_post_and_are_not_told_again_after_a_restart(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
-    carrier = Carried()
+    notifier = Carried()
     training.steps(0.5, 2.0)
     for first in (True, False):
-        mine = post(carrier, clock)
+        mine = post(notifier, clock)
         # With other parameters it starts at the first step again, and finds the same.
         watcher = Watcher(store, [high(threshold=1.0 if first else 1.5)], post=mine, clock=clock)
         watcher.poll()
         mine.turn()
         watcher.close()
 
-    assert carrier.sent == ["opened runs/a"]
+    assert notifier.sent == ["opened runs/a"]
 
 
 def test_what_is_owed_is_told_by_the_next_watcher(
@@ -70,12 +70,12 @@ def test_what_is_owed_is_told_by_the_next_watcher(
     training.steps(2.0, first=2)
     between.poll()
     between.close()
-    carrier = Carried()
-    mine = post(carrier, clock)
+    notifier = Carried()
+    mine = post(notifier, clock)
     Watcher(store, [high()], post=mine, clock=clock).poll()
     mine.turn()
 
-    assert carrier.sent == ["opened runs/a"]
+    assert notifier.sent == ["opened runs/a"]
 
 
 def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
@@ -98,7 +98,7 @@ def test_the_state_says_nothing_of_where_anybody_is_told(
 ) -> None:
     training.steps(0.5, 2.0)
     told = Recipient(Notify("https://example.org/hush"), "The webhook x", Carried(), CODES, clock=clock)
-    watcher = Watcher(store, [high()], post=Post("runs/a", {"x": told}, clock=clock, background=False), clock=clock)
+    watcher = Watcher(store, [high()], post=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock)
     watcher.poll()
     watcher.close()
     everything = b"".join(bytes(store.get(item.name)) for item in store.list())

@@ -15,8 +15,8 @@ from typing import IO
 
 from barograph.errors import SettingsError
 from barograph.provenance.secrets import Secrets
-from barograph.watch.carrier import NotDelivered
 from barograph.watch.message import Message
+from barograph.watch.message_notifier import NotDelivered
 
 _OUTPUT_CHARS = 300
 
@@ -57,7 +57,7 @@ class Command:
         return os.path.basename(self._words[0])
 
     def send(self, messages: Sequence[Message]) -> None:
-        """See `Carrier.send`."""
+        """See `MessageNotifier.send`."""
         lines = "".join(f"{json.dumps(message.body(), allow_nan=False)}\n" for message in messages)
         # A file, not a pipe: what the command leaves running behind it may hold a pipe open for ever.
         with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
@@ -68,7 +68,7 @@ class Command:
                 raise NotDelivered(f"it ended with {_code_in_words(code)}{_last_words(said)}")
 
     def abort(self) -> None:
-        """See `Carrier.abort`."""
+        """See `MessageNotifier.abort`."""
         running = self._running
         if running is not None:
             _kill(running)

@@ -11,7 +11,7 @@ from barograph.watch.notices import Notice
 from barograph.watch.recipient import Recipient
 
 
-class Post:
+class NotifierQueue:
     """Takes notices of one run to its recipients.
 
     Args:
