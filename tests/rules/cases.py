@@ -137,7 +137,7 @@ def vital(*values: tuple[str, float]) -> Callable[[], Views]:
 
 
 def timed(count: int, **more: float) -> Callable[[], Views]:
-    return lambda: test_step_time.told(count, **more)
+    return lambda: test_step_time.all_facts(count, **more)
 
 
 def longest(every: int) -> Callable[[], Views]:

@@ -26,9 +26,9 @@ def boosted(
     losses: list[float], stopping: dict[object, float], depth: float = 3.0, trained: Sequence[float] = ()
 ) -> list[StepView]:
     """A training of so many rounds, each judged by a held-out loss, and by one of the training samples where given."""
-    told = {Key(Kind.TREE, "depth"): depth, **facts(stopping)}  # type: ignore[arg-type]
-    rounds = [StepView.of(number, {**told, TOTAL: loss}) for number, loss in enumerate(trained)]
-    rounds = rounds or [StepView.of(0, told)]
+    all_facts = {Key(Kind.TREE, "depth"): depth, **facts(stopping)}  # type: ignore[arg-type]
+    rounds = [StepView.of(number, {**all_facts, TOTAL: loss}) for number, loss in enumerate(trained)]
+    rounds = rounds or [StepView.of(0, all_facts)]
     judged = [evaluated(number + 1, {TOTAL: loss}) for number, loss in enumerate(losses)]
     return [view for pair in itertools.zip_longest(rounds, judged) for view in pair if view is not None]
 

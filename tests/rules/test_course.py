@@ -20,8 +20,8 @@ def test_a_point_is_the_median_of_its_values_and_knows_how_they_scatter() -> Non
     medians = [point_of(0, 9, [draw.gauss(2.0, 0.5) for _ in range(10)]) for _ in range(2000)]
 
     measured = float(np.std([point.value for point in medians]))
-    told = float(np.median([point.noise for point in medians]))
-    assert told == pytest.approx(measured, rel=0.15)
+    all_facts = float(np.median([point.noise for point in medians]))
+    assert all_facts == pytest.approx(measured, rel=0.15)
 
 
 def test_a_single_value_has_no_noise() -> None:

@@ -17,10 +17,10 @@ def shrinking(
     *norms: float, decay: float | None = 1.0, decoupled: float = 0.0, gradient: float = 0.1, update: float = 0.1,
     losses: tuple[float, ...] = (), rate: float = 0.1,
 ) -> list[StepView]:
-    told = {} if decay is None else {fact(Fact.WEIGHT_DECAY, "group0"): decay, fact(Fact.DECOUPLED): decoupled}
+    all_facts = {} if decay is None else {fact(Fact.WEIGHT_DECAY, "group0"): decay, fact(Fact.DECOUPLED): decoupled}
     return [step(10 * number, tensors(Kind.WEIGHT, a=norm), tensors(Kind.GRADIENT, a=gradient),
                  tensors(Kind.UPDATE, a=update), {LOSS: losses[number] if losses else 2.3, RATE: rate},
-                 told if number == 0 else {})
+                 all_facts if number == 0 else {})
             for number, norm in enumerate(norms)]
 
 

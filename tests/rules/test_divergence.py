@@ -119,7 +119,7 @@ def test_adversaries_are_not_judged() -> None:
 
 def test_momentum_that_was_told_with_the_first_step_is_known_when_the_loss_runs_away() -> None:
     first, *rest = trained([0.7] * 10 + [40.0 + step for step in range(40)])
-    told = StepView.of(first.step, {**first.scalars(Kind.LOSS), **facts({(Fact.MOMENTUM, "group0"): 0.9999})})
+    all_facts = StepView.of(first.step, {**first.scalars(Kind.LOSS), **facts({(Fact.MOMENTUM, "group0"): 0.9999})})
 
-    assert causes(symptoms(Divergence(), [told, *rest])[0])[0] == "momentum-wrong"
+    assert causes(symptoms(Divergence(), [all_facts, *rest])[0])[0] == "momentum-wrong"
     assert causes(symptoms(Divergence(), [first, *rest])[0])[0] != "momentum-wrong"

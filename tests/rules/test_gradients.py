@@ -110,9 +110,9 @@ def test_unused_parameters_with_gradients_of_zero_are_not_judged() -> None:
 
 
 def test_frozen_parameters_have_no_gradient_and_are_not_judged() -> None:
-    (told,) = said(VanishingGradient(), gradients({"head.weight": 1.0}))[0]
+    (all_facts,) = said(VanishingGradient(), gradients({"head.weight": 1.0}))[0]
 
-    assert told == Unjudged("fewer than two layers with gradients were recorded")
+    assert all_facts == Unjudged("fewer than two layers with gradients were recorded")
 
 
 def test_what_is_not_finite_is_left_to_the_rule_for_it() -> None:
@@ -286,9 +286,9 @@ ACTOR_CRITIC = {"actor.0.weight": 1e-4, "actor.2.weight": 2e-4, "critic.0.weight
 
 def parallel(step: int, critic: int) -> StepView:
     norms = {Key(Kind.GRADIENT, path): summary(norm) for path, norm in ACTOR_CRITIC.items()}
-    told = {(Fact.HEADS, path): float(bits) for path, bits in
+    all_facts = {(Fact.HEADS, path): float(bits) for path, bits in
             {"actor.0": 1, "actor.2": 1, "critic.0": critic, "critic.2": critic}.items()}
-    return StepView.of(step, {**norms, **facts(told)}, layers=dict.fromkeys(norms, "Linear"))
+    return StepView.of(step, {**norms, **facts(all_facts)}, layers=dict.fromkeys(norms, "Linear"))
 
 
 def test_layers_on_parallel_paths_with_losses_of_their_own_are_not_compared() -> None:
@@ -302,8 +302,8 @@ def test_layers_on_one_path_are_compared() -> None:
 def test_a_path_of_its_own_that_vanishes_is_found_beside_another() -> None:
     norms = {Key(Kind.GRADIENT, path): summary(norm) for path, norm in
              {"a.0.weight": 1e-6, "a.1.weight": 1e-2, "b.0.weight": 10.0, "b.1.weight": 10.0}.items()}
-    told = facts({(Fact.HEADS, path): bits for path, bits in {"a.0": 1.0, "a.1": 1.0, "b.0": 2.0, "b.1": 2.0}.items()})
-    found = only(VanishingGradient(), StepView.of(0, {**norms, **told}, layers=dict.fromkeys(norms, "Linear")))
+    all_facts = facts({(Fact.HEADS, path): bits for path, bits in {"a.0": 1.0, "a.1": 1.0, "b.0": 2.0, "b.1": 2.0}.items()})
+    found = only(VanishingGradient(), StepView.of(0, {**norms, **all_facts}, layers=dict.fromkeys(norms, "Linear")))
 
     assert 'vanishes in 1 of 4 layers: at "a.0"' in found.message
     assert '"a.1"' in found.message

@@ -12,9 +12,9 @@ from judging import causes, facts, labels, said, steps_of, symptoms
 
 
 def seen(counts: dict[int, int], classes: float, size: float = 64.0) -> dict[Key, float]:
-    told = facts({Fact.CLASSES: classes, Fact.LABEL_MIN: float(min(counts)), Fact.LABEL_MAX: float(max(counts)),
+    all_facts = facts({Fact.CLASSES: classes, Fact.LABEL_MIN: float(min(counts)), Fact.LABEL_MAX: float(max(counts)),
                   Fact.BATCH_SIZE: size})
-    return {**labels(counts), **told}
+    return {**labels(counts), **all_facts}
 
 
 def test_a_label_beyond_the_classes_is_breaking() -> None:

@@ -12,10 +12,10 @@ from literals import RATE, causes, last, said, step, subjects, tensors
 
 def speeds(number: int, slow: float = 1e-7, fast: float = 1e-2, **rates: float) -> StepView:
     """Three layers of norm 1 that change by so much."""
-    told = {Key(Kind.LEARNING_RATE, name): rate for name, rate in rates.items()} or {RATE: 0.1}
+    all_facts = {Key(Kind.LEARNING_RATE, name): rate for name, rate in rates.items()} or {RATE: 0.1}
     weights = tensors(Kind.WEIGHT, a__weight=1.0, b__weight=1.0, c__weight=1.0)
     updates = tensors(Kind.UPDATE, a__weight=slow, b__weight=fast / 10, c__weight=fast)
-    return step(number, weights, updates, tensors(Kind.GRADIENT, a__weight=slow, c__weight=fast), told)
+    return step(number, weights, updates, tensors(Kind.GRADIENT, a__weight=slow, c__weight=fast), all_facts)
 
 
 def test_layers_at_speeds_far_apart_are_named() -> None:

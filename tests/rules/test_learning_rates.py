@@ -23,9 +23,9 @@ def course(
     """Steps whose rate is told where it changes, and whose facts in every tenth step."""
     views, before = [], None
     for number in range(steps):
-        told = {} if rate(number) == before else {RATE: rate(number)}
+        all_facts = {} if rate(number) == before else {RATE: rate(number)}
         before = rate(number)
-        views.append(step(number, {LOSS: 1.0}, told, facts(number) if number % 10 == 0 else {}))
+        views.append(step(number, {LOSS: 1.0}, all_facts, facts(number) if number % 10 == 0 else {}))
     return views
 
 

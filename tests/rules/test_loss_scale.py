@@ -15,8 +15,8 @@ SCALE = fact(Fact.LOSS_SCALE)
 
 
 def scaled(number: int, scale: float | None = 65536.0, *, skipped: bool = False, loss: float = 1.0) -> StepView:
-    told = {} if scale is None else {SCALE: scale}
-    return step(number, {LOSS: loss, RATE: 0.1, **told}, skipped=skipped)
+    all_facts = {} if scale is None else {SCALE: scale}
+    return step(number, {LOSS: loss, RATE: 0.1, **all_facts}, skipped=skipped)
 
 
 def test_a_scaler_that_finds_its_scale_and_skips_now_and_then_is_well() -> None:

@@ -120,9 +120,9 @@ def opened(losses: Sequence[float], steps: Sequence[int]) -> int:
     views = [StepView.of(step, {TOTAL: loss}) for step, loss in zip(steps, losses, strict=True)]
     memory: Memory = {}
     judged = [list(LossNotDecreasing().judge(view, memory)) for view in views]
-    told = ["".join(item.subject for item in items if isinstance(item, Symptom)) for items in judged
+    all_facts = ["".join(item.subject for item in items if isinstance(item, Symptom)) for items in judged
             if not any(isinstance(item, Unjudged) for item in items)]
-    streaks = [len(list(group)) for subject, group in groupby(told) if subject]
+    streaks = [len(list(group)) for subject, group in groupby(all_facts) if subject]
     return sum(streak >= LossNotDecreasing().patience for streak in streaks)
 
 
@@ -389,8 +389,8 @@ def test_an_error_rate_that_rises_by_far_more_than_chance_is_overfitting_and_no_
 def phases(*made: int) -> list[StepView]:
     """Return losses that fall to 0.1, then those of a second phase that begins at 1."""
     losses = [max(0.1, 2 - step / 50) for step in range(200)] + [max(0.5, 1 - step / 400) for step in range(200)]
-    told = [facts({Fact.OPTIMIZERS_MADE: float(made[step >= 200])}) if step % 20 == 0 else {} for step in range(400)]
-    return [StepView.of(step, {Key(Kind.LOSS, "cross_entropy"): loss, **told[step]})
+    all_facts = [facts({Fact.OPTIMIZERS_MADE: float(made[step >= 200])}) if step % 20 == 0 else {} for step in range(400)]
+    return [StepView.of(step, {Key(Kind.LOSS, "cross_entropy"): loss, **all_facts[step]})
             for step, loss in enumerate(losses)]
 
 

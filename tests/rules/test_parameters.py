@@ -173,9 +173,9 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
 ])
 def test_norms_of_a_frozen_body_in_no_optimizer_are_a_note(layer: str, frozen: float, severity: Severity) -> None:
     key = Key(Kind.WEIGHT, "body.1.weight")
-    told = facts({Fact.PARAMETERS: 10.0, Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0,
+    all_facts = facts({Fact.PARAMETERS: 10.0, Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0,
                   (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
-    view = StepView.of(3, {key: Summary(count=1), **told}, layers={key: layer})
+    view = StepView.of(3, {key: Summary(count=1), **all_facts}, layers={key: layer})
 
     (found,) = ParametersAndOptimizer().judge(view, {})
 

@@ -17,12 +17,12 @@ def times(step: float = 0.1, *, data: float = 0.0, longest: float | None = None,
             "forward": 0.3 * rest, "backward": 0.6 * rest, "optimizer": 0.1 * rest, "capture": 0.0, "other": 0.0}
 
 
-def told(count: int, **more: float) -> Iterator[StepView]:
+def all_facts(count: int, **more: float) -> Iterator[StepView]:
     return (telling(number, {"p0": times(**more)}) for number in range(count))
 
 
 def test_data_that_are_waited_for_a_long_while_are_worth_a_note() -> None:
-    answers = said(OverallFrameworkMetrics(), told(800, data=0.04))
+    answers = said(OverallFrameworkMetrics(), all_facts(800, data=0.04))
     found = answers[0]
     assert found is not None
     assert len(answers) == 201  # from 300 s of steps on, at half a second a telling
@@ -33,12 +33,12 @@ def test_data_that_are_waited_for_a_long_while_are_worth_a_note() -> None:
 
 @pytest.mark.parametrize("more", [{"data": 0.02}, {"step": 0.01, "data": 0.006, "steps": 50}])
 def test_a_little_waiting_and_steps_that_are_short_anyway_are_not(more: dict[str, float]) -> None:
-    assert set(said(OverallFrameworkMetrics(), told(800, **more))) == {None}
+    assert set(said(OverallFrameworkMetrics(), all_facts(800, **more))) == {None}
 
 
 def test_a_short_training_is_not_judged_by_its_time() -> None:
-    assert said(OverallFrameworkMetrics(), told(500, data=0.09)) == []
-    assert said(StepOutlier(), told(200, longest=5.0)) == []
+    assert said(OverallFrameworkMetrics(), all_facts(500, data=0.09)) == []
+    assert said(StepOutlier(), all_facts(200, longest=5.0)) == []
 
 
 def test_steps_that_take_far_longer_again_and_again_are_outliers() -> None:
@@ -95,7 +95,7 @@ def test_workers_that_differ_a_little_are_none(backward: float) -> None:
 
 
 def test_one_worker_alone_is_no_straggler() -> None:
-    assert said(Straggler(), told(100)) == []
+    assert said(Straggler(), all_facts(100)) == []
 
 
 def loaders(count: int, *, processes: float, cores: float, data: float) -> Iterator[StepView]:

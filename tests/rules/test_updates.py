@@ -96,10 +96,10 @@ def test_under_a_budget_a_large_step_is_judged_by_the_next_loss_that_was_recorde
     memory: Memory = {}
     views = [updating(0.7, 7, loss=2.3), step_of(214, loss=9.0)]
 
-    (waiting, told) = (list(WeightUpdateRatio().judge(view, memory)) for view in views)
+    (waiting, all_facts) = (list(WeightUpdateRatio().judge(view, memory)) for view in views)
 
     assert [type(item) for item in waiting] == [Unjudged]
-    (symptom, _) = told
+    (symptom, _) = all_facts
     assert isinstance(symptom, Symptom)
     assert symptom.since == 7
     assert "and the loss went from 2.3 to 9 by step 214" in symptom.message

@@ -123,5 +123,5 @@ def test_of_two_machines_each_is_found_and_stays_found_while_the_other_is_judged
     pairs = zip(samples(64, lambda _: gpus(5), worker="r0"), samples(64, lambda _: gpus(95), worker="r8"), strict=True)
     subjects = [[item.subject for item in rule.judge(view, memory) if isinstance(item, Symptom)]
                 for pair in pairs for view in pair]
-    told = [item for item in subjects if item]
-    assert told == [["r0"]] * 6
+    all_facts = [item for item in subjects if item]
+    assert all_facts == [["r0"]] * 6

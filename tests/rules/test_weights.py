@@ -95,8 +95,8 @@ def test_the_finding_names_the_tensor_and_its_value() -> None:
 
 @pytest.mark.parametrize("told", [
     {Fact.ROUNDS_PLANNED: 9.0}, {Fact.EARLY_STOPPING: 0.0}, {Fact.EARLY_STOPPING: math.nan}])
-def test_a_loss_of_boosted_trees_that_stands_still_says_that_they_split_nothing(told: dict[Fact, float]) -> None:
-    rounds = [StepView.of(number, {LOSS: item, **(facts(told) if number == 0 else {})})
+def test_a_loss_of_boosted_trees_that_stands_still_says_that_they_split_nothing(all_facts: dict[Fact, float]) -> None:
+    rounds = [StepView.of(number, {LOSS: item, **(facts(all_facts) if number == 0 else {})})
               for number, item in enumerate((2.0, 1.0, 1.0, 1.0))]
 
     (found,) = said(UnchangedTensor(), *rounds)[-1]
@@ -416,8 +416,8 @@ def test_norms_of_a_frozen_body_are_left_out_of_the_optimizer_on_purpose(
     layer: str, frozen: float, found: list[str]
 ) -> None:
     weight, gradient = Key(Kind.WEIGHT, "body.1.weight"), Key(Kind.GRADIENT, "body.1.weight")
-    told = facts({Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0, (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
-    views = [StepView.of(step, {weight: ONES, gradient: summary(1.0), **told}, layers={weight: layer, gradient: layer})
+    all_facts = facts({Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0, (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
+    views = [StepView.of(step, {weight: ONES, gradient: summary(1.0), **all_facts}, layers={weight: layer, gradient: layer})
              for step in range(12)]
 
     assert symptoms(FrozenParameter(), *views)[-1] == found

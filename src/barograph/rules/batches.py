@@ -279,16 +279,16 @@ class LeakyValidation(Rule):
         if size is not None and _WHOLE * known <= share * size <= _ALL * known:
             yield Unjudged("the training samples themselves were evaluated")
             return
-        told = f"{percent(share)} of the evaluation's samples were samples of training steps"
+        all_facts = f"{percent(share)} of the evaluation's samples were samples of training steps"
         sure = share >= _NEARLY_ALL and (size is not None or bool(parts))
         yield Symptom(
-            message=f"{told[0].upper()}{told[1:]}, to the last bit.",
+            message=f"{all_facts[0].upper()}{all_facts[1:]}, to the last bit.",
             remedy="Split before anything else, and take duplicates out before the split: set(train_ids) & "
                    "set(val_ids) must be empty.",
             evidence=(Evidence(fact(Fact.SEEN_IN_TRAINING), view.step.number, "share", share, self.threshold,
                                f"compared with {int(known)} samples of training"),),
             severity=Severity.COSTLY if sure else Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9 if sure else 0.7, told),),
+            causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9 if sure else 0.7, all_facts),),
         )
 
 

@@ -15,8 +15,8 @@ from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.facts import all_facts, fact_values
 from barograph.rules.once import once_a_view
-from barograph.rules.told import told, told_of
 from barograph.rules.words import number, raise_rate, sentence
 from barograph.runs.view import StepView
 
@@ -38,7 +38,7 @@ def fact_value(view: StepView, name: Fact, about: str | int = "") -> float | Non
         >>> fact_value(StepView.of(0, {fact(Fact.FULL_BATCH): 1.0}), Fact.FULL_BATCH)
         1.0
     """
-    known = told(view).get(name)
+    known = all_facts(view).get(name)
     if known is None:
         return None
     value = known.get(str(about) if about != "" else "")
@@ -53,7 +53,7 @@ def facts_about(view: StepView, name: Fact) -> dict[str, float]:
         >>> facts_about(StepView.of(0, {fact(Fact.PADDING, 0): 0.5}), Fact.PADDING)
         {'0': 0.5}
     """
-    return {about: value for about, value in told_of(view, name).items() if about and math.isfinite(value)}
+    return {about: value for about, value in fact_values(view, name).items() if about and math.isfinite(value)}
 
 
 @once_a_view

@@ -121,7 +121,7 @@ class ClassImbalance(Rule):
             if seen[most] >= sum(seen.values()) / 2:
                 yield self._out_of_balance(view, key, seen, most, [least], {}, ratio)
             return
-        if _recall({name: told for name, told in answers.items() if name not in rare}) < _FAIRLY:
+        if _recall({name: all_facts for name, all_facts in answers.items() if name not in rare}) < _FAIRLY:
             yield Unjudged("the frequent classes are not told well yet")
             return
         wrong = self._wrong(answers)
@@ -131,7 +131,7 @@ class ClassImbalance(Rule):
 
     def _misprediction(self, view: StepView, loss: str, answers: Mapping[str, list[float]]) -> Iterable[Symptom]:
         wrong = self._wrong(answers)
-        rest = {name: told for name, told in answers.items() if name not in wrong}
+        rest = {name: all_facts for name, all_facts in answers.items() if name not in wrong}
         if 0 < len(wrong) <= max(1, len(answers) // 5) and len(rest) >= _LEAST_REST and _recall(rest) >= _WELL:
             worst = max(wrong, key=lambda name: wrong[name])
             yield self._mispredicted(view, loss, worst, wrong[worst], _recall(rest))
@@ -197,21 +197,21 @@ def _add(into: dict[str, float], counts: Mapping[str, float]) -> None:
 
 
 def _fade(answers: dict[str, list[float]]) -> None:
-    for told in answers.values():
-        told[0] *= _FADES
-        told[1] *= _FADES
+    for all_facts in answers.values():
+        all_facts[0] *= _FADES
+        all_facts[1] *= _FADES
 
 
 def _told(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
     """Return for each true class how many answers were right, and of how many."""
-    told: dict[str, list[float]] = {}
+    all_facts: dict[str, list[float]] = {}
     for (truth, answer), count in pairs.items():
-        row = told.setdefault(str(truth), [0.0, 0.0])
+        row = all_facts.setdefault(str(truth), [0.0, 0.0])
         row[0] += count if truth == answer else 0.0
         row[1] += count
-    return {name: row for name, row in told.items() if row[1] > 0}
+    return {name: row for name, row in all_facts.items() if row[1] > 0}
 
 
 def _recall(answers: Mapping[str, list[float]]) -> float:
-    of = sum(told[1] for told in answers.values())
-    return sum(told[0] for told in answers.values()) / of if of else 0.0
+    of = sum(all_facts[1] for all_facts in answers.values())
+    return sum(all_facts[0] for all_facts in answers.values()) / of if of else 0.0

@@ -141,10 +141,10 @@ class LearningRate(Rule):
         if memory["least"] < memory["peak"]:
             return None
         epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
-        told = about(facts, Fact.SCHEDULER_STEPS)
-        for name, steps in told.items():
+        all_facts = about(facts, Fact.SCHEDULER_STEPS)
+        for name, steps in all_facts.items():
             horizon = _horizon(facts, name)
-            if name in _WAITS or not horizon or (not name and len(told) > 1):
+            if name in _WAITS or not horizon or (not name and len(all_facts) > 1):
                 continue
             if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
                 return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,

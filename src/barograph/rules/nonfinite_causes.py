@@ -7,11 +7,11 @@ from barograph.model.facts import NOT_AN_OPERATION, Fact
 from barograph.model.key import Kind
 from barograph.rules.base import Memory
 from barograph.rules.columns import learning_rate, table_of
+from barograph.rules.facts import fact_values
 from barograph.rules.odd_batches import odd_batch_behind
 from barograph.rules.operations import NO_LABELS, averaged_nothing, operations_of
 from barograph.rules.origin import Origin, was_fed_well
 from barograph.rules.suspects import FAR_LOSS, ranked
-from barograph.rules.told import told_of
 from barograph.rules.words import CLIPPING, lower_rate, number, percent, sentence
 from barograph.runs.view import StepView
 
@@ -76,7 +76,7 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     count = int((batch.column("nan") + batch.column("posinf")).sum())
     if count:
         return [Suspicion(Cause.NON_FINITE_INPUT, 0.9, f"{count} values of the batch are NaN or infinite")]
-    if NOT_AN_OPERATION not in told_of(view, Fact.BAD_OPERATION):
+    if NOT_AN_OPERATION not in fact_values(view, Fact.BAD_OPERATION):
         return []
     if was_fed_well(view):
         return [Suspicion(cause, 0.1 + weight, _MADE_OF_DATA) for cause, weight in USUAL_BY_PLACE["between"]]
@@ -94,7 +94,7 @@ _MADE_OF_DATA = ("the batch is finite, and what the loss was computed of was NaN
 
 def was_fed_badly(view: StepView) -> bool:
     """Return whether the graph of this step's loss showed data in it that is not finite, and the batch may be so."""
-    return NOT_AN_OPERATION in told_of(view, Fact.BAD_OPERATION) and not was_fed_well(view)
+    return NOT_AN_OPERATION in fact_values(view, Fact.BAD_OPERATION) and not was_fed_well(view)
 
 
 def _growth_suspicions(view: StepView, memory: Memory) -> list[Suspicion]:

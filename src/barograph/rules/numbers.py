@@ -177,8 +177,8 @@ def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> st
 
 def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
     if likeliest is not None and likeliest.cause != Cause.NOT_KNOWN_YET and likeliest.remedy:
-        told = f"{sentence(likeliest.why)}. " if likeliest.cause == Cause.BAD_SAMPLE else ""
-        return f"{told}{likeliest.remedy}"
+        all_facts = f"{sentence(likeliest.why)}. " if likeliest.cause == Cause.BAD_SAMPLE else ""
+        return f"{all_facts}{likeliest.remedy}"
     subject = origin.table.subjects[origin.row]
     fed_badly = was_fed_badly(view) or (likeliest is not None and likeliest.cause == Cause.NON_FINITE_INPUT)
     place = "batch" if fed_badly else origin.place

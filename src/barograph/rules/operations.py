@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
-from barograph.rules.told import told_of
+from barograph.rules.facts import fact_values
 from barograph.runs.view import StepView
 
 MEAN = "mean"
@@ -106,7 +106,7 @@ def operations_of(view: StepView, *, loss_is_finite: bool = False) -> dict[str, 
         'the loss is not finite because of the operation div: the divisor is 0'
     """
     found = {}
-    for name, sure in told_of(view, Fact.BAD_OPERATION).items():
+    for name, sure in fact_values(view, Fact.BAD_OPERATION).items():
         known = _OPERATIONS.get(name)
         if known is None or sure <= 0:
             continue
@@ -123,4 +123,4 @@ def operations_of(view: StepView, *, loss_is_finite: bool = False) -> dict[str, 
 
 def averaged_nothing(view: StepView) -> bool:
     """Return whether the loss of this step is a mean over nothing."""
-    return told_of(view, Fact.BAD_OPERATION).get(MEAN, 0.0) > 0
+    return fact_values(view, Fact.BAD_OPERATION).get(MEAN, 0.0) > 0

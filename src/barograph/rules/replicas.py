@@ -157,15 +157,15 @@ class SameDataOnAllWorkers(Rule):
             yield Unjudged("each worker is fed the whole data set")
             return
         memory["split"] = memory.get("split", False) or _is_split(view)
-        told = f"the batches of {len(digests)} workers are the same"
+        all_facts = f"the batches of {len(digests)} workers are the same"
         yield Symptom(
             message=f"All {len(digests)} workers were fed the same batch in step {view.step.number}.",
             remedy="Give the loader a DistributedSampler (and call its set_epoch), or seed each worker's generator "
                    "with its rank.",
             evidence=(Evidence(fact(Fact.BATCH_DIGEST), view.step.number, "batch_digest",
-                               next(iter(digests.values())), float("nan"), told),),
+                               next(iter(digests.values())), float("nan"), all_facts),),
             severity=Severity.DOUBTFUL if memory["split"] else Severity.COSTLY,
-            causes=(Suspicion(Cause.SAME_DATA_ON_ALL_WORKERS, 0.6 if memory["split"] else 0.9, told),),
+            causes=(Suspicion(Cause.SAME_DATA_ON_ALL_WORKERS, 0.6 if memory["split"] else 0.9, all_facts),),
         )
 
 

@@ -56,11 +56,11 @@ def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[li
     values = [view.scalar(key) for key in keys]
     if any(value is None for value in values):
         return None
-    told: list[list[float]] = memory.setdefault("told", [])
-    told.append([value for value in values if value is not None])
-    del told[:-_MOST_TOLD]
-    memory["secs"] = memory.get("secs", 0.0) + told[-1][0] * told[-1][1]
-    return told
+    all_facts: list[list[float]] = memory.setdefault("told", [])
+    all_facts.append([value for value in values if value is not None])
+    del all_facts[:-_MOST_TOLD]
+    memory["secs"] = memory.get("secs", 0.0) + all_facts[-1][0] * all_facts[-1][1]
+    return all_facts
 
 
 def _too_early(memory: Memory, least_secs: float) -> Unjudged:
@@ -142,10 +142,10 @@ class Dataloader(Rule):
         )
 
 
-def _waiting(told: list[list[float]]) -> float:
+def _waiting(all_facts: list[list[float]]) -> float:
     """Return the share of the time that was waited for data."""
-    secs = sum(step * steps for step, steps, _ in told)
-    return sum(data * steps for _, steps, data in told) / secs if secs > 0 else 0.0
+    secs = sum(step * steps for step, steps, _ in all_facts)
+    return sum(data * steps for _, steps, data in all_facts) / secs if secs > 0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,24 +180,24 @@ class StepOutlier(Rule):
         return (time_need("step", "steps", "longest"),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        told = _last_told(memory, view, (STEP, STEPS, LONGEST))
-        if told is None:
+        all_facts = _last_told(memory, view, (STEP, STEPS, LONGEST))
+        if all_facts is None:
             yield Unjudged("the time of steps was not told")
             return
-        if memory["secs"] < self.least_secs or len(told) < 2 * self.n_outliers:
+        if memory["secs"] < self.least_secs or len(all_facts) < 2 * self.n_outliers:
             yield _too_early(memory, self.least_secs)
             return
-        secs = sum(step * steps for step, steps, _ in told)
+        secs = sum(step * steps for step, steps, _ in all_facts)
         # A step that is told alone is its own mean, and the longest are left out of the mean of the others.
-        usual = [step if steps < 2 else (step * steps - longest) / (steps - 1) for step, steps, longest in told]
+        usual = [step if steps < 2 else (step * steps - longest) / (steps - 1) for step, steps, longest in all_facts]
         center = level(usual).center
-        outliers = [longest for _, _, longest in told
+        outliers = [longest for _, _, longest in all_facts
                     if longest > _MANY * center and robust_z(longest, usual, floor=0.01 * center) > self.stddev]
         share = sum(longest - center for longest in outliers) / secs
         if len(outliers) < self.n_outliers or share < self.least_share:
             return
         worst = max(outliers)
-        text = f"{len(outliers)} of the last {len(told)} tellings; usual is {milliseconds(center)}"
+        text = f"{len(outliers)} of the last {len(all_facts)} tellings; usual is {milliseconds(center)}"
         yield Symptom(
             message=f"Some steps take far longer than the others: up to {milliseconds(worst)}, where "
                     f"{milliseconds(center)} is usual; that is {percent(share)} of the time.",
@@ -309,16 +309,16 @@ class OverallFrameworkMetrics(Rule):
         return (time_need("step", "steps", "data"),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        told = _last_told(memory, view, (STEP, STEPS, DATA))
-        if told is None:
+        all_facts = _last_told(memory, view, (STEP, STEPS, DATA))
+        if all_facts is None:
             yield Unjudged("the time of steps was not told")
             return
         if memory["secs"] < self.least_secs:
             yield _too_early(memory, self.least_secs)
             return
-        count = sum(steps for _, steps, _ in told)
-        secs = sum(step * steps for step, steps, _ in told)
-        waited = sum(data * steps for _, steps, data in told)
+        count = sum(steps for _, steps, _ in all_facts)
+        secs = sum(step * steps for step, steps, _ in all_facts)
+        waited = sum(data * steps for _, steps, data in all_facts)
         if not secs or waited / secs <= self.threshold or waited / count < self.least_wait_secs:
             return
         share = waited / secs

@@ -7,8 +7,8 @@ import math
 from barograph.model.cause import Suspicion
 from barograph.model.facts import Fact
 from barograph.rules.base import Memory
+from barograph.rules.facts import all_facts
 from barograph.rules.once import once
-from barograph.rules.told import told
 from barograph.runs.view import StepView
 
 FAR_LOSS = 20.0
@@ -38,7 +38,7 @@ def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, fl
     as is named: a fact about parameters names a few of them.
     """
     known: dict[str, float] = memory.setdefault("facts", {})
-    facts = told(view)
+    facts = all_facts(view)
     for name in names:
         for about, value in facts[name].items() if name in facts else ():
             if math.isfinite(value):

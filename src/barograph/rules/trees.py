@@ -49,13 +49,13 @@ class TreeDepth(Rule):
             yield Unjudged("no depth of a tree was recorded")
             return
         if depth > self.depth:
-            told = f"a tree of round {view.step.number} is {int(depth)} levels deep"
+            all_facts = f"a tree of round {view.step.number} is {int(depth)} levels deep"
             yield Symptom(
-                message=f"{told[0].upper()}{told[1:]}.",
+                message=f"{all_facts[0].upper()}{all_facts[1:]}.",
                 remedy=f"Set max_depth to {min(self.depth, 8)} or less (LightGBM: num_leaves to 31), and ask for more "
                        "samples in a leaf (min_child_weight, min_data_in_leaf).",
-                evidence=(Evidence(_DEPTH, view.step.number, "depth", depth, float(self.depth), told),),
-                causes=(Suspicion(Cause.TREES_TOO_DEEP, 0.8, told),),
+                evidence=(Evidence(_DEPTH, view.step.number, "depth", depth, float(self.depth), all_facts),),
+                causes=(Suspicion(Cause.TREES_TOO_DEEP, 0.8, all_facts),),
             )
 
 
@@ -100,12 +100,12 @@ class FeatureImportanceOverweight(Rule):
         share = sum(importance[key] for key in heaviest) / total
         if share > self.threshold:
             which = names([key.path for key in heaviest])
-            told = f"{which} {'holds' if len(heaviest) == 1 else 'hold'} {percent(share)} of all importance"
+            all_facts = f"{which} {'holds' if len(heaviest) == 1 else 'hold'} {percent(share)} of all importance"
             yield Symptom(
-                message=f"Of {len(importance)} features {told}.",
+                message=f"Of {len(importance)} features {all_facts}.",
                 remedy="Look where that comes from, and whether it is known when the answer is needed; train once "
                        "without it.",
-                evidence=(Evidence(heaviest[0], view.step.number, "share", share, self.threshold, told),),
-                causes=(Suspicion(Cause.FEW_FEATURES_DOMINATE, 0.7, told),
+                evidence=(Evidence(heaviest[0], view.step.number, "share", share, self.threshold, all_facts),),
+                causes=(Suspicion(Cause.FEW_FEATURES_DOMINATE, 0.7, all_facts),
                         Suspicion(Cause.TARGETS_IN_INPUT, 0.3, "one feature may give the label away")),
             )

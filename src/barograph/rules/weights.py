@@ -137,14 +137,14 @@ class UnchangedTensor(Rule):
 
     def _of_trees(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
         keys = [table.subjects[row].key for table, row in same]
-        told = f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
+        all_facts = f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
         return Symptom(
-            message=f"Further trees change nothing: {told}.",
+            message=f"Further trees change nothing: {all_facts}.",
             remedy=f"End with round {since} (early_stopping_rounds, n_iter_no_change). Where the loss ought to be "
                    "lower by then, let trees split more: a smaller gamma (min_split_loss, min_gain_to_split), "
                    "min_child_weight or min_data_in_leaf.",
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
-            since=since, causes=(Suspicion(Cause.TREES_ADD_NOTHING, 0.8, told),), severity=Severity.DOUBTFUL,
+            since=since, causes=(Suspicion(Cause.TREES_ADD_NOTHING, 0.8, all_facts),), severity=Severity.DOUBTFUL,
         )
 
     def _evidence(self, table: Table, row: int, step: int) -> Evidence:

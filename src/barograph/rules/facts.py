@@ -9,7 +9,7 @@ from barograph.runs.view import StepView
 
 
 @once_a_view
-def told(view: StepView) -> dict[str, dict[str, float]]:
+def all_facts(view: StepView) -> dict[str, dict[str, float]]:
     """Return the facts of a step: name to what each is about, to its value; "" is the fact as a whole.
 
     Example:
@@ -27,6 +27,6 @@ def told(view: StepView) -> dict[str, dict[str, float]]:
     return found
 
 
-def told_of(view: StepView, name: Fact) -> dict[str, float]:
+def fact_values(view: StepView, name: Fact) -> dict[str, float]:
     """Return what a fact is about, to its value, in one step; empty where it was not looked for."""
-    return told(view).get(name) or {}
+    return all_facts(view).get(name) or {}
