@@ -30,10 +30,10 @@ from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.database import CATALOG_VARIABLE, Database, catalog_url, why_elsewhere
 from barograph.experiments.feeding import Fed, Feeder
 from barograph.experiments.item import Item, items_by_id
+from barograph.experiments.recorded_entries import recorded_entries
 from barograph.experiments.schema import ITEMS, LINKS, MEMBERS, RELATIONS
 from barograph.experiments.search.asking import COMPONENTS, found_ids
 from barograph.experiments.search.parser import search_from_text
-from barograph.experiments.told import told_of
 from barograph.experiments.writing import in_parts, storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
@@ -118,7 +118,7 @@ class Catalog:
         """
         refuse_senseless(entries)
         with self.reading() as connection:
-            known = {_word(entry) for entry in told_of(connection, {entry.uid for entry in entries})}
+            known = {_word(entry) for entry in recorded_entries(connection, {entry.uid for entry in entries})}
         new = [entry for entry in entries if _word(entry) not in known]
         for some in in_parts(new, _ENTRIES_A_FILE):
             self._feeder.feed_batch(self._journal.take_over(some))

@@ -13,10 +13,10 @@ from barograph.experiments.database import Database
 from barograph.experiments.folding import folded
 from barograph.experiments.item import items_by_id
 from barograph.experiments.marks import CHANGING, ended_long_ago, has_ended, mark_in
+from barograph.experiments.recorded_entries import entries_by_item, store_entries
 from barograph.experiments.run_entries import ENDED
 from barograph.experiments.run_reading import RunReading, SeenRun, read_batch
 from barograph.experiments.schema import BATCHES, ENTRIES, FED, FINDINGS, ITEMS, OF_ROOT, RECORDED
-from barograph.experiments.told import keep_told, told_by_item
 from barograph.experiments.writing import ItemWriter, in_parts
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
@@ -156,7 +156,7 @@ class Feeder:
                 if connection.execute(known).first() is not None:
                     continue  # another process has taken it in meanwhile
                 connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
-                keep_told(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
+                store_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
                 told.update({entry.uid: None for entry in batch.entries})
             for uids in in_parts(told, _FOLDED_AT_ONCE):
                 _write_folded(connection, uids, {})
@@ -212,7 +212,7 @@ class Feeder:
             for item in seen:
                 connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(item.place)))
                 connection.execute(delete(FED).where(FED.c.place == item.place))
-                keep_told(connection, _journal_of(item.place), item.entries)
+                store_entries(connection, _journal_of(item.place), item.entries)
                 connection.execute(insert(FED), [{"place": item.place, "uid": item.uid,
                                                   "mark": f"{item.mark}\n{item.stamp}".rstrip("\n")}])
             spoken_of = {entry.uid: None for item in seen for _, entry in item.entries}
@@ -233,7 +233,7 @@ class Feeder:
                     connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
                     _write_folded(connection, [uid], {})
                     continue
-                keep_told(connection, _journal_of(place), [("~", Entry(
+                store_entries(connection, _journal_of(place), [("~", Entry(
                     uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
                 ))])
                 _write_folded(connection, [uid], {})
@@ -242,7 +242,7 @@ class Feeder:
 
 def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:
     """Make items anew of all that was told of them; those of `seen` of what was recorded, too."""
-    told = told_by_item(connection, uids)
+    told = entries_by_item(connection, uids)
     states = [state for uid, entries in told.items() if (state := folded(uid, entries)).kind]
     for state in states:
         if state.uid in seen:

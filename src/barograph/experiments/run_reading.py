@@ -9,8 +9,8 @@ from typing import TypeVar
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, StoreError
 from barograph.experiments.checking import SENSELESS, check_entry
 from barograph.experiments.marks import mark_of
+from barograph.experiments.recorded_entries import METADATA
 from barograph.experiments.run_entries import ENDED, run_entries
-from barograph.experiments.told import METADATA
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
 from barograph.runs.glance import Glance

@@ -10,7 +10,7 @@ from barograph.errors import ExportError, RunInUse
 from barograph.experiments.artifacts import SCHEME, place_of, root_of
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
-from barograph.experiments.told import related_to, told_of
+from barograph.experiments.recorded_entries import recorded_entries, related_to
 from barograph.experiments.writing import artifact_uid, in_parts
 from barograph.model.items import Entry, ItemKind, Verb
 from barograph.runs.glance import RunState, glances
@@ -207,8 +207,8 @@ def _entries(catalog: Catalog, whole: dict[str, Item]) -> list[Entry]:
                if (found := whole.get(uid) or catalog.item_by_uid(uid)) and found.facts["parent"]}
     with catalog.reading() as connection:
         others = related_to(connection, whole.keys(), (ItemKind.ACTION, ItemKind.CONTEXT, ItemKind.ARTIFACT))
-        told = told_of(connection, {*whole, *artifacts, *others}, in_journal_of_root=True)
-        around = told_of(connection, (trials | parents) - whole.keys(), in_journal_of_root=True)
+        told = recorded_entries(connection, {*whole, *artifacts, *others}, in_journal_of_root=True)
+        around = recorded_entries(connection, (trials | parents) - whole.keys(), in_journal_of_root=True)
     made = [entry for entry in around if entry.verb is Verb.CREATE]
     return made + [entry for entry in told if entry.verb not in _NOT_TOLD]
 

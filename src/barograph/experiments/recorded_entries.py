@@ -19,7 +19,7 @@ METADATA = ""
 _AT_ONCE = 500
 
 
-def told_of(connection: Connection, uids: Collection[str], *, in_journal_of_root: bool = False) -> list[Entry]:
+def recorded_entries(connection: Connection, uids: Collection[str], *, in_journal_of_root: bool = False) -> list[Entry]:
     """Return what was told of items, in the order in which it counts.
 
     Args:
@@ -31,7 +31,7 @@ def told_of(connection: Connection, uids: Collection[str], *, in_journal_of_root
     return [entry for *_, entry in sorted(found, key=lambda row: row[:3])]
 
 
-def told_by_item(connection: Connection, uids: Collection[str]) -> dict[str, list[Entry]]:
+def entries_by_item(connection: Connection, uids: Collection[str]) -> dict[str, list[Entry]]:
     """Return what was told of each item, in the order in which it counts; where a run is, its own metadata files alone tell."""
     rows = sorted((row for some in in_parts(uids, _AT_ONCE) for row in _rows(connection, some, False)),
                   key=lambda row: row[:3])
@@ -41,7 +41,7 @@ def told_by_item(connection: Connection, uids: Collection[str]) -> dict[str, lis
     return found
 
 
-def keep_told(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
+def store_entries(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
     """Take in entries.
 
     Args:
