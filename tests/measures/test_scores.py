@@ -108,11 +108,11 @@ def test_of_one_class_alone_there_is_what_scikit_learn_says(positive: np.ndarray
 @pytest.mark.parametrize("by", ["true", "pred", "all"])
 def test_a_confusion_matrix_is_that_of_scikit_learn(by: str, weighted: bool) -> None:
     random = np.random.default_rng(1)
-    truth, answers = random.integers(0, 4, 100), random.integers(0, 3, 100)
+    target, predictions = random.integers(0, 4, 100), random.integers(0, 3, 100)
     weights = random.random(100) if weighted else None
-    counts = confusion(truth, answers, 5, weights)
-    np.testing.assert_allclose(counts, metrics.confusion_matrix(truth, answers, labels=range(5), sample_weight=weights))
+    counts = confusion(target, predictions, 5, weights)
+    np.testing.assert_allclose(counts, metrics.confusion_matrix(target, predictions, labels=range(5), sample_weight=weights))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a class that has no sample
-        theirs = metrics.confusion_matrix(truth, answers, labels=range(5), sample_weight=weights, normalize=by)
+        theirs = metrics.confusion_matrix(target, predictions, labels=range(5), sample_weight=weights, normalize=by)
     np.testing.assert_allclose(normalized(counts, by), theirs)

@@ -44,11 +44,11 @@ def telling(number: int, by_worker: Mapping[str, Mapping[str, float]]) -> StepVi
 def said(rule: Rule, views: Iterator[StepView] | list[StepView]) -> list[Symptom | None]:
     """Return what the rule said of each view that it judged; None: all is well."""
     memory: Memory = {}
-    answers: list[Symptom | None] = []
+    predictions: list[Symptom | None] = []
     for view in views:
         found = list(rule.judge(view, memory))
         if any(isinstance(item, Unjudged) for item in found):
             continue
         symptoms = [item for item in found if isinstance(item, Symptom)]
-        answers.append(symptoms[0] if symptoms else None)
-    return answers
+        predictions.append(symptoms[0] if symptoms else None)
+    return predictions

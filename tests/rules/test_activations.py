@@ -244,10 +244,10 @@ def test_inputs_at_the_documented_bounds_are_where_saturation_begins(bound: floa
 
 
 def test_the_last_activation_is_the_models_answer() -> None:
-    answer = step_of(20, {Key(Kind.OUTPUT, "out"): ("Sigmoid", units_of(FLAT_SIGMOID * 2))},
+    prediction = step_of(20, {Key(Kind.OUTPUT, "out"): ("Sigmoid", units_of(FLAT_SIGMOID * 2))},
                      outputs={"fc1": "Linear", "out": "Sigmoid"})
 
-    assert said(SaturatedActivation(), answer) == [[Unjudged("only the model's last activation is a tanh or sigmoid")]]
+    assert said(SaturatedActivation(), prediction) == [[Unjudged("only the model's last activation is a tanh or sigmoid")]]
 
 
 def test_a_gate_of_a_few_units_may_be_shut() -> None:

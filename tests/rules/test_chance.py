@@ -42,8 +42,8 @@ def trained(
     views = []
     for step in range(steps):
         loss = level(step) * (1 + draw.gauss(0.0, noise))
-        truth = labels(counts) if step % 10 == 0 and key is CROSS_ENTROPY else {}
-        views.append(StepView.of(step, {TOTAL: total * loss, key: loss, RATE: rate, **truth, **(more or {})}))
+        target = labels(counts) if step % 10 == 0 and key is CROSS_ENTROPY else {}
+        views.append(StepView.of(step, {TOTAL: total * loss, key: loss, RATE: rate, **target, **(more or {})}))
     return views
 
 
@@ -110,10 +110,10 @@ def noisily(level: Callable[[int], float], right: float, *, steps: int = 600, al
         loss = level(step) * (1 + draw.gauss(0.0, 0.1))
         pairs: dict[tuple[int, int], float] = {}
         for _ in range(16 if step % 8 == 0 else 0):
-            truth = int(draw.random() < ones)
-            answer = 1 if always else truth if draw.random() < right else int(draw.random() < 0.8)
-            pairs[truth, answer] = pairs.get((truth, answer), 0.0) + 1.0
-        counts = {truth: sum(count for (label, _), count in pairs.items() if label == truth) for truth, _ in pairs}
+            target = int(draw.random() < ones)
+            prediction = 1 if always else target if draw.random() < right else int(draw.random() < 0.8)
+            pairs[target, prediction] = pairs.get((target, prediction), 0.0) + 1.0
+        counts = {target: sum(count for (label, _), count in pairs.items() if label == target) for target, _ in pairs}
         views.append(StepView.of(step, {TOTAL: loss, CROSS_ENTROPY: loss, RATE: 0.1, **labels(counts),
                                         **confusion(pairs)}))
     return views

@@ -24,7 +24,7 @@ SECOND = Key(Kind.OUTPUT, "second")
 
 
 def fed(
-    batches: Sequence[np.ndarray], *, layer: str = "Linear", answers: float | None = None, dtype: str = "float32",
+    batches: Sequence[np.ndarray], *, layer: str = "Linear", predictions: float | None = None, dtype: str = "float32",
     second: str = "ReLU",
 ) -> list[StepView]:
     """Return steps whose model was fed these (samples, features), and whose first layer answered so far from zero."""
@@ -33,7 +33,7 @@ def fed(
         x = batch.astype(np.float64)
         columns = np.stack([(x == 0).sum(0), np.full(x.shape[1], np.nan), np.zeros(x.shape[1]), x.min(0), x.max(0),
                             x.sum(0), (x**2).sum(0)], axis=1)
-        rms = answers if answers is not None else float(np.sqrt((x**2).mean() / 3))
+        rms = predictions if predictions is not None else float(np.sqrt((x**2).mean() / 3))
         views.append(StepView.of(
             step, {BATCH: summarize(x), FLAT: summarize(x), FIRST: Summary(count=100, sum_sq=100 * rms**2),
                    SECOND: Summary(count=100, sum_sq=100.0)},
@@ -99,7 +99,7 @@ def test_models_that_begin_by_normalising_are_let_pass(layer: str) -> None:
 
 
 def test_models_that_scale_inside_are_let_pass() -> None:
-    assert symptoms(NotNormalizedInput(), fed(drawn(120.0, 70.0), answers=0.3)) == []
+    assert symptoms(NotNormalizedInput(), fed(drawn(120.0, 70.0), predictions=0.3)) == []
 
 
 def test_one_batch_that_is_far_out_is_not_the_input() -> None:

@@ -24,11 +24,11 @@ GRADIENTS = tensors(Kind.GRADIENT, fc__weight=1e-5, out__weight=1.0)
 
 
 def fed(
-    *more: Records, first: str = "Linear", answer: float = 900.0, act: str = "Tanh", acted: float = SHUT,
+    *more: Records, first: str = "Linear", prediction: float = 900.0, act: str = "Tanh", acted: float = SHUT,
     dtype: str = "float32", number: int = 0, end: str = "Linear",
 ) -> StepView:
     """A step of a model of three layers, in which a gradient vanishes."""
-    return step(number, {FC: of_norm(answer), ACT: of_norm(acted), OUT: of_norm(1.0)}, GRADIENTS, *more,
+    return step(number, {FC: of_norm(prediction), ACT: of_norm(acted), OUT: of_norm(1.0)}, GRADIENTS, *more,
                 layers={FC: first, ACT: act, OUT: end}, dtypes={FED: dtype})
 
 
@@ -50,15 +50,15 @@ def test_large_inputs_that_drive_units_to_where_these_are_flat_are_the_first_sus
 @pytest.mark.parametrize(("view", "blamed"), [
     (fed(LARGE), True),
     (fed(LARGE, dtype="uint8"), True),
-    (fed(LARGE, first="Tanh", answer=SHUT), True),
+    (fed(LARGE, first="Tanh", prediction=SHUT), True),
     (fed({FED: of_norm(50.0)}), False),
     (fed(LARGE, first="BatchNormalization"), False),
     (fed(LARGE, first="Embedding"), False),
     (fed(LARGE, dtype="int64"), False),
-    (fed(LARGE, first="Rescaling", answer=10.0), False),
-    (fed(LARGE, first="LSTM", answer=9.0), False),
+    (fed(LARGE, first="Rescaling", prediction=10.0), False),
+    (fed(LARGE, first="LSTM", prediction=9.0), False),
     (fed(LARGE, acted=WIDE), False),
-    (fed(LARGE, first="Tanh", answer=WIDE), False),
+    (fed(LARGE, first="Tanh", prediction=WIDE), False),
     (fed(LARGE, act="GELU"), False),
     (fed(LARGE, act="ReLU", acted=900.0, end="Sigmoid"), False),
 ], ids=["large", "raw bytes", "activation within", "small", "normalised", "embedded", "token ids", "divided",
@@ -93,7 +93,7 @@ def test_what_is_not_recorded_in_a_step_is_known_from_one_before_and_forgotten_b
     bare = step(10, GRADIENTS)
 
     assert blames_inputs(fed(LARGE), bare)
-    assert not blames_inputs(fed(LARGE), fed(LARGE, answer=5.0, number=10))
+    assert not blames_inputs(fed(LARGE), fed(LARGE, prediction=5.0, number=10))
     assert not blames_inputs(fed(LARGE), fed(acted=WIDE, number=10))
     assert not blames_inputs(bare)
 

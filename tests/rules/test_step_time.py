@@ -22,10 +22,10 @@ def all_facts(count: int, **more: float) -> Iterator[StepView]:
 
 
 def test_data_that_are_waited_for_a_long_while_are_worth_a_note() -> None:
-    answers = said(OverallFrameworkMetrics(), all_facts(800, data=0.04))
-    found = answers[0]
+    predictions = said(OverallFrameworkMetrics(), all_facts(800, data=0.04))
+    found = predictions[0]
     assert found is not None
-    assert len(answers) == 201  # from 300 s of steps on, at half a second a telling
+    assert len(predictions) == 201  # from 300 s of steps on, at half a second a telling
     assert found.evidence[0].value == pytest.approx(0.4)
     assert [str(item.key) for item in found.evidence][:2] == ["time:data", "time:backward"]
     assert (found.causes[0].cause, found.causes[0].weight) == ("slow-data-loading", 0.9)

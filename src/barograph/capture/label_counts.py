@@ -90,8 +90,8 @@ def _label_key(name: str, label: int) -> Key:
 
 
 @functools.lru_cache(maxsize=16384)
-def _pair_key(name: str, label: int, answer: int) -> Key:
-    return Key(Kind.CONFUSION, f"{name}[{label},{answer}]")
+def _pair_key(name: str, label: int, prediction: int) -> Key:
+    return Key(Kind.CONFUSION, f"{name}[{label},{prediction}]")
 
 
 def _count(codes: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any]]:

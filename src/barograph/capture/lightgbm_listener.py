@@ -16,7 +16,7 @@ from lightgbm import sklearn as in_the_manner_of_sklearn
 from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
-from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
+from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -124,7 +124,7 @@ class _Grown:
             found["shap"] = of_all(shares.reshape(-1, len(names) + 1).mean(0)[:-1])
         return found
 
-    def answers(self) -> Iterable[Answers]:
+    def predictions(self) -> Iterable[Predictions]:
         """Return labels and answers of the data sets that are judged, which LightGBM has at hand."""
         model = self._model
         are_classes = str(self._params.get("objective", "")) in _CLASSES
@@ -136,7 +136,7 @@ class _Grown:
                 found = np.asarray(getattr(model, _PREDICT)(data_idx=number))
                 if found.ndim == 1 and len(found) > len(labels):
                     found = found.reshape(-1, len(labels)).T
-                yield Answers(str(name), labels, found, number == 0, are_classes)
+                yield Predictions(str(name), labels, found, number == 0, are_classes)
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return what the training was told."""

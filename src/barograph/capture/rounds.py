@@ -53,7 +53,7 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Predictions:
     """What was true of the samples of a data set, and what the model answers.
 
     Attributes:
@@ -66,7 +66,7 @@ class Answers:
 
     data: str
     labels: Any
-    answers: Any
+    predictions: Any
     in_training: bool
     are_classes: bool
 
@@ -96,7 +96,7 @@ class Grown(Protocol):
     def importance(self) -> Mapping[str, Mapping[str, float]]:
         """Return what features count for by each way to count; "" is that of total gain."""
 
-    def answers(self) -> Iterable[Answers]:
+    def predictions(self) -> Iterable[Predictions]:
         """Return labels and answers of each data set whose answers are at hand."""
 
     def hyperparameters(self) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ class Rounds:
             integration.take_everything()
         self._judged(metrics)
         if integration.due(*_ANSWERS):
-            self._answers(answers for answers in model.answers() if not answers.in_training)
+            self._answers(predictions for predictions in model.predictions() if not predictions.in_training)
         integration.end_evaluation()
 
     def _judged(self, metrics: list[Metric]) -> None:
@@ -211,7 +211,7 @@ class Rounds:
         self._trees(model)
         self._importance(model)
         if self._integration.due(*_ANSWERS):
-            self._answers(answers for answers in model.answers() if answers.in_training)
+            self._answers(predictions for predictions in model.predictions() if predictions.in_training)
 
     def _trees(self, model: Grown) -> None:
         if not self._integration.due(Kind.TREE):
@@ -230,17 +230,17 @@ class Rounds:
             self._integration.numbers({importance_key(feature, kind): float(value)
                                for kind, features in model.importance().items() for feature, value in features.items()})
 
-    def _answers(self, found: Iterable[Answers]) -> None:
+    def _answers(self, found: Iterable[Predictions]) -> None:
         for item in found:
-            labels, answers = _thinned(np.asarray(item.labels)), _thinned(np.asarray(item.answers))
+            labels, predictions = _thinned(np.asarray(item.labels)), _thinned(np.asarray(item.predictions))
             if not labels.size:
                 continue
             if item.are_classes and labels.max() < _MOST_CLASSES:
-                rows = answers[:, None] if answers.ndim == 1 and answers.dtype.kind == "f" and not (
-                    np.array_equal(answers, np.rint(answers))) else answers
+                rows = predictions[:, None] if predictions.ndim == 1 and predictions.dtype.kind == "f" and not (
+                    np.array_equal(predictions, np.rint(predictions))) else predictions
                 self._integration.predictions(labels.astype(np.int64), rows, item.data)
             self._integration.take(Kind.TARGET, {item.data: labels})
-            self._integration.take(Kind.OUTPUT, {item.data: answers})
+            self._integration.take(Kind.OUTPUT, {item.data: predictions})
             self._integration.declare(modules=self._integration.session.seen.outputs)
 
 

@@ -20,7 +20,7 @@ from xgboost import sklearn as in_the_manner_of_sklearn
 from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
-from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
+from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -154,13 +154,13 @@ class _Grown:
             found["shap"] = self._of_all(_shap(self._model, samples))
         return found
 
-    def answers(self) -> Iterable[Answers]:
+    def predictions(self) -> Iterable[Predictions]:
         """Return labels and answers of the data sets that are judged: XGBoost has their predictions at hand."""
         objective = str(self._config("objective", "name", ""))
         are_classes = objective.startswith(_CLASSES) and objective not in _MARGINS
         for data, name in self._data:
             if isinstance(data, xgboost.DMatrix):
-                yield Answers(name, data.get_label(), self._model.predict(data), data is self._train, are_classes)
+                yield Predictions(name, data.get_label(), self._model.predict(data), data is self._train, are_classes)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return what the booster was told to do, and its defaults, as it says itself."""

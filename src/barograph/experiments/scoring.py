@@ -41,21 +41,21 @@ def confusion_matrix_of(
     y_true: Any, y_pred: Any, title: str, *, labels: Iterable[Any] | None, normalize: str | None, sample_weight: Any
 ) -> ConfusionMatrix:
     """Return the confusion matrix of answers; arguments and errors as of `Run.log_confusion_matrix`."""
-    truth, answers = _labels("y_true", y_true), _labels("y_pred", y_pred)
-    _check_length("y_pred", answers, truth)
-    weights = _weights(sample_weight, len(truth))
+    target, predictions = _labels("y_true", y_true), _labels("y_pred", y_pred)
+    _check_length("y_pred", predictions, target)
+    weights = _weights(sample_weight, len(target))
     if normalize is not None and normalize not in NORMALIZATIONS:
         raise SettingsError(f'normalize is "{normalize}"; it must be one of {", ".join(NORMALIZATIONS)}, or None.')
-    known = _known(labels) if labels is not None else _classes(truth, answers)
+    known = _known(labels) if labels is not None else _classes(target, predictions)
     if len(known) > MOST_CLASSES:
         raise SettingsError(f"There are {len(known):,} classes; a confusion matrix tells {MOST_CLASSES:,} apart at "
                             "most. Are these scores, or no classes? Name those that matter by labels=.")
     number = {label: at for at, label in enumerate(known)}
     pairs = np.array([(number.get(one, -1), number.get(other, -1))
-                      for one, other in zip(truth.tolist(), answers.tolist(), strict=True)], np.int64).reshape(-1, 2)
+                      for one, other in zip(target.tolist(), predictions.tolist(), strict=True)], np.int64).reshape(-1, 2)
     counted = (pairs >= 0).all(axis=1)
     if labels is not None and not (pairs[:, 0] >= 0).any():
-        raise SettingsError(f"None of the labels {_shown(known)} is in y_true, which has {_shown(_classes(truth))}.")
+        raise SettingsError(f"None of the labels {_shown(known)} is in y_true, which has {_shown(_classes(target))}.")
     counts = confusion(pairs[counted, 0], pairs[counted, 1], len(known), None if weights is None else weights[counted])
     if normalize is not None:
         counts = normalized(counts, normalize)
@@ -97,23 +97,23 @@ def _by_class(
     curve: Callable[[str, Flags, Floats, Floats | None], _Kept],
 ) -> tuple[_Kept, ...]:
     """Return the curve of the positive class; of several columns of scores that of each class against the others."""
-    truth, scores = _labels("y_true", y_true), _scores(name, y_score)
-    _check_length(name, scores, truth)
-    weights = _weights(sample_weight, len(truth))
-    classes = _known(labels) if labels is not None else _classes(truth)
+    target, scores = _labels("y_true", y_true), _scores(name, y_score)
+    _check_length(name, scores, target)
+    weights = _weights(sample_weight, len(target))
+    classes = _known(labels) if labels is not None else _classes(target)
     if scores.ndim == 1:
         label = _positive(classes, positive_label)
-        return (curve(str(label), _equals(truth, label), scores, weights),)
+        return (curve(str(label), _equals(target, label), scores, weights),)
     if len(classes) != scores.shape[1]:
         raise SettingsError(f"{name} has {scores.shape[1]} columns, and y_true the classes {_shown(classes)}; a column "
                             "for each class is needed. Name the classes of the columns, in order, by labels=.")
-    strange = [label for label in _classes(truth) if label not in set(classes)]
+    strange = [label for label in _classes(target) if label not in set(classes)]
     if strange:
         raise SettingsError(f"y_true has {_shown(strange)}, which labels={_shown(classes)} does not name.")
     if positive_label is not None or len(classes) == 2:
         label = classes[1] if positive_label is None else _positive(classes, positive_label)
-        return (curve(str(label), _equals(truth, label), scores[:, classes.index(label)], weights),)
-    return tuple(curve(str(label), _equals(truth, label), scores[:, at], weights)
+        return (curve(str(label), _equals(target, label), scores[:, classes.index(label)], weights),)
+    return tuple(curve(str(label), _equals(target, label), scores[:, at], weights)
                  for at, label in enumerate(classes))
 
 
@@ -180,9 +180,9 @@ def _weights(values: Any, count: int) -> Floats | None:
     return found
 
 
-def _check_length(name: str, values: NDArray[Any], truth: NDArray[Any]) -> None:
-    if len(values) != len(truth):
-        raise SettingsError(f"y_true has {len(truth):,} samples and {name} {len(values):,}; they must be the same.")
+def _check_length(name: str, values: NDArray[Any], target: NDArray[Any]) -> None:
+    if len(values) != len(target):
+        raise SettingsError(f"y_true has {len(target):,} samples and {name} {len(values):,}; they must be the same.")
 
 
 def _classes(*arrays: NDArray[Any]) -> list[Any]:
@@ -202,9 +202,9 @@ def _known(labels: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _equals(truth: NDArray[Any], label: Any) -> Flags:
-    return np.array([one == label for one in truth.tolist()], np.bool_) if truth.dtype == object else np.asarray(
-        truth == label, np.bool_)
+def _equals(target: NDArray[Any], label: Any) -> Flags:
+    return np.array([one == label for one in target.tolist()], np.bool_) if target.dtype == object else np.asarray(
+        target == label, np.bool_)
 
 
 def _sizes(positive: Flags, weights: Floats | None) -> tuple[float, float]:

@@ -42,7 +42,7 @@ class PrecisionRecall(NamedTuple):
 
 
 def confusion(
-    truth: NDArray[np.int64], answers: NDArray[np.int64], classes: int, weights: Floats | None = None
+    target: NDArray[np.int64], predictions: NDArray[np.int64], classes: int, weights: Floats | None = None
 ) -> Floats:
     """Return how often each class was taken for each: rows are truths, columns answers.
 
@@ -55,7 +55,7 @@ def confusion(
         >>> confusion(np.array([0, 1, 1]), np.array([0, 1, 0]), 2).tolist()
         [[1.0, 0.0], [1.0, 1.0]]
     """
-    counts = np.bincount(truth * classes + answers, weights, classes * classes)
+    counts = np.bincount(target * classes + predictions, weights, classes * classes)
     return counts.reshape(classes, classes).astype(np.float64)
 
 

@@ -100,7 +100,7 @@ def _count_pairs(
             name, classes = loss_and_classes(counts.key.path)
             if len(classes) == 2:
                 _add_pair(seen[name], (classes[0], classes[1]), counts, frames)
-                _add_answers(seen[name], (classes[0], classes[1]), counts, _slots(counts.steps, mode, spans))
+                _add_predictions(seen[name], (classes[0], classes[1]), counts, _slots(counts.steps, mode, spans))
 
 
 def _slots(steps: NDArray[np.int64], mode: Mode, spans: Windows) -> NDArray[np.int64]:
@@ -117,25 +117,25 @@ def _add_pair(seen: _Seen, pair: tuple[int, int], counts: Counts, frames: Iterab
             seen.by_frame[number][pair] += inside
 
 
-def _add_answers(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: NDArray[np.int64]) -> None:
-    truth, answer = pair
+def _add_predictions(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: NDArray[np.int64]) -> None:
+    target, prediction = pair
     for slot, step, times in zip(slots.tolist(), counts.steps.tolist(), counts.counts.tolist(), strict=True):
         seen.last_step[slot] = max(step, seen.last_step.get(slot, step))
-        seen.answered[truth][slot] += int(times)
-        if truth == answer:
-            seen.right[truth][slot] += int(times)
+        seen.answered[target][slot] += int(times)
+        if target == prediction:
+            seen.right[target][slot] += int(times)
 
 
 def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows) -> Classes:
-    every = seen.labels if seen.labels else Counter({truth: seen.answered[truth].total() for truth in seen.answered})
+    every = seen.labels if seen.labels else Counter({target: seen.answered[target].total() for target in seen.answered})
     kept = sorted(sorted(every, key=lambda number: (-every[number], number))[:MOST_CLASSES])
-    asked = [((truth, answer), times) for (truth, answer), times in seen.pairs.most_common() if truth != answer]
+    asked = [((target, prediction), times) for (target, prediction), times in seen.pairs.most_common() if target != prediction]
     return Classes(
         name, mode.value, tuple(kept), len(every) - len(kept), tuple(float(every[number]) for number in kept),
         frames=tuple(_frame(first, last, seen.by_frame[number], kept)
                      for number, (first, last) in enumerate(frames) if number in seen.by_frame),
-        confused=tuple((truth, answer, float(times), times / seen.answered[truth].total())
-                       for (truth, answer), times in asked[:_MOST_CONFUSED]),
+        confused=tuple((target, prediction, float(times), times / seen.answered[target].total())
+                       for (target, prediction), times in asked[:_MOST_CONFUSED]),
         accuracy=_accuracy("accuracy", mode, seen, list(seen.answered), spans) if seen.pairs else None,
         accuracy_by_class={number: _accuracy(f"accuracy[{number}]", mode, seen, [number], spans)
                            for number in kept if number in seen.answered},
@@ -143,8 +143,8 @@ def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], 
 
 
 def _frame(first: int, last: int, pairs: Mapping[tuple[int, int], int], kept: list[int]) -> ConfusionFrame:
-    return ConfusionFrame(first, last, tuple(tuple(float(pairs.get((truth, answer), 0)) for answer in kept)
-                                             for truth in kept))
+    return ConfusionFrame(first, last, tuple(tuple(float(pairs.get((target, prediction), 0)) for prediction in kept)
+                                             for target in kept))
 
 
 def _accuracy(name: str, mode: Mode, seen: _Seen, classes: Iterable[int], spans: Windows) -> Curve:

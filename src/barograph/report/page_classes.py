@@ -83,8 +83,8 @@ def _when(frame: ConfusionFrame) -> str:
 def _confused(item: Classes) -> Markup | None:
     if not item.confused:
         return None
-    rows = [(f"{truth} taken for {answer}", f"{times:,.0f}", share(part))
-            for truth, answer, times, part in item.confused]
+    rows = [(f"{target} taken for {prediction}", f"{times:,.0f}", share(part))
+            for target, prediction, times, part in item.confused]
     return element("details", element("summary", "Most often confused"),
                    table("Over all steps recorded", ("truth and answer", "times", "of the truth"), rows, numbers=2))
 

@@ -51,11 +51,11 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
                            "what can be shown.")
             continue
         every = -(-len(targets) // MOST_SAMPLES)
-        truth, answer = targets[::every].astype(np.float64), predictions[::every].astype(np.float64)
-        if _are_scores(truth, answer):
-            roc += _roc(named, step, truth, answer, refused)
-        elif answer.ndim == 1:
-            residuals.append(_residuals(named, step, truth, answer))
+        target, prediction = targets[::every].astype(np.float64), predictions[::every].astype(np.float64)
+        if _are_scores(target, prediction):
+            roc += _roc(named, step, target, prediction, refused)
+        elif prediction.ndim == 1:
+            residuals.append(_residuals(named, step, target, prediction))
         else:
             refused.append(f"What was saved as {name}{TARGETS} are no class numbers below the number of columns of "
                            f"{name}{PREDICTIONS}, so that neither a ROC curve nor residuals can be made of them.")
@@ -144,9 +144,9 @@ def _residuals(name: str, step: int, targets: Floats, predictions: Floats) -> Re
     with np.errstate(over="ignore", invalid="ignore"):
         # Of numbers near the greatest there are, the difference may be none.
         known = np.isfinite(targets) & np.isfinite(predictions) & np.isfinite((predictions - targets) ** 2)
-    truth, answer = targets[known], predictions[known]
-    rest = answer - truth
-    spread = float(((truth - truth.mean()) ** 2).sum()) if len(truth) else 0.0
+    target, prediction = targets[known], predictions[known]
+    rest = prediction - target
+    spread = float(((target - target.mean()) ** 2).sum()) if len(target) else 0.0
     counts, edges = _histogram(rest)
     some = rest[:: -(-len(rest) // _SCATTERED)] if len(rest) else rest
     mean, std, mean_abs = (rest.mean(), rest.std(), np.abs(rest).mean()) if len(rest) else (np.nan,) * 3
@@ -154,6 +154,6 @@ def _residuals(name: str, step: int, targets: Floats, predictions: Floats) -> Re
         name, step, len(targets), int((~known).sum()), float(mean), float(std), float(mean_abs),
         r2=1.0 - float((rest**2).sum()) / spread if spread else float("nan"),
         edges=tuple(edges.tolist()), counts=tuple(counts.tolist()),
-        predictions=tuple(answer[:: -(-len(rest) // _SCATTERED)].tolist()) if len(rest) else (),
+        predictions=tuple(prediction[:: -(-len(rest) // _SCATTERED)].tolist()) if len(rest) else (),
         residuals=tuple(some.tolist()),
     )

@@ -87,7 +87,7 @@ def _is_a_part(total: float, value: float) -> bool:
     return 1 <= round(times) <= _MOST_MICRO_BATCHES and abs(times - round(times)) < 1e-4 * times
 
 
-def note_truth(view: StepView, memory: dict[str, Any]) -> None:
+def note_targets(view: StepView, memory: dict[str, Any]) -> None:
     """Add up the labels and targets of a step, loss by loss."""
     for loss, counts in labels_of(view).items():
         known: dict[str, float] = memory.setdefault("labels", {}).setdefault(loss, {})

@@ -14,18 +14,18 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
-from barograph.rules.answers import are_unrelated, note_answers
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.baseline import FAR_FROM_CHANCE, SOFTMAX_LOSSES, baseline_of, plain_loss
 from barograph.rules.clues import batch_reach, by_weight, fact_value, goes_at_a_usual_pace, pace_suspicions
 from barograph.rules.course import course_of, fall_of
+from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.rules.standing import NOISY, Level, follow
 from barograph.rules.words import number, percent
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LOSSES = Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING))
-_TRUTH = Selection(
+_TARGETS = Selection(
     kinds=frozenset({Kind.LABEL, Kind.TARGET, Kind.CONFUSION}),
     schedule=Schedule(every=20, steps=frozenset(range(0, 10, 2)), modes=_IN_TRAINING),
 )
@@ -60,7 +60,7 @@ class Plateau(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (_LOSSES, _TRUTH)
+        return (_LOSSES, _TARGETS)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         level = follow(view, memory, self.window, self.least_steps)
@@ -194,13 +194,13 @@ class Underfit(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        return (_LOSSES, _TRUTH)
+        return (_LOSSES, _TARGETS)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is Mode.EVAL and not view.step.has_rivals:
             yield from self._evaluated(view, memory)
             return
-        note_answers(view, memory)
+        note_predictions(view, memory)
         level = follow(view, memory, self.window, self.least_steps)
         if isinstance(level, Unjudged):
             yield level

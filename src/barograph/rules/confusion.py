@@ -62,15 +62,15 @@ class Confusion(Rule):
         return (Selection(kinds=frozenset({Kind.CONFUSION}), schedule=Schedule(modes=frozenset({Mode.EVAL}))),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        answers = confusions_of(view) if view.step.mode is Mode.EVAL else {}
+        predictions = confusions_of(view) if view.step.mode is Mode.EVAL else {}
         judged = False
-        for loss, pairs in answers.items():
+        for loss, pairs in predictions.items():
             rows = _rows(pairs, self.samples, self.category_no)
             if not rows:
                 continue
             judged = True
             shift = _shift(rows)
-            same = 0 if shift or _several_answers(rows) else memory.get(loss, 0) + 1
+            same = 0 if shift or _several_predictions(rows) else memory.get(loss, 0) + 1
             memory[loss] = same
             if shift:
                 yield self._shifted(view, loss, shift, rows)
@@ -80,34 +80,34 @@ class Confusion(Rule):
             yield Unjudged(f"no evaluation was recorded with {self.samples} samples of a class")
 
     def _confused(self, view: StepView, loss: str, rows: Mapping[int, Counts]) -> Iterable[Symptom]:
-        for truth, row in rows.items():
+        for target, row in rows.items():
             of = sum(row.values())
-            right = row.get(truth, 0.0) / of
-            answer = max((name for name in row if name != truth), key=lambda name: row[name], default=truth)
-            wrong = row[answer] / of if answer != truth else 0.0
+            right = row.get(target, 0.0) / of
+            prediction = max((name for name in row if name != target), key=lambda name: row[name], default=target)
+            wrong = row[prediction] / of if prediction != target else 0.0
             if right >= self.min_diag and wrong <= self.max_off_diag:
                 continue
-            others = [(other.get(name, 0.0), sum(other.values())) for name, other in rows.items() if name != truth]
+            others = [(other.get(name, 0.0), sum(other.values())) for name, other in rows.items() if name != target]
             rest = sum(item[0] for item in others) / sum(item[1] for item in others) if others else 0.0
             if rest < self.rest_diag:
                 continue
             by_diagonal = right < self.min_diag
             yield Symptom(
-                message=f"Class {truth} is right in {percent(right)} of its {int(of)} samples, and taken for class "
-                        f"{answer} in {percent(wrong)}; the others are right in {percent(rest)}.",
-                remedy=f"Look at samples of classes {truth} and {answer}, and at how their names become numbers, in "
+                message=f"Class {target} is right in {percent(right)} of its {int(of)} samples, and taken for class "
+                        f"{prediction} in {percent(wrong)}; the others are right in {percent(rest)}.",
+                remedy=f"Look at samples of classes {target} and {prediction}, and at how their names become numbers, in "
                        "training and in evaluation.",
-                evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{truth},{answer}]"), view.step.number,
+                evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{target},{prediction}]"), view.step.number,
                                    "diagonal" if by_diagonal else "off_diagonal", right if by_diagonal else wrong,
                                    self.min_diag if by_diagonal else self.max_off_diag,
-                                   f"{percent(wrong)} of class {truth}"),),
-                subject=f"class {truth}",
-                causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {truth} is answered as class {answer}"),
-                        Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {truth} is answered as class {answer}")),
+                                   f"{percent(wrong)} of class {target}"),),
+                subject=f"class {target}",
+                causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {target} is answered as class {prediction}"),
+                        Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {target} is answered as class {prediction}")),
             )
 
     def _shifted(self, view: StepView, loss: str, shift: int, rows: Mapping[int, Counts]) -> Symptom:
-        shares = [row.get(truth + shift, 0.0) / sum(row.values()) for truth, row in rows.items()]
+        shares = [row.get(target + shift, 0.0) / sum(row.values()) for target, row in rows.items()]
         share = sorted(shares)[len(shares) // 2]
         return Symptom(
             message=f"In the evaluation nearly every class is answered as the class {abs(shift)} "
@@ -127,13 +127,13 @@ _LEAST_CLASSES = 3
 def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int) -> dict[int, dict[int, float]]:
     """Return each true class with enough samples, to how often each class was the answer."""
     rows: dict[int, dict[int, float]] = {}
-    for (truth, answer), count in pairs.items():
-        if count > 0 and (not category_no or truth < category_no):
-            rows.setdefault(truth, {})[answer] = count
-    return {truth: row for truth, row in sorted(rows.items()) if sum(row.values()) >= samples}
+    for (target, prediction), count in pairs.items():
+        if count > 0 and (not category_no or target < category_no):
+            rows.setdefault(target, {})[prediction] = count
+    return {target: row for target, row in sorted(rows.items()) if sum(row.values()) >= samples}
 
 
-def _several_answers(rows: Mapping[int, Counts]) -> bool:
+def _several_predictions(rows: Mapping[int, Counts]) -> bool:
     """Return whether not all classes are answered as one and the same, for the most part."""
     return len({max(row, key=lambda name: row[name]) for row in rows.values()}) > 1
 
@@ -142,8 +142,8 @@ def _shift(rows: Mapping[int, Counts]) -> int:
     """Return how far answers stand from their labels, where they do for nearly all classes alike; else 0."""
     if len(rows) < _LEAST_CLASSES:
         return 0
-    shifts = [max(row, key=lambda name: row[name]) - truth for truth, row in rows.items()]
+    shifts = [max(row, key=lambda name: row[name]) - target for target, row in rows.items()]
     common = max(set(shifts), key=shifts.count)
-    alike = [row.get(truth + common, 0.0) / sum(row.values()) >= _SHIFTED for truth, row in rows.items()]
+    alike = [row.get(target + common, 0.0) / sum(row.values()) >= _SHIFTED for target, row in rows.items()]
     # The class at one end has no neighbour.
     return common if sum(alike) >= max(_LEAST_CLASSES - 1, len(rows) - max(1, len(rows) // 5)) else 0

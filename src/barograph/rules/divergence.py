@@ -22,7 +22,7 @@ from barograph.rules.baseline import (
     NEVER_NEGATIVE,
     SQUARES,
     baseline_of,
-    note_truth,
+    note_targets,
     plain_loss,
     target_level,
 )
@@ -78,7 +78,7 @@ class Divergence(Rule):
             yield Unjudged("with several optimizers losses pull against each other, as in adversarial training")
             return
         clues = memory.setdefault("clues", {})
-        note_truth(view, clues)
+        note_targets(view, clues)
         note_pace(view, clues)
         remember_facts(view, clues, Fact.MOMENTUM)
         negative = _below_zero(view)

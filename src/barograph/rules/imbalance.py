@@ -67,7 +67,7 @@ class ClassImbalance(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if fact_value(view, Fact.LOSS_WEIGHTED):
             memory["weighted"] = True
-        counts, answers = counts_of(view), confusions_of(view)
+        counts, predictions = counts_of(view), confusions_of(view)
         loss = min(counts, default="")
         if not counts or len(counts[loss]) > MOST_CLASSES:
             yield Unjudged("no labels of a few classes were recorded")
@@ -77,13 +77,13 @@ class ClassImbalance(Rule):
         if view.step.mode is Mode.TRAIN:
             if _is_another_task(known["labels"], counts[loss]):
                 # What was counted so far are the labels of another one, before it in the same script.
-                known.update(labels={}, answers={}, of="", steps=0, began=view.step.number)
+                known.update(labels={}, predictions={}, of="", steps=0, began=view.step.number)
             _add(known["labels"], {str(name): count for name, count in counts[loss].items()})
-        elif view.step.mode is Mode.EVAL and loss in answers:
-            known.update(answers=_told(answers[loss]), of="evaluation")
-        if view.step.mode is Mode.TRAIN and loss in answers and known["of"] != "evaluation":
+        elif view.step.mode is Mode.EVAL and loss in predictions:
+            known.update(predictions=_told(predictions[loss]), of="evaluation")
+        if view.step.mode is Mode.TRAIN and loss in predictions and known["of"] != "evaluation":
             _fade(known["answers"])
-            for name, (right, of) in _told(answers[loss]).items():
+            for name, (right, of) in _told(predictions[loss]).items():
                 before = known["answers"].get(name, [0.0, 0.0])
                 known["answers"][name] = [before[0] + right, before[1] + of]
         if not alone:
@@ -108,7 +108,7 @@ class ClassImbalance(Rule):
 
     def _balance(self, view: StepView, loss: str, known: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
         seen: dict[str, float] = {name: count for name, count in known["labels"].items() if count > 0}
-        answers: dict[str, list[float]] = known["answers"]
+        predictions: dict[str, list[float]] = known["answers"]
         most, least = max(seen, key=lambda name: seen[name]), min(seen, key=lambda name: seen[name])
         # So rare is a class only if luck with so few labels does not make it so.
         rare = {name for name, count in seen.items()
@@ -117,28 +117,28 @@ class ClassImbalance(Rule):
             return
         ratio = seen[most] / seen[least]
         key = Key(Kind.LABEL, f"{loss}[{least}]")
-        if not answers:
+        if not predictions:
             if seen[most] >= sum(seen.values()) / 2:
                 yield self._out_of_balance(view, key, seen, most, [least], {}, ratio)
             return
-        if _recall({name: all_facts for name, all_facts in answers.items() if name not in rare}) < _FAIRLY:
+        if _recall({name: all_facts for name, all_facts in predictions.items() if name not in rare}) < _FAIRLY:
             yield Unjudged("the frequent classes are not told well yet")
             return
-        wrong = self._wrong(answers)
+        wrong = self._wrong(predictions)
         missed = sorted(rare & wrong.keys(), key=lambda name: seen[name])
         if missed:
             yield self._out_of_balance(view, key, seen, most, missed, wrong, ratio)
 
-    def _misprediction(self, view: StepView, loss: str, answers: Mapping[str, list[float]]) -> Iterable[Symptom]:
-        wrong = self._wrong(answers)
-        rest = {name: all_facts for name, all_facts in answers.items() if name not in wrong}
-        if 0 < len(wrong) <= max(1, len(answers) // 5) and len(rest) >= _LEAST_REST and _recall(rest) >= _WELL:
+    def _misprediction(self, view: StepView, loss: str, predictions: Mapping[str, list[float]]) -> Iterable[Symptom]:
+        wrong = self._wrong(predictions)
+        rest = {name: all_facts for name, all_facts in predictions.items() if name not in wrong}
+        if 0 < len(wrong) <= max(1, len(predictions) // 5) and len(rest) >= _LEAST_REST and _recall(rest) >= _WELL:
             worst = max(wrong, key=lambda name: wrong[name])
             yield self._mispredicted(view, loss, worst, wrong[worst], _recall(rest))
 
-    def _wrong(self, answers: Mapping[str, list[float]]) -> dict[str, float]:
+    def _wrong(self, predictions: Mapping[str, list[float]]) -> dict[str, float]:
         """Return the classes that are answered wrongly too often, to the share of wrong answers."""
-        return {name: 1 - right / of for name, (right, of) in answers.items()
+        return {name: 1 - right / of for name, (right, of) in predictions.items()
                 if of >= _LEAST_OF_A_CLASS and 1 - right / of > self.threshold_misprediction}
 
     def _out_of_balance(
@@ -196,8 +196,8 @@ def _add(into: dict[str, float], counts: Mapping[str, float]) -> None:
         into[name] = into.get(name, 0.0) + count
 
 
-def _fade(answers: dict[str, list[float]]) -> None:
-    for all_facts in answers.values():
+def _fade(predictions: dict[str, list[float]]) -> None:
+    for all_facts in predictions.values():
         all_facts[0] *= _FADES
         all_facts[1] *= _FADES
 
@@ -205,13 +205,13 @@ def _fade(answers: dict[str, list[float]]) -> None:
 def _told(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
     """Return for each true class how many answers were right, and of how many."""
     all_facts: dict[str, list[float]] = {}
-    for (truth, answer), count in pairs.items():
-        row = all_facts.setdefault(str(truth), [0.0, 0.0])
-        row[0] += count if truth == answer else 0.0
+    for (target, prediction), count in pairs.items():
+        row = all_facts.setdefault(str(target), [0.0, 0.0])
+        row[0] += count if target == prediction else 0.0
         row[1] += count
     return {name: row for name, row in all_facts.items() if row[1] > 0}
 
 
-def _recall(answers: Mapping[str, list[float]]) -> float:
-    of = sum(all_facts[1] for all_facts in answers.values())
-    return sum(all_facts[0] for all_facts in answers.values()) / of if of else 0.0
+def _recall(predictions: Mapping[str, list[float]]) -> float:
+    of = sum(all_facts[1] for all_facts in predictions.values())
+    return sum(all_facts[0] for all_facts in predictions.values()) / of if of else 0.0

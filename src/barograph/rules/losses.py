@@ -16,7 +16,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.rules.baseline import CLASS_LOSSES, baseline_of, note_truth, plain_loss, targets_stand
+from barograph.rules.baseline import CLASS_LOSSES, baseline_of, note_targets, plain_loss, targets_stand
 from barograph.rules.clues import by_weight, fact_value, goes_at_a_usual_pace, note_pace, pace_suspicions
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.course import (
@@ -108,7 +108,7 @@ class LossNotDecreasing(Rule):
                 memory.pop(name, None)
         _follow_rate(view, memory)
         clues = memory.setdefault("clues", {})
-        note_truth(view, clues)
+        note_targets(view, clues)
         note_pace(view, clues)
         remember_facts(view, clues, Fact.MOMENTUM)
         point = self._taken(view.step.number, loss, memory)
@@ -338,7 +338,7 @@ class Overfit(Rule):
         clues = memory.setdefault("clues", {})
         if view.step.mode is Mode.EVAL:
             # By its own labels: training may have been given them in another balance.
-            note_truth(view, clues)
+            note_targets(view, clues)
         losses = {key.path: value for key, value in view.scalars(Kind.LOSS).items() if math.isfinite(value)}
         trained: dict[str, list[float]] = memory.setdefault("trained", {})
         if view.step.mode is Mode.TRAIN:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from barograph.model.key import Key
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Unjudged
-from barograph.rules.baseline import baseline_of, note_truth, plain_loss
+from barograph.rules.baseline import baseline_of, note_targets, plain_loss
 from barograph.rules.clues import note_pace
 from barograph.rules.columns import learning_rate
 from barograph.rules.course import Fall, Point, course_of, course_since, extend, fall_of, noise_of, point_of
@@ -48,7 +48,7 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
         return Unjudged("only evaluations were recorded")
     if view.step.has_rivals:
         return Unjudged("with several optimizers chance is where adversaries meet")
-    note_truth(view, memory)
+    note_targets(view, memory)
     note_pace(view, memory)
     rate = learning_rate(view)
     if rate is not None and rate > memory.get("peak_rate", 0.0):

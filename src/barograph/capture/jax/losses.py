@@ -83,14 +83,14 @@ def _mark_given(name: str, given: dict[str, Any]) -> None:
     scores, labels = jnp.asarray(given["logits"]), jnp.asarray(given["labels"])
     if name in OF_YES_OR_NO:
         # A label that is neither counts for nothing.
-        truth = jnp.where(labels == 0, 0, jnp.where(labels == 1, 1, LEFT_OUT))
-        _mark_codes(name, truth, (scores > 0).astype(jnp.int32), 2)
+        target = jnp.where(labels == 0, 0, jnp.where(labels == 1, 1, LEFT_OUT))
+        _mark_codes(name, target, (scores > 0).astype(jnp.int32), 2)
     elif given.get("axis", -1) in (-1, scores.ndim - 1) and given.get("where") is None:
-        truth = labels if jnp.issubdtype(labels.dtype, jnp.integer) else labels.argmax(-1)
-        if truth.ndim == scores.ndim - 1:
-            _mark_codes(name, truth, scores.argmax(-1), scores.shape[-1])
+        target = labels if jnp.issubdtype(labels.dtype, jnp.integer) else labels.argmax(-1)
+        if target.ndim == scores.ndim - 1:
+            _mark_codes(name, target, scores.argmax(-1), scores.shape[-1])
 
 
-def _mark_codes(name: str, truth: Any, answers: Any, classes: int) -> None:
-    code = truth if classes > MOST_CLASSES else truth * classes + answers
-    mark(jnp.where(truth < 0, LEFT_OUT, code), Mark(Kind.CONFUSION, name, role="codes", classes=classes))
+def _mark_codes(name: str, target: Any, predictions: Any, classes: int) -> None:
+    code = target if classes > MOST_CLASSES else target * classes + predictions
+    mark(jnp.where(target < 0, LEFT_OUT, code), Mark(Kind.CONFUSION, name, role="codes", classes=classes))

@@ -319,8 +319,8 @@ class Reading:
 
             def count(buffer: StepBuffer, name: str = name, pairs: Sequence[tuple[int, int]] = tuple(pairs)) -> None:
                 try:
-                    for labels, answers in pairs:
-                        gather_labels(name, self._flat(labels, step), self._flat(answers, step), buffer)
+                    for labels, predictions in pairs:
+                        gather_labels(name, self._flat(labels, step), self._flat(predictions, step), buffer)
                     buffer.settle(training=True)
                 except BarographError as error:
                     # In another thread, where it would cost the whole step.

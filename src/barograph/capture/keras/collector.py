@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import keras
 import numpy as np
 
-from barograph.capture.keras.answers import called
 from barograph.capture.keras.loss_graph import broadcast_of, least_logarithm_of
+from barograph.capture.keras.loss_terms import called
 from barograph.capture.keras.modes import Modes, StepModes
 from barograph.capture.live_objects import free_label
 from barograph.model.key import Kind
@@ -371,7 +371,7 @@ class Collector:
         else:
             self._take(group, path, value, "")
 
-    def loss_called(self, loss: Any, truth: Any, answers: Any, result: Any) -> None:
+    def loss_called(self, loss: Any, target: Any, predictions: Any, result: Any) -> None:
         """Take what a loss of Keras was computed of, in a loop of the script's own."""
         if not self.of_loop:
             return
@@ -379,7 +379,7 @@ class Collector:
         self._returned[name] = result
         if not self.wanted.data:
             return
-        data = {f"y[{name}]": _as_tensor(truth), f"y_pred[{name}]": _as_tensor(answers)}
+        data = {f"y[{name}]": _as_tensor(target), f"y_pred[{name}]": _as_tensor(predictions)}
         if all(map(self._leaves, data.values())):
             self.losses[name] = loss
             self.seen.setdefault("data", {}).update({path: [value] for path, value in data.items()})

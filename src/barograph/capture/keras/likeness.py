@@ -20,7 +20,7 @@ _TOLERANCE = 1e-2
 _OF_ROWS = ("categorical_crossentropy", "sparse_categorical_crossentropy")
 
 
-def tell_likeness(integration: ArrayIntegration, loss: str, answers: Any, from_logits: bool) -> None:
+def tell_likeness(integration: ArrayIntegration, loss: str, predictions: Any, from_logits: bool) -> None:
     """Tell what share of the answers look like what the loss does not take them for, where that is due.
 
     On TensorFlow Keras itself goes back behind a softmax that comes before a loss of logits, so nothing is told there.
@@ -29,10 +29,10 @@ def tell_likeness(integration: ArrayIntegration, loss: str, answers: Any, from_l
         return
     name = Fact.PROBABILITIES_AS_LOGITS if from_logits else Fact.LOGITS_AS_PROBABILITIES
     if loss in _OF_ROWS and integration.taking(Kind.FACT, name.value) is not None:
-        integration.fact(name, share_unlike(np.asarray(array_of(answers), np.float32), from_logits))
+        integration.fact(name, share_unlike(np.asarray(array_of(predictions), np.float32), from_logits))
 
 
-def share_unlike(answers: Any, from_logits: bool) -> float:
+def share_unlike(predictions: Any, from_logits: bool) -> float:
     """Return the share of rows that are probabilities, if they are taken for logits; else of those that are none.
 
     Example:
@@ -41,5 +41,5 @@ def share_unlike(answers: Any, from_logits: bool) -> float:
         >>> share_unlike(np.array([[0.5, 0.5], [2.0, -1.0], [3.0, 0.0], [1.0, 0.0]]), from_logits=False)
         0.5
     """
-    are = (answers >= 0).all(-1) & (np.abs(answers.sum(-1) - 1.0) <= _TOLERANCE)
+    are = (predictions >= 0).all(-1) & (np.abs(predictions.sum(-1) - 1.0) <= _TOLERANCE)
     return float(np.mean(are if from_logits else ~are))

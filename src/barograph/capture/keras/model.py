@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
-from barograph.capture.keras.answers import losses_of
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.backends import own_value
 from barograph.capture.keras.collector import Reads, Seen, Wanted
+from barograph.capture.keras.loss_terms import losses_of
 from barograph.capture.keras.names import KerasNames
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of
 from barograph.capture.keras.collector import Seen
 from barograph.capture.keras.fetching import Fetching, Reader
 from barograph.capture.keras.likeness import tell_likeness
+from barograph.capture.keras.loss_terms import Losses
 from barograph.capture.keras.modes import Modes
 from barograph.capture.keras.names import LayerClasses, Names, optimizer_states
 from barograph.capture.keras.untrained import untrained_in

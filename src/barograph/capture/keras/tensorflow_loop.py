@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from barograph.capture.evaluation_means import EvaluationMeans
-from barograph.capture.keras.answers import Losses
 from barograph.capture.keras.arrays import array_of, read_all_of
 from barograph.capture.keras.collector import Seen, Wanted
 from barograph.capture.keras.loop_functions import LoopFunctions, value_of
+from barograph.capture.keras.loss_terms import Losses
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
 from barograph.capture.keras.replicas import SharedStep

@@ -13,7 +13,7 @@ import sklearn
 from sklearn import ensemble
 
 from barograph.capture.integrations import say_missing
-from barograph.capture.rounds import Answers, EarlyStopping, Metric, Rounds, Tree
+from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -102,10 +102,10 @@ class _ClassicalGrown:
         found = self._importance if self._importance is not None else np.zeros(0)
         return {"": _named(self._estimator, found)}
 
-    def answers(self) -> Iterable[Answers]:
+    def predictions(self) -> Iterable[Predictions]:
         """Return labels and answers of a classification."""
         if self.raw is not None and hasattr(self._estimator, "classes_"):
-            yield _answers_of(self._labels, np.asarray(self.raw))
+            yield _predictions_of(self._labels, np.asarray(self.raw))
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return the parameters of the estimator."""
@@ -214,10 +214,10 @@ class _HistogramGrown:
         self._summed = self.told
         return {"": _named(self.estimator, self._gains)}
 
-    def answers(self) -> Iterable[Answers]:
+    def predictions(self) -> Iterable[Predictions]:
         """Return labels and answers of a classification, on what it is trained on."""
         if self._raw is not None and self._labels is not None and hasattr(self.estimator, "classes_"):
-            yield _answers_of(np.asarray(self._labels).astype(np.int64), np.asarray(self._raw))
+            yield _predictions_of(np.asarray(self._labels).astype(np.int64), np.asarray(self._raw))
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return the parameters of the estimator."""
@@ -238,9 +238,9 @@ class _HistogramGrown:
         return EarlyStopping(int(self.estimator.n_iter_no_change), self.estimator.validation_fraction is None)
 
 
-def _answers_of(labels: Any, raw: NDArray[Any]) -> Answers:
+def _predictions_of(labels: Any, raw: NDArray[Any]) -> Predictions:
     """Return the answers of a classification of which each sample has one score, or one for each class."""
-    return Answers("train", labels, raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64), True, True)
+    return Predictions("train", labels, raw if raw.shape[-1] > 1 else (raw[:, 0] > 0).astype(np.int64), True, True)
 
 
 def _gains(predictor: Any) -> NDArray[np.float64]:

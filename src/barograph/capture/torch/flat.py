@@ -54,7 +54,7 @@ def flat_pieces(module: nn.Module) -> Iterator[tuple[torch.Tensor, FlatPiece]]:
         # It has none before it has any parameters of its own, or is being made.
         handle = getattr(part, "_handle", None) if type(part).__name__ == _FLAT else None
         if handle is not None and handle.uses_sharded_strategy:
-            yield from _pieces(handle.flat_param, answers=_answers(part))
+            yield from _pieces(handle.flat_param, predictions=_answers(part))
 
 
 def hybrid_group(module: nn.Module | None) -> Any:
@@ -67,9 +67,9 @@ def _answers(module: nn.Module) -> bool:
     return group is None or distributed.get_rank(group) == 0
 
 
-def _pieces(flat: Any, *, answers: bool) -> Iterator[tuple[torch.Tensor, FlatPiece]]:
+def _pieces(flat: Any, *, predictions: bool) -> Iterator[tuple[torch.Tensor, FlatPiece]]:
     here = flat._sharded_size.numel() - flat._shard_numel_padded
-    yield flat, FlatPiece(flat._unpadded_unsharded_size.numel(), here if answers else 0)
+    yield flat, FlatPiece(flat._unpadded_unsharded_size.numel(), here if predictions else 0)
     if flat._params is not None:
         for parameter, whole, info in zip(flat._params, flat._numels, flat._shard_param_infos, strict=True):
-            yield parameter, FlatPiece(whole, int(info.numel_in_shard or 0) if answers else 0)
+            yield parameter, FlatPiece(whole, int(info.numel_in_shard or 0) if predictions else 0)

@@ -157,9 +157,9 @@ class _Within:
         """Call the model's own function; return what it returns, and more variables than it has."""
         collector = self._collector
         with collector.within(Traces((args, kwargs))) as seen:
-            loss, (unscaled, answers, variables, metrics) = self._compute(*args, **kwargs)
+            loss, (unscaled, predictions, variables, metrics) = self._compute(*args, **kwargs)
         values, self._shape = jax.tree_util.tree_flatten(seen)
-        return loss, (unscaled, answers, [*variables, *values], metrics)
+        return loss, (unscaled, predictions, [*variables, *values], metrics)
 
     def _enforced(self, enforce: Callable[..., Any], trainable_variables: Any = None,
                   non_trainable_variables: Any = None, *args: Any, **kwargs: Any) -> Any:

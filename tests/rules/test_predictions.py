@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from barograph.model.key import Key, Kind
-from barograph.rules.answers import are_unrelated, note_answers
 from barograph.rules.base import Memory
+from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.runs.view import StepView
 from judging import confusion
 
@@ -15,7 +15,7 @@ def seen(*pairs: dict[tuple[int, int], float], times: int = 1) -> Memory:
     memory: Memory = {}
     for step in range(times):
         for item in pairs:
-            note_answers(StepView.of(step, {Key(Kind.LOSS, "total"): 1.0, **confusion(item)}), memory)
+            note_predictions(StepView.of(step, {Key(Kind.LOSS, "total"): 1.0, **confusion(item)}), memory)
     return memory
 
 
@@ -37,12 +37,12 @@ def test_the_last_answers_decide() -> None:
     memory = seen(by_lot, times=50)
     assert are_unrelated(memory, "cross_entropy")
     for step in range(50, 80):
-        note_answers(StepView.of(step, confusion(learnt)), memory)
+        note_predictions(StepView.of(step, confusion(learnt)), memory)
     assert not are_unrelated(memory, "cross_entropy")
 
 
 def test_with_more_classes_more_labels_are_asked_for() -> None:
-    evenly = {(truth, answer): 4.0 for truth in range(10) for answer in range(10)}
+    evenly = {(target, prediction): 4.0 for target in range(10) for prediction in range(10)}
 
     assert not are_unrelated(seen(evenly), "cross_entropy")
     assert are_unrelated(seen(evenly, times=5), "cross_entropy")

@@ -23,8 +23,8 @@ class OfLoss(NamedTuple):
     path: str
     function: str
     from_logits: bool
-    truth: Any
-    answers: Any
+    target: Any
+    predictions: Any
 
     @property
     def of_classes(self) -> bool:
@@ -63,10 +63,10 @@ class Losses:
         # A dictionary has one of each name, a list one of each number.
         names = self.outputs or tuple(name[7:-1] for name in data if name.startswith("y_pred["))
         for number, name in enumerate(names):
-            truth, answers = (data.get(f"{kind}[{name}]", data.get(f"{kind}[{number}]")) for kind in ("y", "y_pred"))
+            target, predictions = (data.get(f"{kind}[{name}]", data.get(f"{kind}[{number}]")) for kind in ("y", "y_pred"))
             given = self._of_output(name, number)
-            if truth is not None and answers is not None and given is not None:
-                yield _of(name if not name.isdigit() else f"output{name}", given, truth, answers)
+            if target is not None and predictions is not None and given is not None:
+                yield _of(name if not name.isdigit() else f"output{name}", given, target, predictions)
 
     def _of_output(self, name: str, number: int) -> Any:
         if isinstance(self.given, dict):
@@ -82,8 +82,8 @@ def losses_of(model: Any) -> Losses:
     return Losses(getattr(model, "loss", None), tuple(map(str, names)))
 
 
-def _of(path: str, given: Any, truth: Any, answers: Any) -> OfLoss:
-    return OfLoss(path, _function(given), bool(getattr(given, "from_logits", False)), truth, answers)
+def _of(path: str, given: Any, target: Any, predictions: Any) -> OfLoss:
+    return OfLoss(path, _function(given), bool(getattr(given, "from_logits", False)), target, predictions)
 
 
 def _parts(given: Any) -> list[Any]:

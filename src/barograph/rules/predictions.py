@@ -19,15 +19,15 @@ _RARE = 0.8
 """Where one class has more of all labels, one answer for all of them is no wonder."""
 
 
-def note_answers(view: StepView, memory: dict[str, Any]) -> None:
+def note_predictions(view: StepView, memory: dict[str, Any]) -> None:
     """Take in which answers a step gave to which labels, loss by loss; the last few hundred are remembered."""
     for loss, pairs in confusions_of(view).items():
         if len({label for pair in pairs for label in pair}) > _MOST_CLASSES:
             continue
         halves: list[dict[str, float]] = memory.setdefault("answers", {}).setdefault(loss, [{}, {}])
         now = Counter(halves[1])
-        now.update({f"{truth},{answer}": count for (truth, answer), count in pairs.items()})
-        classes = len({truth for truth, _ in _counts([now])})
+        now.update({f"{target},{prediction}": count for (target, prediction), count in pairs.items()})
+        classes = len({target for target, _ in _counts([now])})
         halves[1] = dict(now)
         if now.total() >= max(_LEAST_LABELS, _LABELS_EACH * (classes - 1) ** 2):
             halves[:] = [halves[1], {}]
@@ -40,7 +40,7 @@ def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
     the labels. False also where too few were seen.
 
     Args:
-        memory: Of a rule that calls `note_answers` with each step.
+        memory: Of a rule that calls `note_predictions` with each step.
         loss: Whose labels.
 
     Example:
@@ -54,18 +54,18 @@ def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
     if not halves or not halves[0]:
         return False
     counts = _counts(halves)
-    truths, answers = Counter[str](), Counter[str]()
-    for (truth, answer), count in counts.items():
-        truths[truth] += count
-        answers[answer] += count
-    total = truths.total()
-    freedom = (len(truths) - 1) * (len(answers) - 1)
-    if len(truths) < 2:
+    targets, predictions = Counter[str](), Counter[str]()
+    for (target, prediction), count in counts.items():
+        targets[target] += count
+        predictions[prediction] += count
+    total = targets.total()
+    freedom = (len(targets) - 1) * (len(predictions) - 1)
+    if len(targets) < 2:
         return False
     if not freedom:
-        return max(truths.values()) <= _RARE * total
-    chi = sum((counts[truth, answer] - expected) ** 2 / expected for truth in truths for answer in answers
-              if (expected := truths[truth] * answers[answer] / total))
+        return max(targets.values()) <= _RARE * total
+    chi = sum((counts[target, prediction] - expected) ** 2 / expected for target in targets for prediction in predictions
+              if (expected := targets[target] * predictions[prediction] / total))
     return chi < freedom + _SPREADS * math.sqrt(2 * freedom)
 
 
@@ -74,6 +74,6 @@ def _counts(halves: list[Mapping[str, float]] | list[Counter[str]]) -> Counter[t
     found = Counter[tuple[str, str]]()
     for half in halves:
         for pair, count in half.items():
-            truth, _, answer = pair.partition(",")
-            found[truth, answer] += count  # type: ignore[assignment]
+            target, _, prediction = pair.partition(",")
+            found[target, prediction] += count  # type: ignore[assignment]
     return found
