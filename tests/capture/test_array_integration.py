@@ -253,7 +253,9 @@ def test_a_weight_of_another_shape_is_copied_anew() -> None:
 
 def test_units_of_an_output_are_those_of_its_last_axis() -> None:
     told = Told(preset="units")
-    told.integration.take(Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"})
+    told.integration.take(
+        Kind.OUTPUT, {"relu": np.array([[0.0, 1.0], [0.0, 3.0]], np.float32)}, layers={"relu": "ReLU"}
+    )
     told.integration.end_step()
     (units,) = told.steps()[0].units.values()
     assert units.count == 2

@@ -91,7 +91,9 @@ def test_what_the_next_step_began_with_is_written(record):
 
 def test_one_is_saved_where_the_script_asks(record):
     training = Training(record)
-    training.run(lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
+    training.run(
+        lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None
+    )
     assert training.saved() == [3]
 
 
@@ -215,7 +217,9 @@ def test_several_workers_save_when_one_of_them_wants_it(record, worker, monkeypa
 def test_where_several_workers_cannot_agree_that_is_said(record, worker):
     training = Training(record)
     worker(training, 1)
-    training.run(lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None)
+    training.run(
+        lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None
+    )
     assert training.saved() == []
     assert "no checkpoint was saved: the workers share no store" in training.tape.session.guard.problems[0]
 

@@ -121,7 +121,7 @@ def test_what_the_scripts_handler_of_a_signal_raises_while_our_code_runs_is_the_
 def test_starting_up_is_not_charged_to_the_first_step(record, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    for module in (door, session_module):
+    for module in (entry_point, session_module):
         monkeypatch.setattr(module, "cpu_secs", lambda: now[0])
     tape = record()
     open_writer = tape.session._open_writer

@@ -396,8 +396,13 @@ def test_a_state_that_is_no_plain_data_is_named(record: Any) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     train(model, optimizer)
     tape.session.steering.save_checkpoint = lambda: save(
-        store_from_url(f"memory://{secrets.token_hex(8)}"), tape.integration.names, tape.integration.optimizers, attempt=0, steps=1,
-        who="x")
+        store_from_url(f"memory://{secrets.token_hex(8)}"),
+        tape.integration.names,
+        tape.integration.optimizers,
+        attempt=0,
+        steps=1,
+        who="x",
+    )
 
     assert "_extra_state holds object, which is no plain data: hand attach a function that saves it" in checkpointed(
         tape, model, optimizer)

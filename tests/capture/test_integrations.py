@@ -17,11 +17,27 @@ from barograph.capture.integrations import INTEGRATIONS, Door, install, modules_
 
 
 def test_every_framework_has_its_door() -> None:
-    assert set(INTEGRATIONS) == {"torch", "keras", "tensorflow", "jax", "xgboost", "lightgbm", "sklearn", "mxnet", "lightning",
-                          "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"}
+    assert set(INTEGRATIONS) == {
+        "torch",
+        "keras",
+        "tensorflow",
+        "jax",
+        "xgboost",
+        "lightgbm",
+        "sklearn",
+        "mxnet",
+        "lightning",
+        "pytorch_lightning",
+        "transformers",
+        "accelerate",
+        "ignite",
+        "fastai",
+    }
 
 
-@pytest.mark.parametrize("door", [door for door in INTEGRATIONS.values() if door.listener], ids=lambda door: door.framework)
+@pytest.mark.parametrize(
+    "door", [door for door in INTEGRATIONS.values() if door.listener], ids=lambda door: door.framework
+)
 def test_every_listener_is_a_module_that_loads_nothing_of_its_framework_before(door: Door) -> None:
     assert importlib.util.find_spec(door.listener) is not None
     assert set(door.begins) <= set(modules_waited_for())

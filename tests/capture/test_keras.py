@@ -228,7 +228,7 @@ def test_what_is_done_while_a_step_is_traced_belongs_to_starting_up(
 
     late = [0.0]
     clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + late[0])
-    monkeypatch.setattr(entry, "time", clock)
+    monkeypatch.setattr(entry_point, "time", clock)
     monkeypatch.setattr(integration, "time", clock)
     monkeypatch.setattr(Collector, "gradient_asked", lambda *_: late.__setitem__(0, late[0] + 1000.0))
     run, _ = recorded(f"memory://keras-traced-{eager}", small(run_eagerly=eager))

@@ -156,13 +156,19 @@ def test_what_was_killed_in_the_middle_of_writing_is_gone_on_from(training: Trai
     assert steps_of(out / "train") == [0, 1, 2]
 
 
-@pytest.mark.parametrize("damage", [
-    lambda metadata_file, events: metadata_file.write_text("not ours"),
-    lambda metadata_file, events: metadata_file.write_text(metadata_file.read_text("utf-8").replace('"step": 1', '"step": 7'), "utf-8"),
-    lambda metadata_file, events: metadata_file.unlink(),
-    lambda metadata_file, events: events.write_bytes(b""),
-    lambda metadata_file, events: events.unlink(),
-], ids=["no paper of ours", "a changed paper", "no paper", "an empty file", "no file"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda metadata_file, events: metadata_file.write_text("not ours"),
+        lambda metadata_file, events: metadata_file.write_text(
+            metadata_file.read_text("utf-8").replace('"step": 1', '"step": 7'), "utf-8"
+        ),
+        lambda metadata_file, events: metadata_file.unlink(),
+        lambda metadata_file, events: events.write_bytes(b""),
+        lambda metadata_file, events: events.unlink(),
+    ],
+    ids=["no paper of ours", "a changed paper", "no paper", "an empty file", "no file"],
+)
 def test_where_there_is_nothing_to_go_on_from_all_is_written_anew(
     training: Training, tmp_path: Path, damage: object
 ) -> None:

@@ -127,7 +127,9 @@ def test_a_writing_process_that_is_killed_is_replaced_and_training_goes_on(desk:
     trainer = int((desk.folder / "pid").read_text())
     for _ in range(2):
         before = published(desk)
-        writer_process = next(child for child in _children(trainer) if b"barograph.runs.writer_process" in _words(child))
+        writer_process = next(
+            child for child in _children(trainer) if b"barograph.runs.writer_process" in _words(child)
+        )
         os.kill(writer_process, signal.SIGKILL)
         desk.wait_until(lambda before=before: published(desk) > before + 20, "more is published")
     ended = desk.end(process, b"")

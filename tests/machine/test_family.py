@@ -68,9 +68,13 @@ def test_memory_is_that_of_all_and_loaders_are_counted() -> None:
     assert found == {"process_memory": 4.0 * MIB, "loader_processes": 2.0, "cores": 4.0}
 
 
-@pytest.mark.parametrize("command", [
-    ("python", "-P", "-m", "barograph.runs.writer_process", "5"), ("python", "-P", "-m", "barograph", "watch", "runs/a"),
-])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "-P", "-m", "barograph.runs.writer_process", "5"),
+        ("python", "-P", "-m", "barograph", "watch", "runs/a"),
+    ],
+)
 def test_what_barograph_itself_runs_does_not_count(command: tuple[str, ...]) -> None:
     trainer = Process(1)
     trainer.young = [Process(2, command=command), Process(os.getpid())]

@@ -111,7 +111,9 @@ def test_a_confusion_matrix_is_that_of_scikit_learn(by: str, weighted: bool) -> 
     target, predictions = random.integers(0, 4, 100), random.integers(0, 3, 100)
     weights = random.random(100) if weighted else None
     counts = confusion(target, predictions, 5, weights)
-    np.testing.assert_allclose(counts, metrics.confusion_matrix(target, predictions, labels=range(5), sample_weight=weights))
+    np.testing.assert_allclose(
+        counts, metrics.confusion_matrix(target, predictions, labels=range(5), sample_weight=weights)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a class that has no sample
         theirs = metrics.confusion_matrix(target, predictions, labels=range(5), sample_weight=weights, normalize=by)

@@ -247,7 +247,9 @@ def test_the_last_activation_is_the_models_answer() -> None:
     prediction = step_of(20, {Key(Kind.OUTPUT, "out"): ("Sigmoid", units_of(FLAT_SIGMOID * 2))},
                      outputs={"fc1": "Linear", "out": "Sigmoid"})
 
-    assert said(SaturatedActivation(), prediction) == [[Unjudged("only the model's last activation is a tanh or sigmoid")]]
+    assert said(SaturatedActivation(), prediction) == [
+        [Unjudged("only the model's last activation is a tanh or sigmoid")]
+    ]
 
 
 def test_a_gate_of_a_few_units_may_be_shut() -> None:

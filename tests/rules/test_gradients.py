@@ -302,7 +302,9 @@ def test_layers_on_one_path_are_compared() -> None:
 def test_a_path_of_its_own_that_vanishes_is_found_beside_another() -> None:
     norms = {Key(Kind.GRADIENT, path): summary(norm) for path, norm in
              {"a.0.weight": 1e-6, "a.1.weight": 1e-2, "b.0.weight": 10.0, "b.1.weight": 10.0}.items()}
-    all_facts = facts({(Fact.HEADS, path): bits for path, bits in {"a.0": 1.0, "a.1": 1.0, "b.0": 2.0, "b.1": 2.0}.items()})
+    all_facts = facts(
+        {(Fact.HEADS, path): bits for path, bits in {"a.0": 1.0, "a.1": 1.0, "b.0": 2.0, "b.1": 2.0}.items()}
+    )
     found = only(VanishingGradient(), StepView.of(0, {**norms, **all_facts}, layers=dict.fromkeys(norms, "Linear")))
 
     assert 'vanishes in 1 of 4 layers: at "a.0"' in found.message

@@ -389,7 +389,9 @@ def test_an_error_rate_that_rises_by_far_more_than_chance_is_overfitting_and_no_
 def phases(*made: int) -> list[StepView]:
     """Return losses that fall to 0.1, then those of a second phase that begins at 1."""
     losses = [max(0.1, 2 - step / 50) for step in range(200)] + [max(0.5, 1 - step / 400) for step in range(200)]
-    all_facts = [facts({Fact.OPTIMIZERS_MADE: float(made[step >= 200])}) if step % 20 == 0 else {} for step in range(400)]
+    all_facts = [
+        facts({Fact.OPTIMIZERS_MADE: float(made[step >= 200])}) if step % 20 == 0 else {} for step in range(400)
+    ]
     return [StepView.of(step, {Key(Kind.LOSS, "cross_entropy"): loss, **all_facts[step]})
             for step, loss in enumerate(losses)]
 

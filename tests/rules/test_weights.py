@@ -416,8 +416,12 @@ def test_norms_of_a_frozen_body_are_left_out_of_the_optimizer_on_purpose(
     layer: str, frozen: float, found: list[str]
 ) -> None:
     weight, gradient = Key(Kind.WEIGHT, "body.1.weight"), Key(Kind.GRADIENT, "body.1.weight")
-    all_facts = facts({Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0, (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0})
-    views = [StepView.of(step, {weight: ONES, gradient: summary(1.0), **all_facts}, layers={weight: layer, gradient: layer})
-             for step in range(12)]
+    all_facts = facts(
+        {Fact.FROZEN: frozen, Fact.OUTSIDE_OPTIMIZER: 1.0, (Fact.OUTSIDE_OPTIMIZER, "body.1.weight"): 1.0}
+    )
+    views = [
+        StepView.of(step, {weight: ONES, gradient: summary(1.0), **all_facts}, layers={weight: layer, gradient: layer})
+        for step in range(12)
+    ]
 
     assert symptoms(FrozenParameter(), *views)[-1] == found

@@ -42,7 +42,9 @@ class Line:
         self.said.append(obj)
 
 
-def scribe_for(workshop: Any, *, wait: Callable[[float], object] | None = None, **more: Any) -> tuple[WriterProcess, Line]:
+def scribe_for(
+    workshop: Any, *, wait: Callable[[float], object] | None = None, **more: Any
+) -> tuple[WriterProcess, Line]:
     settings = Settings(**{name: more.pop(name) for name in ("queue_bytes", "flush_secs") if name in more})
     order = Assignment(workshop.store.url, workshop.claim(), None, 1, {}, settings.to_json(), "claim")
     line = Line()
@@ -93,7 +95,9 @@ def test_memory_is_bounded_while_the_run_cannot_be_written(workshop: Any, make_r
     wait = away_until(workshop, 3.0, StoreUnavailable("away"))
     series = [Series(Key(Kind.SCALAR, "accuracy"), Mode.TRAIN)]
     for tick in range(100):
-        writer_process.receive(delivery(make_records(tick), new_series=series[tick:], points=[(0, tick, tick, 0.5, 0.0)]))
+        writer_process.receive(
+            delivery(make_records(tick), new_series=series[tick:], points=[(0, tick, tick, 0.5, 0.0)])
+        )
     writer_process.claim()
     closing = writer_process.finish(FINISHED)
     kept = workshop.run().series("loss:loss").steps.tolist()
@@ -130,7 +134,9 @@ def test_a_store_that_refuses_is_told_at_once(workshop: Any) -> None:
 def test_what_could_never_be_written_is_counted(workshop: Any, make_records: MakeRecords) -> None:
     writer_process, _ = scribe_for(workshop)
     writer_process.receive(delivery(make_records(0), make_records(1)))
-    writer_process.receive(delivery(new_series=[Series(Key(Kind.SCALAR, "a"), Mode.TRAIN)], points=[(0, 0, 0, 0.5, 0.0)]))
+    writer_process.receive(
+        delivery(new_series=[Series(Key(Kind.SCALAR, "a"), Mode.TRAIN)], points=[(0, 0, 0, 0.5, 0.0)])
+    )
     closing = writer_process.finish(FINISHED)
     assert (closing.complete, closing.lost_steps, closing.lost_points) == (False, 2, 1)
 

@@ -98,7 +98,9 @@ def test_the_state_says_nothing_of_where_anybody_is_told(
 ) -> None:
     training.steps(0.5, 2.0)
     told = Recipient(Notify("https://example.org/hush"), "The webhook x", Carried(), CODES, clock=clock)
-    watcher = Watcher(store, [high()], post=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock)
+    watcher = Watcher(
+        store, [high()], post=NotifierQueue("runs/a", {"x": told}, clock=clock, background=False), clock=clock
+    )
     watcher.poll()
     watcher.close()
     everything = b"".join(bytes(store.get(item.name)) for item in store.list())

@@ -88,7 +88,9 @@ def test_rules_of_a_run_on_two_machines_find_what_they_find_here(store: Any, new
     there.close()
 
 
-def test_a_host_that_is_killed_is_replaced_and_the_rules_go_on_where_they_were(executors: list[ProcessExecutor]) -> None:
+def test_a_host_that_is_killed_is_replaced_and_the_rules_go_on_where_they_were(
+    executors: list[ProcessExecutor],
+) -> None:
     executor = ProcessExecutor([Counting()], line=FarLine)
     executors.append(executor)
     assert told(executor, STEPS[:3]) == []

@@ -280,7 +280,9 @@ def test_the_end_sends_a_digest_at_once(clock: ManualClock) -> None:
 def test_the_end_says_what_quiet_hours_hold_back_and_keeps_it(clock: ManualClock) -> None:
     at(clock, 23)
     notifier = Carried()
-    post = NotifierQueue("runs/a", {"x": make(notifier, clock, quiet_hours="22:00-07:00")}, clock=clock, background=False)
+    post = NotifierQueue(
+        "runs/a", {"x": make(notifier, clock, quiet_hours="22:00-07:00")}, clock=clock, background=False
+    )
     post.take(Notice(Event.OPENED, finding=FINDING))
     post.close()
 

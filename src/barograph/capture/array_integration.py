@@ -138,7 +138,7 @@ class ArrayIntegration:
         return self.session.made(self._label or "") if self._has_begun else self.session.first_step
 
     def guarded(self, doing: str) -> Passage:
-        """Return what a block of an integration's own code runs in: its errors become one warning, its time is in the price.
+        """Return the context in which code of an integration runs: an error becomes one warning, its time is charged.
 
         Args:
             doing: What the block does, for people, should it fail: "reading the layers".
@@ -234,7 +234,7 @@ class ArrayIntegration:
     def rows(
         self, kind: Kind, paths: Sequence[str], *, dtypes: Sequence[str], layers: Sequence[str] = ()
     ) -> NDArray[np.int64]:
-        """Return where statistics of tensors are merged, as long as the integration lasts: for who merges the same each step.
+        """Return where statistics of tensors are merged, for an integration that merges the same ones at each step.
 
         Args:
             kind, paths, dtypes, layers: As in `merge`.

@@ -126,7 +126,9 @@ class Rounds:
         integration.begin_training(first_step)
         integration.declare(things="trees and importance")
         with integration.guarded("beginning a boosted training"):
-            integration.session.seen.no_loss = "the training was given no data set to judge by, or no metric that is a loss"
+            integration.session.seen.no_loss = (
+                "the training was given no data set to judge by, or no metric that is a loss"
+            )
 
     def _parameters(self, model: Grown) -> None:
         """Record the hyperparameters, with the first round: the numbers one by one, and all as JSON."""

@@ -202,7 +202,7 @@ class Session:
         return label
 
     def label_of_first_training(self) -> str:
-        """Return what the one optimizer of the first training of an integration is called that names its later ones itself."""
+        """Return the label of the only optimizer in the first training of an integration that names later ones."""
         # Not from the steps: those of a run that is resumed are there before its optimizer.
         return _free_label(self._taken)
 

@@ -60,7 +60,9 @@ class _Listener(Patches):
         super().__init__()
         self._recording = recording
         self._integrations = IntegrationPool(recording)
-        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayIntegration, Rounds, int | None]] = weakref.WeakKeyDictionary()
+        self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayIntegration, Rounds, int | None]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._here = threading.local()
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -85,7 +87,11 @@ class _Listener(Patches):
             try:
                 integration, before = self._integrations.take(), int(model.num_boosted_rounds())
                 asked = getattr(self._here, "asked", None)
-                self._known[container] = integration, Rounds(integration, before or None), None if asked is None else before + asked
+                self._known[container] = (
+                    integration,
+                    Rounds(integration, before or None),
+                    None if asked is None else before + asked,
+                )
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 self._recording.session.guard.caught(error, "beginning to listen to a training of XGBoost")
         return model

@@ -32,7 +32,7 @@ def recorded_entries(connection: Connection, uids: Collection[str], *, in_journa
 
 
 def entries_by_item(connection: Connection, uids: Collection[str]) -> dict[str, list[Entry]]:
-    """Return what was told of each item, in the order in which it counts; where a run is, its own metadata files alone tell."""
+    """Return the recorded entries of each item, in order; for a run, only those in its own metadata files."""
     rows = sorted((row for some in in_parts(uids, _AT_ONCE) for row in _rows(connection, some, False)),
                   key=lambda row: row[:3])
     found: dict[str, list[Entry]] = {uid: [] for uid in uids}

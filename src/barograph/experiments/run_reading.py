@@ -1,4 +1,4 @@
-"""Runs as a catalog takes them in: what their metadata files say, what was told of them, and what their records came to."""
+"""Runs as the catalog reads them: metadata, entries and metrics."""
 
 from __future__ import annotations
 

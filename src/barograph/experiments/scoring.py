@@ -51,8 +51,13 @@ def confusion_matrix_of(
         raise SettingsError(f"There are {len(known):,} classes; a confusion matrix tells {MOST_CLASSES:,} apart at "
                             "most. Are these scores, or no classes? Name those that matter by labels=.")
     number = {label: at for at, label in enumerate(known)}
-    pairs = np.array([(number.get(one, -1), number.get(other, -1))
-                      for one, other in zip(target.tolist(), predictions.tolist(), strict=True)], np.int64).reshape(-1, 2)
+    pairs = np.array(
+        [
+            (number.get(one, -1), number.get(other, -1))
+            for one, other in zip(target.tolist(), predictions.tolist(), strict=True)
+        ],
+        np.int64,
+    ).reshape(-1, 2)
     counted = (pairs >= 0).all(axis=1)
     if labels is not None and not (pairs[:, 0] >= 0).any():
         raise SettingsError(f"None of the labels {_shown(known)} is in y_true, which has {_shown(_classes(target))}.")

@@ -45,7 +45,12 @@ class RecordedCell:
     """
 
     def __init__(
-        self, shell: Any, *, executor: bool, make_display: Callable[[], Display] = CellDisplay, clock: Clock | None = None
+        self,
+        shell: Any,
+        *,
+        executor: bool,
+        make_display: Callable[[], Display] = CellDisplay,
+        clock: Clock | None = None,
     ) -> None:
         self._shell = shell
         self._executor = executor

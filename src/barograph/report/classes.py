@@ -129,7 +129,11 @@ def _add_predictions(seen: _Seen, pair: tuple[int, int], counts: Counts, slots: 
 def _classes(name: str, mode: Mode, seen: _Seen, frames: list[tuple[int, int]], spans: Windows) -> Classes:
     every = seen.labels if seen.labels else Counter({target: seen.answered[target].total() for target in seen.answered})
     kept = sorted(sorted(every, key=lambda number: (-every[number], number))[:MOST_CLASSES])
-    asked = [((target, prediction), times) for (target, prediction), times in seen.pairs.most_common() if target != prediction]
+    asked = [
+        ((target, prediction), times)
+        for (target, prediction), times in seen.pairs.most_common()
+        if target != prediction
+    ]
     return Classes(
         name, mode.value, tuple(kept), len(every) - len(kept), tuple(float(every[number]) for number in kept),
         frames=tuple(_frame(first, last, seen.by_frame[number], kept)

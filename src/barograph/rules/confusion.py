@@ -94,16 +94,24 @@ class Confusion(Rule):
             by_diagonal = right < self.min_diag
             yield Symptom(
                 message=f"Class {target} is right in {percent(right)} of its {int(of)} samples, and taken for class "
-                        f"{prediction} in {percent(wrong)}; the others are right in {percent(rest)}.",
-                remedy=f"Look at samples of classes {target} and {prediction}, and at how their names become numbers, in "
-                       "training and in evaluation.",
-                evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{target},{prediction}]"), view.step.number,
-                                   "diagonal" if by_diagonal else "off_diagonal", right if by_diagonal else wrong,
-                                   self.min_diag if by_diagonal else self.max_off_diag,
-                                   f"{percent(wrong)} of class {target}"),),
+                f"{prediction} in {percent(wrong)}; the others are right in {percent(rest)}.",
+                remedy=f"Look at samples of classes {target} and {prediction}, and at how names become numbers, in "
+                "training and in evaluation.",
+                evidence=(
+                    Evidence(
+                        Key(Kind.CONFUSION, f"{loss}[{target},{prediction}]"),
+                        view.step.number,
+                        "diagonal" if by_diagonal else "off_diagonal",
+                        right if by_diagonal else wrong,
+                        self.min_diag if by_diagonal else self.max_off_diag,
+                        f"{percent(wrong)} of class {target}",
+                    ),
+                ),
                 subject=f"class {target}",
-                causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {target} is answered as class {prediction}"),
-                        Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {target} is answered as class {prediction}")),
+                causes=(
+                    Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {target} is answered as class {prediction}"),
+                    Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {target} is answered as class {prediction}"),
+                ),
             )
 
     def _shifted(self, view: StepView, loss: str, shift: int, rows: Mapping[int, Counts]) -> Symptom:

@@ -121,7 +121,7 @@ class ClassImbalance(Rule):
             if seen[most] >= sum(seen.values()) / 2:
                 yield self._out_of_balance(view, key, seen, most, [least], {}, ratio)
             return
-        if _recall({name: all_facts for name, all_facts in predictions.items() if name not in rare}) < _FAIRLY:
+        if _recall({name: counts for name, counts in predictions.items() if name not in rare}) < _FAIRLY:
             yield Unjudged("the frequent classes are not told well yet")
             return
         wrong = self._wrong(predictions)
@@ -131,7 +131,7 @@ class ClassImbalance(Rule):
 
     def _misprediction(self, view: StepView, loss: str, predictions: Mapping[str, list[float]]) -> Iterable[Symptom]:
         wrong = self._wrong(predictions)
-        rest = {name: all_facts for name, all_facts in predictions.items() if name not in wrong}
+        rest = {name: counts for name, counts in predictions.items() if name not in wrong}
         if 0 < len(wrong) <= max(1, len(predictions) // 5) and len(rest) >= _LEAST_REST and _recall(rest) >= _WELL:
             worst = max(wrong, key=lambda name: wrong[name])
             yield self._mispredicted(view, loss, worst, wrong[worst], _recall(rest))
@@ -197,21 +197,21 @@ def _add(into: dict[str, float], counts: Mapping[str, float]) -> None:
 
 
 def _fade(predictions: dict[str, list[float]]) -> None:
-    for all_facts in predictions.values():
-        all_facts[0] *= _FADES
-        all_facts[1] *= _FADES
+    for counts in predictions.values():
+        counts[0] *= _FADES
+        counts[1] *= _FADES
 
 
 def _told(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
     """Return for each true class how many answers were right, and of how many."""
-    all_facts: dict[str, list[float]] = {}
+    counts: dict[str, list[float]] = {}
     for (target, prediction), count in pairs.items():
-        row = all_facts.setdefault(str(target), [0.0, 0.0])
+        row = counts.setdefault(str(target), [0.0, 0.0])
         row[0] += count if target == prediction else 0.0
         row[1] += count
-    return {name: row for name, row in all_facts.items() if row[1] > 0}
+    return {name: row for name, row in counts.items() if row[1] > 0}
 
 
 def _recall(predictions: Mapping[str, list[float]]) -> float:
-    of = sum(all_facts[1] for all_facts in predictions.values())
-    return sum(all_facts[0] for all_facts in predictions.values()) / of if of else 0.0
+    of = sum(counts[1] for counts in predictions.values())
+    return sum(counts[0] for counts in predictions.values()) / of if of else 0.0

@@ -159,11 +159,11 @@ def _channels(view: StepView) -> Iterator[tuple[Subject, float, Numbers]]:
     An input of which no channels were told is one channel as a whole.
     """
     table = table_of(view, Kind.BATCH)
-    all_facts = {subject.key: units for subject, units in view.unit_summaries(Kind.BATCH)}
+    units_by_key = {subject.key: units for subject, units in view.unit_summaries(Kind.BATCH)}
     for row, subject in enumerate(table.subjects):
         if (subject.dtype and "float" not in subject.dtype) or not table.whole[row]:
             continue
-        units = all_facts.get(subject.key)
+        units = units_by_key.get(subject.key)
         if units is None:
             sums = np.array([[table.column(name)[row] for name in ("sum", "sum_sq", "zeros")]])
             yield subject, float(table.column("count")[row]), sums
@@ -306,17 +306,17 @@ class TargetInInput(Rule):
 
     def _symptom(self, view: StepView, about: str, share: float) -> Symptom:
         where = _GIVEN_AWAY.get(about, about)
-        all_facts = f"{percent(share)} of the targets equal the input {where}"
+        description = f"{percent(share)} of the targets equal the input {where}"
         if about.startswith(_COLUMN):
             remedy = f"Take {about} out of the features: it is the target itself."
         else:
             remedy = "Shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]."
-        shifted = Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"{all_facts}, where it should be the place after")
+        shifted = Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"{description}, where it should be the place after")
         return Symptom(
-            message=f"{all_facts}: the model need only copy.", remedy=remedy,
+            message=f"{description}: the model need only copy.", remedy=remedy,
             evidence=(Evidence(fact(Fact.TARGET_IS_INPUT, about), view.step.number, "share", share, self.threshold,
-                               all_facts),),
-            causes=(Suspicion(Cause.TARGETS_IN_INPUT, 0.9, all_facts, remedy),
+                               description),),
+            causes=(Suspicion(Cause.TARGETS_IN_INPUT, 0.9, description, remedy),
                     *(() if about.startswith(_COLUMN) else (shifted,))),
         )
 

@@ -141,10 +141,10 @@ class LearningRate(Rule):
         if memory["least"] < memory["peak"]:
             return None
         epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
-        all_facts = about(facts, Fact.SCHEDULER_STEPS)
-        for name, steps in all_facts.items():
+        steps_by_scheduler = about(facts, Fact.SCHEDULER_STEPS)
+        for name, steps in steps_by_scheduler.items():
             horizon = _horizon(facts, name)
-            if name in _WAITS or not horizon or (not name and len(all_facts) > 1):
+            if name in _WAITS or not horizon or (not name and len(steps_by_scheduler) > 1):
                 continue
             if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
                 return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,

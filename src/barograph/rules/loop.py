@@ -14,7 +14,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
-from barograph.rules.words import percent
+from barograph.rules.words import percent, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -122,15 +122,24 @@ class TrainEvalMode(Rule):
             return
         if not model or layers < 1.0 or memory.get("frozen", 0.0) >= _MOSTLY:
             return
-        all_facts = "the whole model is in eval mode while it trains"
+        description = "the whole model is in eval mode while it trains"
         yield Symptom(
-            message=f"{all_facts[0].upper()}{all_facts[1:]}: dropout is off, and batch normalisation uses averages that it no "
-                    "longer updates.",
+            message=f"{sentence(description)}: dropout is off, and batch normalisation uses averages that it no "
+            "longer updates.",
             remedy="Call model.train() before the training loop, and again after each evaluation; in Keras hand "
-                   "training=True to the model in train_step, and let its call() hand it on.",
-            evidence=(Evidence(fact(Fact.LAYERS_IN_EVAL), view.step.number, "layers_in_eval", layers, 1.0,
-                               f"{percent(layers)} of the layers that mind the mode"),),
-            subject="eval in training", causes=(Suspicion(Cause.EVAL_MODE_IN_TRAINING, 0.9, all_facts),),
+            "training=True to the model in train_step, and let its call() hand it on.",
+            evidence=(
+                Evidence(
+                    fact(Fact.LAYERS_IN_EVAL),
+                    view.step.number,
+                    "layers_in_eval",
+                    layers,
+                    1.0,
+                    f"{percent(layers)} of the layers that mind the mode",
+                ),
+            ),
+            subject="eval in training",
+            causes=(Suspicion(Cause.EVAL_MODE_IN_TRAINING, 0.9, description),),
         )
 
     def _in_evaluation(self, view: StepView) -> Iterable[Symptom | Unjudged]:
@@ -140,16 +149,16 @@ class TrainEvalMode(Rule):
             return
         if layers < 1.0:
             return
-        all_facts = "all layers that mind the mode are in training mode during the evaluation"
+        description = "all layers that mind the mode are in training mode during the evaluation"
         yield Symptom(
-            message=f"{all_facts[0].upper()}{all_facts[1:]}: dropout is on, and batch normalisation learns from the "
+            message=f"{sentence(description)}: dropout is on, and batch normalisation learns from the "
                     "validation data.",
             remedy="Call model.eval() before the evaluation, and model.train() after it; with Keras, call the model "
                    "with training=False there.",
             evidence=(Evidence(fact(Fact.LAYERS_IN_TRAIN), view.step.number, "layers_in_train", layers, 1.0,
                                f"{percent(layers)} of the layers that mind the mode"),),
             subject="train in evaluation", severity=Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.TRAIN_MODE_IN_EVALUATION, 0.85, all_facts),),
+            causes=(Suspicion(Cause.TRAIN_MODE_IN_EVALUATION, 0.85, description),),
         )
 
 

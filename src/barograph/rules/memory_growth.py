@@ -86,7 +86,7 @@ class _MemoryGrowth(Rule):
         """Yield what is followed: the name of the figure, what is in use, and how much there is."""
 
     @abstractmethod
-    def all_facts(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
+    def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
         """Return the finding."""
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -114,7 +114,7 @@ class _MemoryGrowth(Rule):
         for mine in memory.values():
             if mine.get("sick"):
                 name, before, now, secs, full, minutes, worker = mine["sick"]
-                yield self.all_facts(name, Growth(before, now, secs), full, minutes, view.step.number, worker)
+                yield self.symptom(name, Growth(before, now, secs), full, minutes, view.step.number, worker)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class GPUMemoryIncrease(_MemoryGrowth):
             if figures.get(f"gpu_memory_bytes[{gpu}]", 0.0) >= IN_USE_BYTES:
                 yield gpu, figures[f"gpu_memory[{gpu}]"], 100.0
 
-    def all_facts(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
+    def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
         text = f"from {number(grown.before)} to {number(grown.now)} % in {number(grown.secs / _MINUTE)} minutes"
         return Symptom(
             message=f"The memory in use of GPU {name} grows and grows: {text}; it will be full in about "
@@ -191,7 +191,7 @@ class HostMemoryLeak(_MemoryGrowth):
             others = max(0.0, figures.get("memory", 0.0) - figures["process_memory"])
             yield "process_memory", figures["process_memory"], figures["memory_total"] - others
 
-    def all_facts(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
+    def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
         text = f"from {_gibibytes(grown.before)} to {_gibibytes(grown.now)} in {number(grown.secs / _MINUTE)} minutes"
         return Symptom(
             message=f"The memory of the training process ({worker}) grows and grows: {text}; the machine's will be "

@@ -16,7 +16,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value, facts_about
 from barograph.rules.suspects import remember_facts
 from barograph.rules.weights import is_norm_on_purpose, remember_norms
-from barograph.rules.words import names
+from barograph.rules.words import names, sentence
 from barograph.runs.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
@@ -100,16 +100,16 @@ class ParametersAndOptimizer(Rule):
             return []
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        all_facts = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
+        description = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
                 + (f", and {int(outside)} of the model that trains are in no optimizer{which}" if outside
                    else ", and they get no gradient"))
         return [Symptom(
-            message=f"{all_facts[0].upper()}{all_facts[1:]}.",
+            message=f"{sentence(description)}.",
             remedy="Make the optimizer after the model has its final layers and place (model.to(device), a new head, a "
                    "loaded copy): optimizer = SGD(model.parameters(), …).",
-            evidence=(Evidence(fact(Fact.FOREIGN), view.step.number, "foreign", foreign, 0.0, all_facts),),
+            evidence=(Evidence(fact(Fact.FOREIGN), view.step.number, "foreign", foreign, 0.0, description),),
             subject="stale", severity=Severity.COSTLY if outside else Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.7, all_facts),),
+            causes=(Suspicion(Cause.STALE_OPTIMIZER, 0.95 if outside else 0.7, description),),
         )]
 
     def _outside(self, view: StepView, values: dict[Fact, float], memory: Memory) -> Iterable[Symptom]:
@@ -119,19 +119,19 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        all_facts = f"{int(outside)} parameters get a gradient and are in no optimizer{which}"
+        description = f"{int(outside)} parameters get a gradient and are in no optimizer{which}"
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
-            yield _norms_outside(all_facts, outside, view.step.number)
+            yield _norms_outside(description, outside, view.step.number)
             return
         yield Symptom(
-            message=f"{all_facts[0].upper()}{all_facts[1:]}: they never change.",
+            message=f"{sentence(description)}: they never change.",
             remedy="Hand them to the optimizer (SGD(model.parameters(), …), or add_param_group); or, if they are to "
                    "stay as they are, set requires_grad_(False), which saves their gradients.",
             evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), view.step.number, "outside_optimizer", outside, 0.0,
-                               all_facts),),
+                               description),),
             subject="outside", severity=Severity.DOUBTFUL if half else Severity.COSTLY,
-            causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.7 if half else 0.9, all_facts),),
+            causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.7 if half else 0.9, description),),
         )
 
     def _unregistered(self, view: StepView, values: dict[Fact, float], parameters: float) -> Iterable[Symptom]:
@@ -139,17 +139,22 @@ class ParametersAndOptimizer(Rule):
         if not unregistered:
             return
         shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
-        all_facts = (f"{int(unregistered)} parameters get a gradient, and are in no optimizer and among those of no model"
-                + (f", of shape {names(shapes)}" if shapes else ""))
+        description = (
+            f"{int(unregistered)} parameters get a gradient, and are in no optimizer and among those of no model"
+            + (f", of shape {names(shapes)}" if shapes else "")
+        )
         half = unregistered >= parameters
         yield Symptom(
-            message=f"{all_facts}: they never change.",
+            message=f"{description}: they never change.",
             remedy="Have the model know its layers: nn.ModuleList([…]) in place of a list, nn.ModuleDict in place of a "
-                   "dict, nn.ParameterList for parameters; then make the optimizer of model.parameters(). Where they "
-                   "are to stay as they are, set requires_grad_(False).",
-            evidence=(Evidence(fact(Fact.UNREGISTERED), view.step.number, "unregistered", unregistered, 0.0, all_facts),),
-            subject="unregistered", severity=Severity.DOUBTFUL if half else Severity.COSTLY,
-            causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.7 if half else 0.9, all_facts),),
+            "dict, nn.ParameterList for parameters; then make the optimizer of model.parameters(). Where they "
+            "are to stay as they are, set requires_grad_(False).",
+            evidence=(
+                Evidence(fact(Fact.UNREGISTERED), view.step.number, "unregistered", unregistered, 0.0, description),
+            ),
+            subject="unregistered",
+            severity=Severity.DOUBTFUL if half else Severity.COSTLY,
+            causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.7 if half else 0.9, description),),
         )
 
     def _untrained(self, view: StepView, values: dict[Fact, float]) -> Iterable[Symptom]:
@@ -158,14 +163,16 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.UNTRAINED))
         which = f" ({names(named)})" if named else ""
-        all_facts = f"what is frozen is, in {int(untrained)} places{which}, as an initialisation makes it"
+        description = f"what is frozen is, in {int(untrained)} places{which}, as an initialisation makes it"
         yield Symptom(
-            message=f"{all_facts[0].upper()}{all_facts[1:]}: it was never trained, hands on random features, and learns nothing.",
+            message=f"{sentence(description)}: it was never trained, hands on random features, and learns nothing.",
             remedy="Freeze what has been trained. If this is to learn, leave it trainable (requires_grad; trainable = "
-                   "True before compile); if trained weights were to be loaded, look at the missing_keys that "
-                   "load_state_dict(…, strict=False) returns, or at what load_weights passed over.",
-            evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, all_facts),),
-            subject="untrained", severity=Severity.DOUBTFUL, causes=(Suspicion(Cause.FROZEN_PARAMETER, 0.8, all_facts),),
+            "True before compile); if trained weights were to be loaded, look at the missing_keys that "
+            "load_state_dict(…, strict=False) returns, or at what load_weights passed over.",
+            evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, description),),
+            subject="untrained",
+            severity=Severity.DOUBTFUL,
+            causes=(Suspicion(Cause.FROZEN_PARAMETER, 0.8, description),),
         )
 
     def _cut(
@@ -178,24 +185,26 @@ class ParametersAndOptimizer(Rule):
         paths = sorted({layer_path(path) for path in facts_about(view, name)})
         ran: list[str] = memory.get("ran", [])
         which = f" ({names(paths)})" if paths else ""
-        all_facts = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
+        description = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
         # What ran first feeds all that comes after; a head that is not used stands at the end.
         upstream = bool(ran) and ran[0] in paths
         half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
         if upstream or half:
             yield Symptom(
-                message=f"{all_facts[0].upper()}{all_facts[1:]}" + (", although their modules ran." if upstream else "."),
+                message=f"{sentence(description)}"
+                + (", although their modules ran." if upstream else "."),
                 remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…), or "
-                       "stop_gradient, out of what lies between these layers and the loss; freeze on purpose with "
-                       "requires_grad_(False), or a mask of Optax.",
-                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, all_facts),),
-                subject="cut", causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, all_facts),),
+                "stop_gradient, out of what lies between these layers and the loss; freeze on purpose with "
+                "requires_grad_(False), or a mask of Optax.",
+                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
+                subject="cut",
+                causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, description),),
             )
         elif self.unused and ran and paths and not set(paths) & set(ran):
             yield Symptom(
                 message=f"{int(unreached)} parameters are of modules that did not run ({names(paths)}).",
                 remedy="Call these modules in forward, or take them out of the model.",
-                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, all_facts),),
+                evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="unused", severity=Severity.NOTE,
                 causes=(Suspicion(Cause.UNUSED_PARAMETER, 0.8, "their modules did not run"),),
             )
@@ -205,25 +214,26 @@ class ParametersAndOptimizer(Rule):
         if made < self.optimizers_made or memory.get("momentum") == 0:
             return
         often = made >= _OFTEN * view.step.number
-        all_facts = f"{int(made)} optimizers have stepped for the same parameters in {view.step.number + 1} steps"
+        description = f"{int(made)} optimizers have stepped for the same parameters in {view.step.number + 1} steps"
         yield Symptom(
-            message=f"The optimizer is made anew again and again: {all_facts}.",
+            message=f"The optimizer is made anew again and again: {description}.",
             remedy="Make the optimizer once, before the loop: each new one forgets momentum and second moments.",
             evidence=(Evidence(fact(Fact.OPTIMIZERS_MADE), view.step.number, "optimizers_made", made,
-                               float(self.optimizers_made), all_facts),),
+                               float(self.optimizers_made), description),),
             subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
-            causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, all_facts),),
+            causes=(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.9 if often else 0.7, description),),
         )
 
 
-def _norms_outside(all_facts: str, outside: float, step: int) -> Symptom:
+def _norms_outside(description: str, outside: float, step: int) -> Symptom:
     return Symptom(
-        message=f"{all_facts[0].upper()}{all_facts[1:]}. All belong to normalization layers of a body that is frozen otherwise.",
+        message=f"{sentence(description)}. All belong to normalization layers of a body that is frozen otherwise.",
         remedy="Set requires_grad_(False) on them: that saves their gradients. To train them, pass them to the "
-               "optimizer.",
-        evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), step, "outside_optimizer", outside, 0.0, all_facts),),
-        subject="outside", severity=Severity.NOTE,
-        causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.3, all_facts),),
+        "optimizer.",
+        evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), step, "outside_optimizer", outside, 0.0, description),),
+        subject="outside",
+        severity=Severity.NOTE,
+        causes=(Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.3, description),),
     )
 
 

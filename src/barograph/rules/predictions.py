@@ -64,8 +64,12 @@ def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
         return False
     if not freedom:
         return max(targets.values()) <= _RARE * total
-    chi = sum((counts[target, prediction] - expected) ** 2 / expected for target in targets for prediction in predictions
-              if (expected := targets[target] * predictions[prediction] / total))
+    chi = sum(
+        (counts[target, prediction] - expected) ** 2 / expected
+        for target in targets
+        for prediction in predictions
+        if (expected := targets[target] * predictions[prediction] / total)
+    )
     return chi < freedom + _SPREADS * math.sqrt(2 * freedom)
 
 

@@ -48,12 +48,12 @@ class StalledTraining(Rule):
             return
         if silence <= self.threshold:
             return
-        all_facts = f"no step was made for {silence / 60:.0f} minutes"
+        description = f"no step was made for {silence / 60:.0f} minutes"
         yield Symptom(
-            message=f"Training stands still: {all_facts} after step {view.step.number}.",
+            message=f"Training stands still: {description} after step {view.step.number}.",
             remedy="See where the processes hang (py-spy dump --pid PID): in a collective that a worker never reached, "
                    "in the loader, in a lock. Set a time limit for collectives: init_process_group(timeout=…).",
-            evidence=(Evidence(_SILENCE, view.step.number, "silence_secs", silence, self.threshold, all_facts),),
+            evidence=(Evidence(_SILENCE, view.step.number, "silence_secs", silence, self.threshold, description),),
             causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.15, "a usual suspect"),
                     Suspicion(Cause.SLOW_WORKER, 0.15 if view.group == "r" else 0.05, "a usual suspect")),
         )

@@ -137,7 +137,9 @@ class UnchangedTensor(Rule):
 
     def _of_trees(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
         keys = [table.subjects[row].key for table, row in same]
-        all_facts = f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
+        all_facts = (
+            f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
+        )
         return Symptom(
             message=f"Further trees change nothing: {all_facts}.",
             remedy=f"End with round {since} (early_stopping_rounds, n_iter_no_change). Where the loss ought to be "

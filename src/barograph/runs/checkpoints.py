@@ -227,7 +227,7 @@ def steps_of_checkpoints(store: Store) -> list[int]:
 
 
 def steps_to_go_on_from(store: Store) -> int | None:
-    """Return the steps made by the newest checkpoint whose metadata file says that a training can go on from it; None: no such.
+    """Return the number of steps at the newest checkpoint that a training can resume from; None if there is none.
 
     Its tensors are not read: `last_good` proves them.
 
@@ -239,7 +239,9 @@ def steps_to_go_on_from(store: Store) -> int | None:
             continue
         try:
             metadata_file = unsealed(store.get(name), name)
-            if not Checkpoint(name, 0, int(metadata_file["steps"]), metadata_file["content"], {}, metadata_file.get("finite", True)).why_not:
+            if not Checkpoint(
+                name, 0, int(metadata_file["steps"]), metadata_file["content"], {}, metadata_file.get("finite", True)
+            ).why_not:
                 return int(metadata_file["steps"])
         except (DamagedChunk, ObjectNotFound, AttributeError, KeyError, TypeError, ValueError):
             continue

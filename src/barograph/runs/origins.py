@@ -65,8 +65,9 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
     try:
         origin = origin_from_json(unsealed(store.get(metadata[which]), metadata[which]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({metadata[which]}).") \
-            from error
+        raise DamagedChunk(
+            f"The paper does not say what it must: {type(error).__name__}: {error} ({metadata[which]})."
+        ) from error
     files, uncounted = read_data(store, which)
     origin = replace(origin, data=files, data_uncounted=uncounted)
     options = _read_options(store, which)

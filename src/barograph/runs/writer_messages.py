@@ -1,4 +1,4 @@
-"""What a training process and its writer process say to each other. They cross a private line between the two, pickled."""
+"""Messages between a training process and its writer process. They cross a private pipe, pickled."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the training process did of what was asked, without the name of its worker, which the writer process knows."""
+    """What the training process did on request, without the name of its worker, which the writer process knows."""
 
     done: tuple[Done, ...]
 

@@ -324,7 +324,9 @@ def main(line_number: int) -> None:
     hz = assignment.settings["machine_hz"]
     sampler = functools.partial(sampler_for, hz=hz, clock=SystemClock()) if hz else None
     files = OpenFiles(employer, clock=time.monotonic).look if assignment.settings["origin"] else lambda: []
-    WriterProcess(line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files).work()
+    WriterProcess(
+        line, assignment, store_from_url(assignment.url), employer=employer, sampler=sampler, files=files
+    ).work()
 
 
 if __name__ == "__main__":

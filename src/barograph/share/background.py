@@ -1,4 +1,4 @@
-"""What is known of a run beside its records, read of its metadata files and of the journals: no catalog is needed or made."""
+"""What is known of a run beside its records, from its metadata and the journals: no catalog is needed."""
 
 from __future__ import annotations
 

@@ -145,6 +145,8 @@ def _entries(found: Checked, member: Member) -> tuple[Entry, ...]:
 def _whole(found: Checked, member: Member) -> bytes:
     size_bytes = found.manifest.members[member.name].size_bytes
     if size_bytes > _MOST_METADATA_BYTES:
-        raise BadArchive(f'"{member.name}" has {size_bytes:,} bytes; {_MOST_METADATA_BYTES:,} are the most that are read '
-                         f"of a paper ({found.archive.path}).")
+        raise BadArchive(
+            f'"{member.name}" has {size_bytes:,} bytes; {_MOST_METADATA_BYTES:,} are the most that are read '
+            f"of a paper ({found.archive.path})."
+        )
     return b"".join(found.parts(member.name))

@@ -166,7 +166,7 @@ def _not_there(found: Checked, plan: Plan) -> dict[str, Place]:
 
 
 def _take_away(put: list[Place]) -> None:
-    """Delete what was put, the metadata files by which runs are visible first; what cannot be deleted is seen by nobody."""
+    """Delete what was put, metadata files first, because they make runs visible."""
     ours = {store.url for store, name in put if name == MANIFEST}
     for store, name in reversed(put):
         with contextlib.suppress(StoreError):

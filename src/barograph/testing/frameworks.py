@@ -341,7 +341,7 @@ def _is_ours(value: Any) -> bool:
 
 @contextlib.contextmanager
 def _planted_error(*, with_tensors: bool) -> Iterator[None]:
-    """Have everything fail that an integration reads tensors with; without tensors, what it asks before it tells a number."""
+    """Make every read of a tensor by an integration fail, or every question before a number is recorded."""
 
     def fail(*_: Any, **__: Any) -> Any:
         raise Planted("planted by the conformance suite")

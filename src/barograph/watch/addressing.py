@@ -42,7 +42,9 @@ def recipients_of(settings: Settings, *, clock: Clock | None = None) -> Mapping[
     return found
 
 
-def notifiers_of(settings: Settings, run: str, *, recipients: Mapping[str, Recipient] | None = None) -> NotifierQueue | None:
+def notifiers_of(
+    settings: Settings, run: str, *, recipients: Mapping[str, Recipient] | None = None
+) -> NotifierQueue | None:
     """Return the post that tells whom the settings say of the run at `run`; None where that is nobody.
 
     Args:

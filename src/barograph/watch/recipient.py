@@ -40,7 +40,13 @@ class Recipient:
     """
 
     def __init__(
-        self, notify: Notify, label: str, notifier: MessageNotifier, codes: frozenset[str], *, clock: Clock | None = None
+        self,
+        notify: Notify,
+        label: str,
+        notifier: MessageNotifier,
+        codes: frozenset[str],
+        *,
+        clock: Clock | None = None,
     ) -> None:
         self.label = label
         self._notify = notify

@@ -1,4 +1,4 @@
-"""Hands what an observed JAX step returned beside its own results to the integration, each with the step it belongs to."""
+"""Records what an observed JAX step returned beside its own results, each with the step it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training step in JAX that is observed: chooses which of its two versions runs, and tells the integration what came out."""
+"""An observed JAX training step: chooses which of its two versions runs, and records what it returned."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ class ObservedStep:
         self._optax, self._layers = optax, layers
         recorder = integration.session.settings.recorder
         guards = recorder is not None and not options.evaluation
-        self._guard = JaxGuard(integration, recorder, compiled, options.loss) if recorder is not None and guards else None
+        self._guard = (
+            JaxGuard(integration, recorder, compiled, options.loss) if recorder is not None and guards else None
+        )
         self._versions: dict[Any, Version | None] = {}
         self._programs: dict[Any, Program] = {}
         self._program: Program | None = None
@@ -220,7 +222,10 @@ class ObservedStep:
             if was_compiled:
                 self._plain_calls += 1
                 self._surplus[False].add(time.perf_counter() - begin, told=False)
-            with self._integration.guarded("comparing two versions of the step"), self._integration.session.starting_up():
+            with (
+                self._integration.guarded("comparing two versions of the step"),
+                self._integration.session.starting_up(),
+            ):
                 version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
             if version.proof.refuted:
                 self._forget_what_they_cost()
@@ -309,7 +314,9 @@ class ObservedStep:
                                   on_host=foreign.is_on_host() and not program.many_devices, bound=bound,
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
-            self._integration.session.seen.reasons[f"jax {name}"] = f"what is computed within {name} of JAX was not recorded"
+            self._integration.session.seen.reasons[f"jax {name}"] = (
+                f"what is computed within {name} of JAX was not recorded"
+            )
         return version
 
     def _wants(self, mark: Mark) -> Taking | None:

@@ -130,7 +130,7 @@ class KerasIntegration(Hearing):
         return result
 
     def batch_called(self, method: Callable[..., Any], model: Any, args: Any, kwargs: Any) -> Any:
-        """Have the integration of torch stand aside: Keras builds a model by calling it with tensors that hold nothing."""
+        """Pause the torch integration: Keras builds a model by calling it with tensors that hold nothing."""
         with self._torch_aside():
             return method(model, *args, **kwargs)
 

@@ -63,7 +63,9 @@ class Losses:
         # A dictionary has one of each name, a list one of each number.
         names = self.outputs or tuple(name[7:-1] for name in data if name.startswith("y_pred["))
         for number, name in enumerate(names):
-            target, predictions = (data.get(f"{kind}[{name}]", data.get(f"{kind}[{number}]")) for kind in ("y", "y_pred"))
+            target, predictions = (
+                data.get(f"{kind}[{name}]", data.get(f"{kind}[{number}]")) for kind in ("y", "y_pred")
+            )
             given = self._of_output(name, number)
             if target is not None and predictions is not None and given is not None:
                 yield _of(name if not name.isdigit() else f"output{name}", given, target, predictions)

@@ -53,7 +53,9 @@ class WatchedModel:
         is_trained: It has made a step.
     """
 
-    def __init__(self, model: Any, integration: ArrayIntegration, backend: Backend, recorder: KerasRecorder | None = None) -> None:
+    def __init__(
+        self, model: Any, integration: ArrayIntegration, backend: Backend, recorder: KerasRecorder | None = None
+    ) -> None:
         self.model = model
         self.integration = integration
         self._backend = backend
@@ -92,7 +94,10 @@ class WatchedModel:
         tells_variables = self._backend.tells(model) and functions.gives_out
         is_due = integration.due(*_OF_THE_FUNCTION, *(_OF_VARIABLES if tells_variables else ()))
         wanted = self._wanted_of(names, training=True) if is_due else self._passing_of(functions)
-        with integration.guarded("reading weights before their update"), self._reading_first(wanted not in functions.called):
+        with (
+            integration.guarded("reading weights before their update"),
+            self._reading_first(wanted not in functions.called),
+        ):
             if integration.due(Kind.UPDATE) and not tells_variables:
                 self._telling.before(names, backend.values(model, args[0], training=True))
         random = RandomStates() if self._recorder is not None else None

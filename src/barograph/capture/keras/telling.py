@@ -103,11 +103,13 @@ class Telling:
         handed = list(losses.over(data))
         for item in handed:
             if not item.of_classes:
-                integration.take(Kind.TARGET, {item.path: _lazily(item.truth)})
+                integration.take(Kind.TARGET, {item.path: _lazily(item.target)})
             elif integration.due(Kind.LABEL, Kind.CONFUSION):
-                integration.predictions(array_of(item.truth), _scores(array_of(item.answers), item.from_logits), item.path)
+                integration.predictions(
+                    array_of(item.target), _scores(array_of(item.predictions), item.from_logits), item.path
+                )
         if len(handed) == 1 and not integration.evaluating:
-            tell_likeness(integration, handed[0].function, handed[0].answers, handed[0].from_logits)
+            tell_likeness(integration, handed[0].function, handed[0].predictions, handed[0].from_logits)
 
     def loss(self, value: Any, alone: str = "") -> None:
         """Tell the loss of the step, or of a batch of an evaluation.
@@ -191,7 +193,9 @@ class Telling:
         if optimizer is not None and integration.due(Kind.OPTIMIZER_STATE):
             if self._states_of != (names, optimizer):
                 self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
-            integration.take(Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners)
+            integration.take(
+                Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners
+            )
 
 
 def _fed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -186,7 +186,9 @@ class Passes:
             wait_for(wanted.values())
             self._tell(integration, kind, wanted, place, block)
 
-    def _tell(self, integration: ArrayIntegration, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any) -> None:
+    def _tell(
+        self, integration: ArrayIntegration, kind: Kind, arrays: Mapping[str, Any], place: Place, block: Any
+    ) -> None:
         layers = dict.fromkeys(arrays, place.layer)
         for name, array in arrays.items():
             integration.take(kind, {name: _lazily(array)}, layers=layers, unit_axis=unit_axis(block, array.ndim))

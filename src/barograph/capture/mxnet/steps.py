@@ -75,7 +75,9 @@ class StepUnderWay:
             integration.take(Kind.GRADIENT_CLIPPED, {path: _sum_of(items, None, scale) for path, items in grads.items()
                                              if first[path] is not None}, layers=self._layers)
         if integration.taking(Kind.FACT, Fact.FROZEN.value) is not None:
-            integration.fact(Fact.PARAMETERS, len(self.trainer._params) - self._count(lambda item: not item._differentiable))
+            integration.fact(
+                Fact.PARAMETERS, len(self.trainer._params) - self._count(lambda item: not item._differentiable)
+            )
             integration.fact(Fact.FROZEN, self._count(lambda item: item._differentiable and item.grad_req == "null"))
         if integration.due(Kind.UPDATE):
             weights = self._weights()

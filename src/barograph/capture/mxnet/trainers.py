@@ -140,7 +140,11 @@ class TrainerBook:
                     self._integrations.give_back(entry.integration)
             is_alone = len(waiting) == 1 and not self._entries
             for item in waiting:
-                self._add(item, self._integration_alone() if is_alone else self._integration_of_several(item), is_alone=is_alone)
+                self._add(
+                    item,
+                    self._integration_alone() if is_alone else self._integration_of_several(item),
+                    is_alone=is_alone,
+                )
 
     def _goes_on(self, trainer: Any) -> bool:
         """Let a Trainer that holds Parameters of one that was met go on with its series, if it does."""

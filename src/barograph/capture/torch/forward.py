@@ -51,8 +51,19 @@ class ForwardRecorder:
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, phase: Phase, *, only: bool, outputs: OutputRecorder,
-        losses: LossRecorder, facts: FactRecorder, data: DataRecorder, feeding: Feeding, recorder: TorchRecorder | None,
+        self,
+        door: Door,
+        names: ModelNames,
+        optimizers: OptimizerBook,
+        phase: Phase,
+        *,
+        only: bool,
+        outputs: OutputRecorder,
+        losses: LossRecorder,
+        facts: FactRecorder,
+        data: DataRecorder,
+        feeding: Feeding,
+        recorder: TorchRecorder | None,
     ) -> None:
         self.door = door
         self.seen = self.hears_evaluation = False

@@ -22,7 +22,7 @@ _CHECKPOINT_LOOK_SECS = 0.2
 
 
 def listen(recording: Recording) -> None:
-    """Let an integration of torch belong to the recording; of a run that is resumed, take the script to its checkpoint first."""
+    """Add a torch integration to the recording; if the run is resumed, take the script to its checkpoint first."""
     session = recording.session
     integration = TorchIntegration(session, only=recording.only, explicit_steps=recording.explicit_steps)
     recording.torch = integration
@@ -39,7 +39,9 @@ def listen(recording: Recording) -> None:
 
         # Nothing is recorded until it is there.
         try:
-            begin_resuming(integration, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming"))
+            begin_resuming(
+                integration, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming")
+            )
         except BarographError as error:
             refuse(order, str(error))
     if recording.is_aside("torch"):

@@ -329,7 +329,9 @@ def begin_resuming(
     begun(_from_checkpoint(integration, store, order, checkpoint))
 
 
-def _from_checkpoint(integration: TorchIntegration, store: Store, order: ResumeOrder, checkpoint: Checkpoint) -> Resuming:
+def _from_checkpoint(
+    integration: TorchIntegration, store: Store, order: ResumeOrder, checkpoint: Checkpoint
+) -> Resuming:
     session, checkpointer = integration.session, integration.feeding.begin_checkpointer()
 
     def proved(text: str, same: bool) -> None:

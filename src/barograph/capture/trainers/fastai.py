@@ -1,4 +1,4 @@
-"""Listens to trainings of fastai: its optimizers are none of torch's, so that their steps are told to torch's integration here.
+"""Records fastai trainings: its optimizers are not torch optimizers, so their steps are reported here.
 
 They show their parameter groups and their state as torch's do, and a loop that wraps one of torch's calls that.
 """

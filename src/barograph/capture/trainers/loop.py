@@ -1,4 +1,4 @@
-"""What the loop of a trainer says of itself, beside what torch's integration sees of its steps: what it logs, and what it does.
+"""What a trainer logs and does, beside the steps that the torch integration sees.
 
 Losses and steps are none of its business: torch's integration has them of the optimizer, and they must not be told
 twice.

@@ -153,7 +153,7 @@ class BookWriter:
 
 
 class _ThenClock(SystemClock):
-    """Tells when it was that is written of, so that the metadata files tell how long the training took and not the import."""
+    """A clock at the time of the imported records: metadata has the duration of the training, not of the import."""
 
     def __init__(self, writer: BookWriter) -> None:
         self._told = writer

@@ -124,8 +124,13 @@ class ForeignRunWriter:
         self._damage += [*run.damage, *whole.damage]
         self._clear()
         end, reason = _ENDS[run.end]
-        metadata = RunMetadata(self._manifest(), f"what the script did not log with {TITLES[run.tracker]}", run.ended_unix,
-                        end, reason.format(TITLES[run.tracker]))
+        metadata = RunMetadata(
+            self._manifest(),
+            f"what the script did not log with {TITLES[run.tracker]}",
+            run.ended_unix,
+            end,
+            reason.format(TITLES[run.tracker]),
+        )
         GatheredWriter(self._store, whole, self._source, on_progress, metadata).write()
         write_origin(self._store, 0, Gathered(self._origin()))
         if entries := list(self._entries({place.key.path for place in whole.logged})):
