@@ -16,7 +16,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.curves import curve_of
 from barograph.experiments.tabulating import component_table
 from barograph.model.items import STATISTICS, Entry, Verb
-from barograph.runs.inventory import inventory
+from barograph.runs.reading.inventory import inventory
 from barograph.tracking import Run
 from benchmarks.interleave import interval_of
 from benchmarks.tables import Table, note, progress, span_text

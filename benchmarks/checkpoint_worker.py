@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import barograph
-from barograph.runs.checkpoints import last_good
+from barograph.runs.state.checkpoints import last_good
 from barograph.store.urls import store_from_url
 from benchmarks.models import build_workload
 from benchmarks.processes import Request, Result, answer_request

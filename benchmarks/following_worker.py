@@ -11,7 +11,7 @@ from typing import Any
 
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.memory import give_memory_back
+from barograph.runs.reading.memory import give_memory_back
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
 from benchmarks.processes import Request, Result, answer_request, peak_bytes

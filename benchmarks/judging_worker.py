@@ -7,7 +7,7 @@ import time
 from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.executor import one_executor

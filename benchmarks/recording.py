@@ -17,10 +17,10 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.feed import Feed
-from barograph.runs.view import StepView
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.view import StepView
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from benchmarks.models import GPT

@@ -11,7 +11,7 @@ from multiprocessing.synchronize import Barrier
 import numpy as np
 
 import barograph
-from barograph.runs.events import dictionary_column
+from barograph.runs.format.events import dictionary_column
 from barograph.tracking import Run, load_run
 from benchmarks.processes import Request, Result, answer_request
 

@@ -14,7 +14,7 @@ import barograph
 from barograph.capture.session import Session
 from barograph.capture.torch.integration import TorchIntegration
 from barograph.model.settings import Settings
-from barograph.runs.inbox import Inbox
+from barograph.runs.writing.inbox import Inbox
 from benchmarks.processes import Request, Result, answer_request, size_of
 
 FEATURES, HIDDEN, CLASSES = 64, 256, 10

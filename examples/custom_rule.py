@@ -22,7 +22,7 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.loop import Watcher
 from barograph.watch.terminal import TerminalNotifier
 

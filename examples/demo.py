@@ -17,7 +17,7 @@ from pathlib import Path
 
 import barograph
 from barograph.errors import EXIT_STOPPED
-from barograph.runs.roster import Standing
+from barograph.runs.reading.roster import Standing
 
 SCRIPT = Path(os.path.relpath(Path(__file__).with_name("digits.py")))
 RUNS = Path("barograph-runs", "demo")

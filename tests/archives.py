@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.experiments.catalog import Catalog
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
 from barograph.share.checking import checked
 from barograph.share.choosing import chosen
 from barograph.share.container import ArchiveReader

@@ -10,7 +10,7 @@ from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.model.trace import BatchFed
-from barograph.runs.writer import Closing
+from barograph.runs.writing.writer import Closing
 
 
 class ListWriter:

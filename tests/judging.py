@@ -11,7 +11,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 TOTAL = Key(Kind.LOSS, "total")
 CROSS_ENTROPY = Key(Kind.LOSS, "cross_entropy")

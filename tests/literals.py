@@ -10,7 +10,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 LOSS = Key(Kind.LOSS, "total")
 RATE = Key(Kind.LEARNING_RATE, "group0")

@@ -16,7 +16,7 @@ import pytest
 import barograph
 from barograph.attached import AttachedRun
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
 from pages import ROOT, blocks
 

@@ -10,7 +10,7 @@ import torch
 import barograph
 from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.component import Component
-from barograph.runs.one_worker import workers_in
+from barograph.runs.reading.one_worker import workers_in
 from barograph.tracking import Tracker, load_run
 
 

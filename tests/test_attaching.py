@@ -10,7 +10,7 @@ import torch
 import barograph
 from barograph.errors import SessionClosed, SettingsError
 from barograph.model.step import Mode
-from barograph.runs.checkpoints import checkpoint_names
+from barograph.runs.state.checkpoints import checkpoint_names
 from barograph.store.urls import store_from_url
 
 

@@ -38,7 +38,7 @@ from barograph.report import background, content
 from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.series import statistic_named
+from barograph.runs.reading.series import statistic_named
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
 DOCS = ROOT / "docs"

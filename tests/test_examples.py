@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.runs.reader import Run
-from barograph.runs.roster import Standing
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import Standing
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATIENCE_SECS = 600.0

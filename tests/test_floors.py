@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "barograph"
 
-INTEGRATIONS = {
+OWNERS = {
     "torch": ("capture/torch/", "capsule/torch/"),
     "triton": ("capture/torch/",),
     "keras": ("capture/keras/", "capsule/keras/", "keras.py"),
@@ -47,7 +47,7 @@ INTEGRATIONS = {
     "google": ("export/otel",),
     "ray": ("watch/ray_cluster",),
     "PIL": ("capture/torch/unpacking",),
-    "apprise": ("watch/apprise_carrier",),
+    "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
@@ -60,12 +60,12 @@ PLANTS = {
     "upward": ("measures/summary.py", "from barograph.runs import reader\n"),
     "sideways": ("rules/base.py", "from barograph.capture import session\n"),
     "hidden in a function": ("model/step.py", "def hidden():\n    from barograph.watch import loop\n"),
-    "torch, where runs are read": ("runs/reader.py", "import torch\n"),
-    "obstore, outside the store": ("runs/reader.py", "import obstore\n"),
+    "torch, where runs are read": ("runs/reading/reader.py", "import torch\n"),
+    "obstore, outside the store": ("runs/reading/reader.py", "import obstore\n"),
     "a terminal, in a rule": ("rules/base.py", "import rich\n"),
     "Ray, at the command line": ("cli/serving.py", "def hidden():\n    import ray\n"),
     "Markdown, where it is printed": ("cli/report_page.py", "import markdown_it\n"),
-    "psutil, where runs are written": ("runs/publisher.py", "import psutil\n"),
+    "psutil, where runs are written": ("runs/writing/publisher.py", "import psutil\n"),
 }
 
 
@@ -103,15 +103,15 @@ def test_a_wrong_import_is_found(copy: Path, plant: str) -> None:
     assert "BROKEN" in done.stdout
 
 
-@pytest.mark.parametrize("library", INTEGRATIONS)
-def test_every_library_has_its_door(library: str) -> None:
+@pytest.mark.parametrize("library", OWNERS)
+def test_every_library_has_one_owner(library: str) -> None:
     inside = {str(path.relative_to(SOURCES).as_posix()) for path in SOURCES.rglob("*.py") if library in imported(path)}
-    assert {name for name in inside if not name.startswith(INTEGRATIONS[library])} == set()
+    assert {name for name in inside if not name.startswith(OWNERS[library])} == set()
 
 
 def test_no_other_library_is_used() -> None:
     used = {name for path in SOURCES.rglob("*.py") for name in imported(path)}
-    assert used - set(sys.stdlib_module_names) - {"barograph"} == set(INTEGRATIONS)
+    assert used - set(sys.stdlib_module_names) - {"barograph"} == set(OWNERS)
 
 
 def imported(path: Path) -> set[str]:
@@ -142,7 +142,7 @@ def test_importing_barograph_takes_at_most_fifty_milliseconds() -> None:
 
 def test_importing_barograph_loads_nothing_heavy() -> None:
     loaded = set(python("import sys, barograph; print(*sys.modules)").split())
-    assert loaded & set(INTEGRATIONS) == set()
+    assert loaded & set(OWNERS) == set()
     assert {name for name in loaded if name.startswith("barograph.")} <= {"barograph.late", "barograph.version"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import barograph
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 Fits = Sequence[Sequence[float]]
 Recorded = Mapping[str, Mapping[int, float]]

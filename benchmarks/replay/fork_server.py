@@ -25,8 +25,8 @@ from barograph.capture.torch.integration import TorchIntegration
 from barograph.errors import TrainingStopped
 from barograph.model.recorder import recorder_from
 from barograph.model.settings import Settings
-from barograph.runs.capsules import write_capsule
-from barograph.runs.writer import Closing
+from barograph.runs.state.capsules import write_capsule
+from barograph.runs.writing.writer import Closing
 from barograph.store.urls import store_from_url
 
 STOPPED = 79

@@ -18,7 +18,7 @@ from barograph.capsule.failing import failing_by
 from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
 from barograph.cli.replay_samples import failing_batch, guilty_of
 from barograph.errors import ReplayFailed
-from barograph.runs.capsules import capsule_names, read_head
+from barograph.runs.state.capsules import capsule_names, read_head
 from barograph.store.urls import store_from_url
 from benchmarks.processes import clean_environment
 from benchmarks.replay.programs import Program

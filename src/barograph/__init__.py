@@ -14,7 +14,7 @@ _HOMES = {
     "BarographError": "barograph.errors",
     "TrainingStopped": "barograph.errors",
     "attach": "barograph.attaching",
-    "open": "barograph.runs.reader",
+    "open": "barograph.runs.reading.reader",
     "Key": "barograph.model.key",
     "Kind": "barograph.model.key",
     "Mode": "barograph.model.step",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from barograph.model.step import Mode
     from barograph.model.summary import Summary
     from barograph.rules.base import Rule
-    from barograph.runs.reader import open
+    from barograph.runs.reading.reader import open
 
 
 __getattr__ = importer(__name__, _HOMES)

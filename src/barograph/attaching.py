@@ -21,8 +21,8 @@ from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import check_capsule_on, needs_of, rules_from_settings
-from barograph.runs.claim import claim_run
-from barograph.runs.places import new_manifest, new_place
+from barograph.runs.state.claim import claim_run
+from barograph.runs.state.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from barograph.capture.recording import Recording
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.notify import notify_to_json
 from barograph.model.question import question_now
-from barograph.runs.gathering import PATIENCE_SECS, start_gathering
-from barograph.runs.places import away_from
+from barograph.runs.state.places import away_from
+from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
 
 LAST_WORDS_SECS = 15.0
 """For the last findings, when the training has ended."""

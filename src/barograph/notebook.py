@@ -11,7 +11,7 @@ from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.jupyter.magic import Magic
 from barograph.model.clock import Clock, SystemClock
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 
 __all__ = ["LiveView", "load_ipython_extension", "watch"]

@@ -20,7 +20,7 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.tensors import array_from_raw
+from barograph.runs.format.tensors import array_from_raw
 from capture_writer import ListWriter
 
 

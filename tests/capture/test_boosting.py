@@ -14,7 +14,7 @@ import barograph
 from barograph.attached import AttachedRun
 from barograph.errors import SettingsError, TrainingStopped
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 NO_ACCUMULATION = "a round grows its trees from all samples at once"

@@ -19,8 +19,8 @@ from barograph.capture.torch import agreement as torch_agreement
 from barograph.capture.torch.capsule import digest
 from barograph.errors import StoreUnavailable, TrainingStopped
 from barograph.model.checkpoints import CheckpointSettings
-from barograph.runs.checkpoints import checkpoint_names, last_good, read_checkpoint, read_next
-from barograph.runs.control import Request
+from barograph.runs.state.checkpoints import checkpoint_names, last_good, read_checkpoint, read_next
+from barograph.runs.state.control import Request
 from barograph.store.urls import store_from_url
 
 

@@ -25,7 +25,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from torch.utils.data.distributed import DistributedSampler
 
 from barograph.capture.torch.sources import names_in, source_of
-from barograph.runs.trace_order import Order, order_from_hint
+from barograph.runs.format.trace_order import Order, order_from_hint
 
 
 class Numbers(Dataset):

@@ -16,8 +16,8 @@ from torch.optim import lr_scheduler as schedules
 
 from barograph.capture.torch.checkpoint import load, save
 from barograph.errors import DamagedChunk, TrainingStopped, UnknownKey
-from barograph.runs.checkpoints import read_checkpoint
-from barograph.runs.control import Done, Request
+from barograph.runs.state.checkpoints import read_checkpoint
+from barograph.runs.state.control import Done, Request
 from barograph.store.urls import store_from_url
 
 BOTH = ("lower-lr", "skip-step")

@@ -20,7 +20,7 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 if importlib.util.find_spec("ignite") is None:

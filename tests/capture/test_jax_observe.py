@@ -531,7 +531,7 @@ def test_what_is_held_is_withheld_and_the_training_goes_on() -> None:
 
 @pytest.mark.parametrize("donate", [(), (0, 1)], ids=["kept", "given away"])
 def test_a_held_step_stops_the_training_and_is_saved_whole(donate: tuple[int, ...]) -> None:
-    from barograph.runs.capsules import capsule_names, read_capsule
+    from barograph.runs.state.capsules import capsule_names, read_capsule
     from barograph.store.urls import store_from_url
 
     bad = X.copy()

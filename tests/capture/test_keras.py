@@ -21,9 +21,9 @@ from barograph.capture.guard import BarographWarning
 from barograph.capture.recording import current
 from barograph.errors import NotPlain, TrainingStopped, UnknownKey
 from barograph.model.step import Mode
-from barograph.runs.capsules import capsule_names, read_capsule
-from barograph.runs.checkpoints import write_checkpoint
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.capsules import capsule_names, read_capsule
+from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
 

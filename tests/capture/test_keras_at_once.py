@@ -22,7 +22,7 @@ from barograph.model.manifest import Heartbeat
 from barograph.model.selection import Histogram, Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 from capture_writer import ListWriter
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")

@@ -18,7 +18,7 @@ from barograph.capture.recording import current
 from barograph.model.key import Kind
 from barograph.model.selection import Histogram, Selection
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -22,8 +22,8 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped, UnknownStep
 from barograph.model.step import Mode
-from barograph.runs.capsules import read_capsule
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
 

@@ -14,8 +14,8 @@ import pytest
 
 import barograph
 from barograph.model.step import Mode
-from barograph.runs.capsules import capsule_names, read_capsule
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.capsules import capsule_names, read_capsule
 from barograph.store.urls import store_from_url
 
 pytest.importorskip("tensorflow", reason="tensorflow is not installed")

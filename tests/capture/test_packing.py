@@ -16,7 +16,7 @@ import torch
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import DamagedChunk, NotPlain
-from barograph.runs.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
+from barograph.runs.format.tensors import array_from_raw, read_tensor, tensor_entries, tensors_bytes
 
 
 class Pair(NamedTuple):

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from barograph.capture.script import sources
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
-from barograph.runs.control import Request
+from barograph.runs.state.control import Request
 
 
 def net():

@@ -22,7 +22,7 @@ from barograph.capture.torch.resuming import begin_resuming
 from barograph.errors import ResumeFailed
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.model.resume import ResumeOrder
-from barograph.runs.checkpoints import checkpoint_names, last_good
+from barograph.runs.state.checkpoints import checkpoint_names, last_good
 from barograph.store.urls import store_from_url
 
 

@@ -13,7 +13,7 @@ from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.shards import part_of, state_of
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import NotPlain
-from barograph.runs.tensors import array_from_raw
+from barograph.runs.format.tensors import array_from_raw
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.errors import TrainingStopped
 from barograph.model.key import Kind
-from barograph.runs.capsules import capsule_names, read_capsule
+from barograph.runs.state.capsules import capsule_names, read_capsule
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
 

@@ -12,10 +12,10 @@ from barograph.cli import checkpoints_page
 from barograph.model.clock import ManualClock
 from barograph.model.settings import Settings
 from barograph.model.tensor import RawTensor
-from barograph.runs.checkpoints import write_checkpoint
-from barograph.runs.claim import claim_run
-from barograph.runs.glance import Glance, RunState
-from barograph.runs.places import new_manifest
+from barograph.runs.reading.glance import Glance, RunState
+from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.claim import claim_run
+from barograph.runs.state.places import new_manifest
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -15,7 +15,7 @@ KILLED = '''
 import os, signal, sys, threading
 import torch
 import barograph
-from barograph.runs.reader import open as opened
+from barograph.runs.reading.reader import open as opened
 
 model = torch.nn.Linear(4, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -20,9 +20,9 @@ from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Step
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.reader import Run
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 
 LOSS, STEP = Key(Kind.LOSS, "total"), Key(Kind.TIME, "step")

@@ -24,7 +24,7 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.layers import Layer, Trend
+from barograph.runs.reading.layers import Layer, Trend
 from barograph.watch.figures import share
 
 Call = Callable[..., Any]

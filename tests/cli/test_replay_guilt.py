@@ -12,7 +12,7 @@ from barograph.capsule.order import Grade, OwnAnswer, ReplayOrder, ReplayResult
 from barograph.cli.replay_guilt import Guilt, guilt_of, when_of
 from barograph.errors import ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.runs.capsules import Capsule
+from barograph.runs.state.capsules import Capsule
 
 ORDER = ReplayOrder("somewhere", "", "", when="checks:steep")
 MADE_OF = {"loader": "Rows", "first": 0, "indices": list(range(20, 36)), "loader_worker": None, "names": []}

@@ -8,7 +8,7 @@ import pytest
 
 from barograph.cli.replay_workers import are_alone, workers_of
 from barograph.model.capsule import CapsuleHead, Held
-from barograph.runs.capsules import read_capsule, write_capsule
+from barograph.runs.state.capsules import read_capsule, write_capsule
 from barograph.store.urls import store_from_url
 
 

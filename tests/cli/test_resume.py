@@ -11,9 +11,9 @@ from barograph.cli.resume_page import resume
 from barograph.errors import BarographError, NotARun, ResumeFailed, RunFinished, SettingsError
 from barograph.model.clock import ManualClock
 from barograph.model.settings import Settings
-from barograph.runs.checkpoints import Checkpoint, write_checkpoint
-from barograph.runs.claim import attempts_of, claim_run
-from barograph.runs.places import new_manifest
+from barograph.runs.state.checkpoints import Checkpoint, write_checkpoint
+from barograph.runs.state.claim import attempts_of, claim_run
+from barograph.runs.state.places import new_manifest
 from barograph.store.urls import store_from_url
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from barograph.cli.runs_page import open_findings
 from barograph.model.finding import FindingState
-from barograph.runs.glance import Glance, RunState
+from barograph.runs.reading.glance import Glance, RunState
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]

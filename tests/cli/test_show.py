@@ -24,9 +24,9 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.origin import Origin
 from barograph.model.step import Mode
 from barograph.queries.problems import problems_of
-from barograph.runs.capsules import write_capsule
-from barograph.runs.checkpoints import write_checkpoint
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.capsules import write_capsule
+from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]

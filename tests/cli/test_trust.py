@@ -19,9 +19,9 @@ from barograph.model.manifest import Manifest
 from barograph.model.origin import Origin
 from barograph.model.settings import Settings
 from barograph.provenance.gathering import Gathered
-from barograph.runs.imported import mark_imported
-from barograph.runs.metadata import sealed
-from barograph.runs.origins import write_origin
+from barograph.runs.format.metadata import sealed
+from barograph.runs.state.imported import mark_imported
+from barograph.runs.state.origins import write_origin
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

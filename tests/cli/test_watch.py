@@ -17,8 +17,8 @@ import pytest
 
 import barograph
 from barograph.cli.watching import Options, settings_for, watch_run
-from barograph.runs.control import read_stop
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.state.control import read_stop
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]

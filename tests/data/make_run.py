@@ -19,8 +19,8 @@ from barograph.model.records import StepRecords, Subject, UnitSummaries
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs import claim, process
-from barograph.runs.writer import RunWriter
+from barograph.runs.state import claim, process
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -20,7 +20,7 @@ import barograph
 import barograph.smdebug as smd
 from barograph.capture.guard import BarographWarning
 from barograph.errors import RunFinished
-from barograph.runs.doctor import examine
+from barograph.runs.reading.doctor import examine
 from barograph.store.urls import store_from_url
 
 

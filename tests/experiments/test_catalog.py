@@ -23,7 +23,7 @@ from barograph.experiments.lineage import lineage_of
 from barograph.experiments.schema import ITEMS
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
-from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Journal
 from experiments_entries import NOW_UNIX, component
 
 

@@ -16,7 +16,7 @@ from barograph.experiments.collecting import collect, collection_of
 from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
-from barograph.runs.journal import JOURNAL_OF_RUN
+from barograph.runs.state.journal import JOURNAL_OF_RUN
 
 DAY_SECS = 86_400.0
 

@@ -18,7 +18,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.run import Run, list_runs
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
-from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Journal
 from experiments_entries import NOW_UNIX, component
 
 

@@ -19,9 +19,9 @@ from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, Verb
 from barograph.model.origin import Origin
 from barograph.provenance.gathering import Gathered
-from barograph.runs.glance import Glance
-from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
-from barograph.runs.origins import write_origin
+from barograph.runs.reading.glance import Glance
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
+from barograph.runs.state.origins import write_origin
 from barograph.store.base import Store
 from experiments_entries import component
 

@@ -15,8 +15,8 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.run import Run
 from barograph.model.clock import ManualClock
 from barograph.model.items import Entry, ItemKind, Verb
-from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
-from barograph.runs.metadata import sealed
+from barograph.runs.format.metadata import sealed
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Journal
 from experiments_entries import NOW_UNIX, component
 
 _TEXTS = some.one_of(

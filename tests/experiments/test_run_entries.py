@@ -5,7 +5,7 @@ from barograph.experiments.run_entries import run_entries
 from barograph.model.items import Entry
 from barograph.model.manifest import Manifest
 from barograph.model.origin import Code, DataFile, Origin
-from barograph.runs.glance import Glance, RunState
+from barograph.runs.reading.glance import Glance, RunState
 
 MANIFEST = Manifest("run-1", "first", 100.0, ("train.py", "--lr", "0.1"),
                     settings={"experiment": "digits", "tags": {"team": "vision"}})

@@ -22,8 +22,8 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.writer import RunWriter
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 from barograph.wire.events import Value, event_from_message
 from barograph.wire.framing import Record, records_in

@@ -22,9 +22,9 @@ from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.reader import Run
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 from barograph.wire.events import event_from_message
 from barograph.wire.framing import Record, records_in

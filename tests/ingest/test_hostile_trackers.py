@@ -12,7 +12,7 @@ from barograph.ingest.mlflow.opening import source_at
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.ingest.wandb.source import WandbSource
-from barograph.runs.origins import read_origin
+from barograph.runs.state.origins import read_origin
 from barograph.store.urls import store_from_url
 from barograph.wire.leveldb_log import logged
 

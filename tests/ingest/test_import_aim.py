@@ -18,8 +18,8 @@ from barograph.experiments.catalog import Catalog
 from barograph.ingest.aim.source import AimSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.model.key import Kind
-from barograph.runs.histories import histories_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.histories import histories_of
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from real_trackers import Unavailable, made_by, python_with_trackers
 

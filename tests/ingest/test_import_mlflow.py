@@ -23,9 +23,9 @@ from barograph.ingest.trackers import writing
 from barograph.ingest.trackers.importing import Imported, Wanted, import_runs
 from barograph.model.items import Entry, Verb
 from barograph.model.key import Kind
-from barograph.runs.doctor import examine
-from barograph.runs.histories import histories_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.histories import histories_of
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from real_trackers import Unavailable, made_by
 

@@ -15,7 +15,7 @@ import pytest
 import barograph
 from barograph.errors import ImportFailed
 from barograph.ingest.smdebug.book import book_in
-from barograph.runs.doctor import examine
+from barograph.runs.reading.doctor import examine
 from barograph.store.urls import store_from_url
 from smdebug_data import FIRST, FIRST_INDEX, SAVED, SECOND, imported
 

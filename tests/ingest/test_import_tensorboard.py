@@ -16,8 +16,8 @@ import barograph
 from barograph.errors import ImportFailed
 from barograph.ingest.tensorboard.importing import Imported, import_tensorboard
 from barograph.model.key import Key, Kind
-from barograph.runs.doctor import examine
-from barograph.runs.reader import Run
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.wire.framing import framed, framed_all
 from barograph.wire.writing import first_event, histogram, restart_event, scalar, summary_event, tagged, text

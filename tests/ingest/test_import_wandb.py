@@ -17,8 +17,8 @@ from barograph.experiments.item import Item
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.ingest.wandb.source import WandbSource
 from barograph.model.key import Kind
-from barograph.runs.histories import histories_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.histories import histories_of
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.wire.leveldb_log import logged
 from real_trackers import Unavailable, made_by

@@ -16,8 +16,8 @@ from barograph.cli.trackers_import import _keeper
 from barograph.errors import ImportFailed, SettingsError
 from barograph.ingest.mlflow.server import ServerSource
 from barograph.ingest.trackers.importing import Imported, import_runs
-from barograph.runs.metrics import metrics_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.metrics import metrics_of
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.wire.web import Web, WebFailed, web_from_environment
 

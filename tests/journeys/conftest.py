@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import barograph
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barograph.runs.metadata import sealed
+from barograph.runs.format.metadata import sealed
 
 SCRIPT = """
 import sys

@@ -19,8 +19,8 @@ import pytest
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.model.key import Kind
-from barograph.runs.histories import histories_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.histories import histories_of
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 from barograph.tracking import Run as TrackedRun
 from barograph.wire.web import Web

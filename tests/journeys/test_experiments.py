@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.runs.one_worker import workers_in
-from barograph.runs.reader import open as open_run
+from barograph.runs.reading.one_worker import workers_in
+from barograph.runs.reading.reader import open as open_run
 
 SCRIPT = """
 import sys

@@ -20,7 +20,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.parameters import ParameterRecorder
-from barograph.runs import writer_client
+from barograph.runs.writing import writer_client
 
 HERE = Path(__file__)
 

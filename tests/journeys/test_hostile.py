@@ -20,10 +20,10 @@ from barograph.model.clock import SystemClock
 from barograph.model.manifest import Manifest
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.claim import claim_run
-from barograph.runs.doctor import Diagnosis, examine
-from barograph.runs.feed import Feed
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.reading.doctor import Diagnosis, examine
+from barograph.runs.reading.feed import Feed
+from barograph.runs.state.claim import claim_run
 from barograph.store.urls import store_from_url
 from barograph.watch.loop import Watcher
 from barograph.watch.summary import summary_of

@@ -16,7 +16,7 @@ import pytest
 from barograph.errors import NotARun
 from barograph.model.settings import Settings
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.doctor import examine
+from barograph.runs.reading.doctor import examine
 from barograph.watch.loop import Watcher
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found through /proc")
@@ -128,7 +128,7 @@ def test_a_writing_process_that_is_killed_is_replaced_and_training_goes_on(desk:
     for _ in range(2):
         before = published(desk)
         writer_process = next(
-            child for child in _children(trainer) if b"barograph.runs.writer_process" in _words(child)
+            child for child in _children(trainer) if b"barograph.runs.writing.writer_process" in _words(child)
         )
         os.kill(writer_process, signal.SIGKILL)
         desk.wait_until(lambda before=before: published(desk) > before + 20, "more is published")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barograph.model.origin import Origin
-from barograph.runs.origins import read_file, read_origin
+from barograph.runs.state.origins import read_file, read_origin
 from barograph.store.urls import store_from_url
 
 SHORT = '''

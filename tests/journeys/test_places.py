@@ -19,7 +19,7 @@ import pytest
 
 import barograph
 from barograph.errors import RunError, StoreError
-from barograph.runs.doctor import examine
+from barograph.runs.reading.doctor import examine
 
 # Trains until it is told to end, and says how long its longest step took.
 OBEDIENT = '''

@@ -151,7 +151,7 @@ def _free_port() -> str:
 def test_a_child_that_is_forked_while_the_line_is_busy_does_not_hang(tmp_path: Any) -> None:
     from barograph.model.manifest import EndState, Heartbeat
     from barograph.model.settings import Settings
-    from barograph.runs.writer_client import WriterClient
+    from barograph.runs.writing.writer_client import WriterClient
 
     line = WriterClient(
         str(tmp_path), attempt=0, rank=None, world_size=1, versions={}, settings=Settings(),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from barograph.runs.origins import read_origin
+from barograph.runs.state.origins import read_origin
 from barograph.store.urls import store_from_url
 
 COMMITTED = "raise SystemExit('this was never run')\n"

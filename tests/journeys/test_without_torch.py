@@ -16,20 +16,20 @@ x = rng.normal(size=(64, 4))
 y = x @ np.array([1.0, -2.0, 0.5, 0.0])
 w = np.zeros(4)
 run = barograph.attach()
-tap = run.tap()
+integration = run.integration()
 for step in range(30):
     error = x @ w - y
     if step == 20:
         error[3] = np.nan
-    tap.loss((error ** 2).mean())
-    tap.take(barograph.Kind.GRADIENT, {"w": x.T @ error / 64})
-    tap.before_update({"w": w})
+    integration.loss((error ** 2).mean())
+    integration.take(barograph.Kind.GRADIENT, {"w": x.T @ error / 64})
+    integration.before_update({"w": w})
     if step != 20:
         w -= 0.1 * x.T @ error / 64
-    tap.after_update({"w": w})
-    tap.end_step()
-tap.begin_evaluation()
-tap.loss(((x @ w - y) ** 2).mean())
+    integration.after_update({"w": w})
+    integration.end_step()
+integration.begin_evaluation()
+integration.loss(((x @ w - y) ** 2).mean())
 print("torch" in sys.modules)
 '''
 

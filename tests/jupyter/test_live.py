@@ -12,8 +12,8 @@ from barograph.errors import NotARun, SettingsError, StoreUnavailable
 from barograph.jupyter.live import MOST_FAILURES, SILENT_SECS, LiveView
 from barograph.model.clock import ManualClock
 from barograph.notebook import watch
-from barograph.runs.glance import Glance, RunState, glance
-from barograph.runs.reader import open as open_run
+from barograph.runs.reading.glance import Glance, RunState, glance
+from barograph.runs.reading.reader import open as open_run
 from barograph.tracking import Run, list_runs
 
 

@@ -71,7 +71,7 @@ def test_memory_is_that_of_all_and_loaders_are_counted() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("python", "-P", "-m", "barograph.runs.writer_process", "5"),
+        ("python", "-P", "-m", "barograph.runs.writing.writer_process", "5"),
         ("python", "-P", "-m", "barograph", "watch", "runs/a"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barograph.model.importance import KINDS, importance_key, is_counted_otherwise
 from barograph.model.key import Key, Kind
 from barograph.rules.trees import FeatureImportanceOverweight
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.testing.rules import judged
 
 

@@ -14,7 +14,7 @@ from barograph.provenance.code import kept_code
 from barograph.provenance.gathering import gathered
 from barograph.provenance.patch import refilled
 from barograph.provenance.secrets import Secrets, names_secret
-from barograph.runs.origins import write_origin
+from barograph.runs.state.origins import write_origin
 from barograph.store.urls import store_from_url
 from repositories import Repository
 

@@ -19,9 +19,9 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.reader import Run
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -9,7 +9,7 @@ import pytest
 
 from barograph.model.key import Kind
 from barograph.report.machine import machine_in, step_time_in
-from barograph.runs import windows
+from barograph.runs.reading import windows
 
 
 def test_parts_of_a_step_are_told_on_average_and_over_the_steps(diary: Any) -> None:

@@ -17,7 +17,7 @@ from barograph.model.step import Mode, Step
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
 from barograph.report.savings import Price
-from barograph.runs.findings import write_event
+from barograph.runs.state.findings import write_event
 
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
 VOID = {"meta", "br"}

@@ -13,7 +13,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.key import Key, Kind
 from barograph.report.reading import report_of
 from barograph.report.savings import Price
-from barograph.runs.findings import write_event
+from barograph.runs.state.findings import write_event
 
 STEP = {"loss:total": 0.5, "learning_rate:group0": 0.1, "scalar:accuracy": 0.9}
 TENSORS = {"weight:fc.weight": [1.0, 2.0], "gradient:fc.weight": [0.5, math.nan]}

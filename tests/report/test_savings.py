@@ -13,7 +13,7 @@ from barograph.errors import SettingsError
 from barograph.model.finding import FindingState, Severity
 from barograph.model.manifest import Heartbeat, Worker
 from barograph.report.savings import Price, price_from, savings_of, trained_secs
-from barograph.runs.roster import Standing, WorkerState
+from barograph.runs.reading.roster import Standing, WorkerState
 
 FIRST_UNIX = 1_800_000_000.0
 HOUR = 3600.0

@@ -23,8 +23,8 @@ from barograph.rerun.checkout import checked_out
 from barograph.rerun.environment import requirements
 from barograph.rerun.listing import environment_listing
 from barograph.rerun.unpacking import unpack
-from barograph.runs.layout import digest_of
-from barograph.runs.origins import read_origin, write_origin
+from barograph.runs.format.layout import digest_of
+from barograph.runs.state.origins import read_origin, write_origin
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from repositories import Repository, new_repository

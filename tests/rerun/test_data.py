@@ -7,7 +7,7 @@ from pathlib import Path
 
 from barograph.model.origin import Code, Origin
 from barograph.rerun.data import DataCheck, checked_data, link_data
-from barograph.runs.fingerprints import END_BYTES, fingerprint_of, fingerprinted
+from barograph.runs.format.fingerprints import END_BYTES, fingerprint_of, fingerprinted
 
 
 def test_what_changed_or_went_is_named(tmp_path: Path) -> None:

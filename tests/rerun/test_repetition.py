@@ -20,10 +20,10 @@ from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.provenance.gathering import Gathered
 from barograph.rerun.repetition import Repetition, Sameness, causes_between, repetition_of
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.origins import write_data, write_origin
-from barograph.runs.reader import Run
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.state.origins import write_data, write_origin
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 
 LOSS, RATE, WEIGHT = Key(Kind.LOSS, "total"), Key(Kind.LEARNING_RATE, "group0"), Key(Kind.WEIGHT, "fc.weight")

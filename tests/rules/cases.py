@@ -60,7 +60,7 @@ from barograph.rules.utilization import (
 from barograph.rules.values import AllZero, TensorVariance
 from barograph.rules.vitals import ScriptError, StalledTraining
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import confusion, evaluated, facts, labels
 from literals import step, tensors
 from rules import (

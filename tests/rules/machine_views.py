@@ -8,7 +8,7 @@ from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 GIB = 2.0**30
 

@@ -15,7 +15,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.base import Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.testing.rules import RuleConformance, judged
 from judging import TOTAL, facts, said, symptoms
 

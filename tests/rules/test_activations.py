@@ -15,7 +15,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.activations import DeadRelu, SaturatedActivation
 from barograph.rules.base import Memory, Rule, Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 SOME = Summary(count=10, min=0.0, max=1.0, sum=1.0, sum_sq=1.0, sum_abs=1.0)
 

@@ -10,7 +10,7 @@ from barograph.model.clock import SystemClock
 from barograph.model.facts import Fact
 from barograph.rules.again import NonDeterminism
 from barograph.rules.base import Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 from judging import RATE, TOTAL, causes, facts, said, symptoms
 

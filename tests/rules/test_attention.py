@@ -11,7 +11,7 @@ from barograph.model.records import UnitSummaries
 from barograph.model.summary import Summary
 from barograph.rules.attention import AttentionCollapse
 from barograph.rules.base import Unjudged
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import RATE, causes, last, of_norm, said, subjects
 
 

@@ -13,7 +13,7 @@ from barograph.model.finding import Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, check_rule_class, parameter, rule_with
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.rules.base import Unjudged
 from barograph.rules.batches import LeakyValidation, RepeatedBatch, UnshuffledData
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, evaluated, facts, labels, said, steps_of, symptoms
 
 LOADER = {Fact.FULL_BATCH: 0.0, Fact.EPOCH_STEPS: 22.0}

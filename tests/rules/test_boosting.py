@@ -12,7 +12,7 @@ from barograph.model.facts import Fact
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.boosting import RoundsPastBest, Shrinkage
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import RATE, TOTAL, causes, evaluated, facts, said, symptoms
 
 NO_STOPPING = {Fact.EARLY_STOPPING: 0.0, (Fact.EARLY_STOPPING, "training"): 0.0}

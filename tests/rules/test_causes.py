@@ -21,7 +21,7 @@ from barograph.rules.initialization import PoorWeightInitialization
 from barograph.rules.suspects import ranked
 from barograph.rules.updates import WeightUpdateRatio
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, RATE, Records, causes, last, of_norm, step, subjects, tensors
 
 ACT = Key(Kind.OUTPUT, "act")

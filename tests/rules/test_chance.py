@@ -14,7 +14,7 @@ from barograph.model.step import Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.chance import Plateau, Underfit, WrongChance
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import (
     CROSS_ENTROPY,
     RATE,

@@ -12,7 +12,7 @@ from barograph.model.records import UnitSummaries
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.collapse import ActivationCollapse, varying_share
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import RATE, causes, last, of_norm, said, subjects
 
 

@@ -7,7 +7,7 @@ import threading
 from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.columns import learning_rate, stated_loss, table_of
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 RATE, LOSS, WEIGHT = Key(Kind.LEARNING_RATE, "group0"), Key(Kind.LOSS, "total"), Key(Kind.WEIGHT, "fc.weight")
 

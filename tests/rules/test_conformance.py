@@ -9,7 +9,7 @@ import pytest
 from barograph.model.clock import ManualClock
 from barograph.rules.base import Rule
 from barograph.rules.builtin import RULES
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.testing.rules import RuleConformance
 from barograph.watch.judge import Judge
 from rules.cases import CASES

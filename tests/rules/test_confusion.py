@@ -9,7 +9,7 @@ import pytest
 from barograph.model.finding import Severity
 from barograph.rules.base import Unjudged
 from barograph.rules.confusion import Confusion
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, confusion, evaluated, said, symptoms
 
 AMAZONS = Confusion(category_no=10, min_diag=0.9, max_off_diag=0.1, samples=1)

@@ -9,7 +9,7 @@ from barograph.model.facts import Fact, fact
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.decay import WeightDecay
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, RATE, causes, last, said, step, subjects, tensors
 
 

@@ -13,7 +13,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.model.summary import Summary
 from barograph.rules.divergence import Divergence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import CROSS_ENTROPY, RATE, SQUARES, TOTAL, causes, facts, steps_of, symptoms
 
 TARGET = Key(Kind.TARGET, "mse_loss")

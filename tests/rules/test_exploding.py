@@ -12,7 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.exploding import ExplodingGradient
 from barograph.rules.gradients import VanishingGradient
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, RATE, causes, last, of_norm, said, step, subjects, tensors
 
 

@@ -15,7 +15,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.fed import NonFiniteInput
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, causes, last, of_norm, said, step, subjects
 
 BATCH, MASK, TARGET = Key(Kind.BATCH, "model[0]"), Key(Kind.BATCH, "model[1]"), Key(Kind.TARGET, "mse_loss")

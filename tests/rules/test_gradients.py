@@ -16,7 +16,7 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.exploding import ExplodingGradient
 from barograph.rules.gradients import GradientNormSpike, VanishingGradient
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import facts
 
 LOSS = Key(Kind.LOSS, "total")

@@ -8,7 +8,7 @@ from barograph.model.facts import Fact
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Unjudged
 from barograph.rules.imbalance import ClassImbalance
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, confusion, evaluated, facts, labels, said, steps_of, symptoms
 
 RARE = {0: 60, 1: 4}

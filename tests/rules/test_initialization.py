@@ -16,7 +16,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.initialization import PoorWeightInitialization
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 LOSS = Key(Kind.LOSS, "total")
 RANDOM = np.random.default_rng(0)

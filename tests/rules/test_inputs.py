@@ -16,7 +16,7 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Rule, Unjudged
 from barograph.rules.inputs import NLPSequenceRatio, NotNormalizedInput, TargetInInput
 from barograph.rules.registry import rule_with
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, facts, labels, said, steps_of, symptoms
 
 BATCH, FIRST, FLAT = Key(Kind.BATCH, "model[0]"), Key(Kind.OUTPUT, "fc"), Key(Kind.OUTPUT, "flat")

@@ -7,7 +7,7 @@ from barograph.model.finding import Severity
 from barograph.model.key import Key
 from barograph.rules.base import Unjudged
 from barograph.rules.label_range import LabelRange
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, facts, labels, said, steps_of, symptoms
 
 

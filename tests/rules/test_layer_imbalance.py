@@ -6,7 +6,7 @@ from barograph.model.cause import Cause
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.layer_imbalance import LayerImbalance
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import RATE, causes, last, said, step, subjects, tensors
 
 

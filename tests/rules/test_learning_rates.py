@@ -13,7 +13,7 @@ from barograph.model.key import Key
 from barograph.model.step import Mode
 from barograph.rules.base import Unjudged
 from barograph.rules.learning_rates import LearningRate
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, RATE, causes, last, said, step, subjects
 
 

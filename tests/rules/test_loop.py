@@ -11,7 +11,7 @@ from barograph.model.key import Key
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Unjudged
 from barograph.rules.loop import GradientsNotReset, TrainEvalMode
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 from judging import CROSS_ENTROPY, causes, evaluated, facts, said, symptoms
 

@@ -8,7 +8,7 @@ from barograph.model.cause import Cause
 from barograph.model.facts import Fact, fact
 from barograph.rules.base import Unjudged
 from barograph.rules.loss_scale import AmpScale
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, RATE, causes, last, said, step, subjects
 
 SCALE = fact(Fact.LOSS_SCALE)

@@ -18,7 +18,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.losses import LossNotDecreasing, Overfit
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 from judging import facts
 

@@ -9,7 +9,7 @@ from barograph.model.finding import Severity
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.mismatch import MISMATCHES, LossMismatch
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, facts, said, symptoms
 
 SOUND = {Fact.SOFTMAX_TWICE: 0.0, Fact.SOFTMAX_AXIS: 0.0, Fact.LOGITS_AS_PROBABILITIES: 0.0,

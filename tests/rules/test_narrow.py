@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.narrow import UnderflowOverflow
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import LOSS, causes, last, of_norm, said, step, subjects
 
 A, B = Key(Kind.GRADIENT, "a.weight"), Key(Kind.GRADIENT, "b.weight")

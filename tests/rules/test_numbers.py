@@ -18,7 +18,7 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.nonfinite_origin import NonFiniteOrigin
 from barograph.rules.numbers import NonFinite
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import symptoms
 
 FINE = Summary(count=10, min=-1.0, max=1.0, sum=0.0, sum_sq=5.0, sum_abs=6.0)

@@ -10,7 +10,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.numbers import NonFinite
 from barograph.rules.updates import WeightUpdateRatio
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import RATE, TOTAL, causes, symptoms
 
 BATCH = Key(Kind.BATCH, "model")

@@ -12,7 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.optimizer_state import OptimizerState
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import RATE, causes, last, of_norm, said, step, subjects
 
 GRADIENT, WEIGHT = Key(Kind.GRADIENT, "a.weight"), Key(Kind.WEIGHT, "a.weight")

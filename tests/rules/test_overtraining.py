@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from barograph.model.finding import Severity
 from barograph.rules.base import Unjudged
 from barograph.rules.overtraining import Overtraining
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import CROSS_ENTROPY, evaluated, said, steps_of, symptoms
 
 

@@ -11,7 +11,7 @@ from barograph.model.step import Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.parameters import ParametersAndOptimizer
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, facts, said, symptoms
 
 SOUND: dict[Fact | tuple[Fact, str], float] = {

@@ -7,7 +7,7 @@ import pytest
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Memory
 from barograph.rules.predictions import are_unrelated, note_predictions
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import confusion
 
 

@@ -6,7 +6,7 @@ from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.run_signs import MaxInitializationTime, RecordingDropped
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 def vital(path: str, value: float) -> StepView:

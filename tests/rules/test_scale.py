@@ -12,7 +12,7 @@ from barograph.model.summary import Summary
 from barograph.rules.activations import SaturatedActivation
 from barograph.rules.gradients import VanishingGradient
 from barograph.rules.scale import between_layers, is_scaled_inside, openness, size_of_inputs
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import Records, causes, last, of_norm, step, tensors
 
 FED, FC, ACT, OUT = Key(Kind.BATCH, "model[0]"), *(Key(Kind.OUTPUT, path) for path in ("fc", "act", "out"))

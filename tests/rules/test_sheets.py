@@ -15,8 +15,8 @@ from barograph.model.records import Subject
 from barograph.model.step import Step
 from barograph.rules.columns import Table, lay_out, stated_loss, table_of
 from barograph.rules.standstill import runs_of
-from barograph.runs.rows import SubjectTable, WorkerRows
-from barograph.runs.view import StepView
+from barograph.runs.format.rows import SubjectTable, WorkerRows
+from barograph.runs.reading.view import StepView
 
 LOSS = Key(Kind.LOSS, "total")
 SUBJECTS = (

@@ -13,7 +13,7 @@ from barograph.model.step import Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.spikes import LossSpike
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import RATE, TOTAL, causes, said, steps_of, symptoms
 
 BATCH = Key(Kind.BATCH, "model[0]")

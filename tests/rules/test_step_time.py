@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from barograph.rules.step_time import Dataloader, OverallFrameworkMetrics, StepOutlier, Straggler
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from rules.machine_views import said, sample, telling
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.trees import FeatureImportanceOverweight, TreeDepth
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, said, symptoms
 
 

@@ -15,7 +15,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.updates import WeightUpdateRatio
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 TOTAL = Key(Kind.LOSS, "total")
 UNMEASURED = Unjudged("no step was recorded with finite updates and weights")

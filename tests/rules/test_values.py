@@ -10,7 +10,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.summary import Summary
 from barograph.rules.base import Unjudged
 from barograph.rules.values import AllZero, TensorVariance
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from literals import causes, last, of_norm, said, step, subjects, tensors
 
 

@@ -8,7 +8,7 @@ from barograph.model.key import Key, Kind
 from barograph.rules.base import Unjudged
 from barograph.rules.script_errors import EXPLANATIONS
 from barograph.rules.vitals import ScriptError, StalledTraining
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from judging import causes, said, steps_of, symptoms
 
 

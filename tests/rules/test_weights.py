@@ -22,7 +22,7 @@ from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.columns import Table, table_of_rows
 from barograph.rules.standstill import runs_of
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 from judging import TOTAL as LOSS
 from judging import facts

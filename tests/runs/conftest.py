@@ -18,11 +18,11 @@ from barograph.model.manifest import EndState, Heartbeat, Manifest, Worker
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.feed import Feed
-from barograph.runs.metadata import worker_bytes
-from barograph.runs.reader import Run
-from barograph.runs.writer import RunWriter
+from barograph.runs.format.metadata import worker_bytes
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import ObjectInfo, Store
 from barograph.store.urls import store_from_url
 

@@ -20,14 +20,14 @@ from barograph.errors import SettingsError, StoreUnavailable, UnknownKey, Unknow
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
-from barograph.runs.compaction import publish_compacted
-from barograph.runs.condensing import published_curves
-from barograph.runs.curves_file import SeriesBuckets, curves_file, read_curves
-from barograph.runs.doctor import examine
-from barograph.runs.layout import CURVES, ChunkName, CurvesName
-from barograph.runs.metrics import metrics_in, metrics_of
-from barograph.runs.outbox import Published
-from barograph.runs.writer import RunWriter
+from barograph.runs.format.curves_file import SeriesBuckets, curves_file, read_curves
+from barograph.runs.format.layout import CURVES, ChunkName, CurvesName
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.metrics import metrics_in, metrics_of
+from barograph.runs.writing.compaction import publish_compacted
+from barograph.runs.writing.condensing import published_curves
+from barograph.runs.writing.outbox import Published
+from barograph.runs.writing.writer import RunWriter
 
 MakeRecords = Callable[..., StepRecords]
 POINTS = 20_000

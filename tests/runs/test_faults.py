@@ -14,9 +14,9 @@ import pytest
 from barograph.errors import DamagedChunk, NewerFormat, StoreDenied, StoreUnavailable
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
-from barograph.runs.doctor import examine
-from barograph.runs.metadata import sealed, unsealed
-from barograph.runs.reader import Run
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]

@@ -12,15 +12,15 @@ from typing import Any
 import duckdb
 import pytest
 
-import barograph.runs.layout
+import barograph.runs.format.layout
 from barograph.errors import StoreUnavailable
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode
-from barograph.runs.schema import SCHEMA
+from barograph.runs.format.schema import SCHEMA
 
 MakeRecords = Callable[..., StepRecords]
-PAGE = Path(barograph.runs.layout.__file__).with_name("FORMAT.md").read_text(encoding="utf-8")
+PAGE = Path(barograph.runs.format.layout.__file__).with_name("FORMAT.md").read_text(encoding="utf-8")
 PLAIN, EXACT, COMPLETE = re.findall(r"```sql\n(.*?)```", PAGE, re.DOTALL)
 
 

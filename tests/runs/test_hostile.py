@@ -28,25 +28,25 @@ from barograph.model.step import Mode
 from barograph.model.summary import UNIT_FIELDS
 from barograph.model.tensor import RawTensor
 from barograph.provenance.gathering import Gathered
-from barograph.runs.around import around
-from barograph.runs.capsules import capsule_names, read_capsule, withheld_steps, write_capsule
-from barograph.runs.checkpoints import last_good, read_checkpoint, saved_checkpoints, write_checkpoint
-from barograph.runs.control import read_answers, read_requests, read_stop, request_stop
-from barograph.runs.doctor import examine
-from barograph.runs.events import read_table
-from barograph.runs.findings import read_findings, write_event
-from barograph.runs.glance import glance
-from barograph.runs.inventory import inventory
-from barograph.runs.journal import JOURNAL_OF_RUN, Journal
-from barograph.runs.kept_files import check_files
-from barograph.runs.layers import layers_of
-from barograph.runs.layout import ChunkName, digest_of
-from barograph.runs.metadata import sealed, unsealed
-from barograph.runs.origins import read_origin, write_origin
-from barograph.runs.output import OutputShelf, read_output
-from barograph.runs.process import is_alive, this_process
-from barograph.runs.reader import Run
-from barograph.runs.schema import SCHEMA
+from barograph.runs.format.events import read_table
+from barograph.runs.format.layout import ChunkName, digest_of
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.format.schema import SCHEMA
+from barograph.runs.reading.around import around
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.glance import glance
+from barograph.runs.reading.inventory import inventory
+from barograph.runs.reading.kept_files import check_files
+from barograph.runs.reading.layers import layers_of
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.capsules import capsule_names, read_capsule, withheld_steps, write_capsule
+from barograph.runs.state.checkpoints import last_good, read_checkpoint, saved_checkpoints, write_checkpoint
+from barograph.runs.state.control import read_answers, read_requests, read_stop, request_stop
+from barograph.runs.state.findings import read_findings, write_event
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.state.origins import read_origin, write_origin
+from barograph.runs.state.output import OutputShelf, read_output
+from barograph.runs.state.process import is_alive, this_process
 from barograph.store.base import ObjectInfo, Store
 
 Files = dict[str, bytes]

@@ -17,11 +17,11 @@ from barograph.measures.summary import summarize
 from barograph.model.clock import ManualClock, SystemClock
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Manifest
-from barograph.runs.claim import claim_run
-from barograph.runs.doctor import examine
-from barograph.runs.feed import Feed
-from barograph.runs.reader import Run
-from barograph.runs.roster import Standing
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import Standing
+from barograph.runs.state.claim import claim_run
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -37,8 +37,8 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.writer import RunWriter
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 
 store, clock = store_from_url(sys.argv[1]), SystemClock()

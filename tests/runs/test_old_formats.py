@@ -13,8 +13,8 @@ import barograph
 from barograph.measures.summary import merge, summarize
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import FORMAT_VERSION
-from barograph.runs.doctor import examine
-from barograph.runs.feed import Feed
+from barograph.runs.reading.doctor import examine
+from barograph.runs.reading.feed import Feed
 from barograph.store.urls import store_from_url
 
 DATA = Path(__file__).parents[1] / "data"

@@ -12,9 +12,9 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.model.summary import Summary
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.feed import Feed
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.feed import Feed
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
 
 ONE = row_from_summary(Summary(count=1, min=1.0, max=1.0, sum=1.0, sum_sq=1.0, sum_abs=1.0))[0]

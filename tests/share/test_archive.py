@@ -17,7 +17,7 @@ from barograph.experiments.comparing import compared
 from barograph.experiments.lineage import lineage_of
 from barograph.experiments.run import Run, load_run
 from barograph.model.items import Entry, ItemKind, Verb
-from barograph.runs.imported import is_imported
+from barograph.runs.state.imported import is_imported
 from barograph.share import planning
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url

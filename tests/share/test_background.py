@@ -16,8 +16,8 @@ from barograph.model.origin import Code, DataFile, LeftOut, Origin, Package
 from barograph.provenance.gathering import Gathered
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
-from barograph.runs.origins import write_origin
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.origins import write_origin
 from barograph.share.background import background_of
 from barograph.store.urls import store_from_url
 

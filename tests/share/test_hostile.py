@@ -16,8 +16,8 @@ from archives import brought, members_of, remade
 from barograph.errors import BadArchive, ImportFailed, NewerFormat, StoreDenied
 from barograph.experiments.catalog import Catalog
 from barograph.model.items import Entry, Verb
-from barograph.runs.journal import metadata_of
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.state.journal import metadata_of
 from barograph.share.container import ArchiveReader, ArchiveWriter
 from barograph.share.members import ARCHIVE_MANIFEST, member_from_name
 

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.testing.rules import RuleConformance, judged, spoilt
 
 WEIGHT = Key(Kind.WEIGHT, "fc.weight")

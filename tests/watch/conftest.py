@@ -20,9 +20,9 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.view import StepView
-from barograph.runs.writer import RunWriter
+from barograph.runs.reading.view import StepView
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -13,7 +13,7 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Histogram, Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 LOSS = Key(Kind.LOSS, "total")
 

@@ -15,7 +15,7 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
 from barograph.rules.base import Rule, with_severity
-from barograph.runs.control import Done, answer, read_requests, read_stop
+from barograph.runs.state.control import Done, answer, read_requests, read_stop
 from barograph.store.base import Store
 from barograph.watch.actions import SaveStep, Stop, When, actions_from_settings, asked_and_not_allowed
 from barograph.watch.closing import closing_text

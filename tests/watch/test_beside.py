@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.rules.across_runs import SimilarAcrossRuns
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
 from barograph.watch.beside import AGAIN_SECS, Beside
 from barograph.watch.loop import Watcher

@@ -9,8 +9,8 @@ from barograph.model.clock import ManualClock
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.runs.control import StopRequest, read_stop, request_stop
-from barograph.runs.findings import finding_id, read_findings, write_event
+from barograph.runs.state.control import StopRequest, read_stop, request_stop
+from barograph.runs.state.findings import finding_id, read_findings, write_event
 from barograph.store.base import Store
 
 LOSS = Key(Kind.LOSS, "total")

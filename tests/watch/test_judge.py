@@ -17,7 +17,7 @@ from barograph.model.step import Mode, Step
 from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.registry import installed
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 from barograph.watch.needs import Need
 

@@ -13,9 +13,9 @@ from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import EndState
 from barograph.rules.base import Rule
-from barograph.runs.control import read_stop
-from barograph.runs.findings import read_findings
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.state.control import read_stop
+from barograph.runs.state.findings import read_findings
 from barograph.store.base import ObjectInfo, Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher

@@ -15,7 +15,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.key import Key, Kind
 from barograph.rules.base import Rule
 from barograph.rules.gradients import VanishingGradient
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.executor import Item, LocalExecutor, NewAttempt, RuleExecutor
 from barograph.watch.executor_process import IDLE
 from barograph.watch.line import HostLost, Line, RuleLost, Start

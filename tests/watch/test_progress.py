@@ -7,7 +7,7 @@ import pytest
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.queries.problems import RateJump
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.progress import Progress, progress_from_json
 
 RATE = Key(Kind.LEARNING_RATE, "group0")

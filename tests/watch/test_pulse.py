@@ -16,7 +16,7 @@ from barograph.model.records import StepRecords
 from barograph.model.selection import Selection
 from barograph.model.step import Step
 from barograph.rules.base import Memory, Rule, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 from barograph.watch.pulse import SILENCE

@@ -19,7 +19,7 @@ from barograph.model.clock import ManualClock
 from barograph.rules.gradients import VanishingGradient
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.spikes import LossSpike
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.executor import NewAttempt
 from barograph.watch.far_command import CommandHost, FarCommand, Order
 from barograph.watch.far_line import FarLine

@@ -13,7 +13,7 @@ from barograph.model.manifest import Coverage, Heartbeat
 from barograph.rules.base import Rule
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.registry import Catalog
-from barograph.runs.metadata import worker_bytes
+from barograph.runs.format.metadata import worker_bytes
 from barograph.store.base import Store
 from barograph.watch import recall
 from barograph.watch.loop import Watcher

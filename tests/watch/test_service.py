@@ -99,9 +99,9 @@ def test_a_run_that_was_let_go_of_and_is_resumed_is_watched_again(
     training = root.run("a")
     training.steps(0.5)
     # It was killed, and so it may be resumed: a run that has ended may not.
-    monkeypatch.setattr("barograph.runs.vitals.is_alive", lambda *_: False)
-    monkeypatch.setattr("barograph.runs.feed.is_alive", lambda *_: False)
-    monkeypatch.setattr("barograph.runs.claim.is_alive", lambda *_: False)
+    monkeypatch.setattr("barograph.runs.state.vitals.is_alive", lambda *_: False)
+    monkeypatch.setattr("barograph.runs.reading.feed.is_alive", lambda *_: False)
+    monkeypatch.setattr("barograph.runs.state.claim.is_alive", lambda *_: False)
     service = root.service()
     ended: list[str] = []
     for _ in range(10):

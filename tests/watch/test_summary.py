@@ -18,8 +18,8 @@ from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Rule
-from barograph.runs.checkpoints import write_checkpoint
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
+from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.base import Store
 from barograph.watch.closing import closing_text
 from barograph.watch.feeding import EVALUATE

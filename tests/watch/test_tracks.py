@@ -15,7 +15,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Memory, Rule
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.tracks import Tracks, checked_symptom
 
 FC = Key(Kind.OUTPUT, "fc")

@@ -10,10 +10,10 @@ from barograph.capture.session import Rank, Session
 from barograph.model.clock import SystemClock
 from barograph.model.manifest import Heartbeat
 from barograph.model.settings import Settings
-from barograph.runs.claim import claim_worker
-from barograph.runs.control import Requests, answer
-from barograph.runs.sampling import sampler_for
-from barograph.runs.writer import RunWriter
+from barograph.runs.state.claim import claim_worker
+from barograph.runs.state.control import Requests, answer
+from barograph.runs.writing.sampling import sampler_for
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

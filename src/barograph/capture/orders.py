@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from barograph.runs.control import STOP, Done, Request
+from barograph.runs.state.control import STOP, Done, Request
 
 
 class NotDone(Exception):

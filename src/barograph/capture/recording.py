@@ -23,8 +23,8 @@ from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, Un
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
-from barograph.runs.claim import new_claim
-from barograph.runs.writer_client import WriterClient
+from barograph.runs.state.claim import new_claim
+from barograph.runs.writing.writer_client import WriterClient
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
-    from barograph.runs.writer import RunWriter
-    from barograph.runs.writer_messages import Asked, StopAsked
+    from barograph.runs.writing.writer import RunWriter
+    from barograph.runs.writing.writer_messages import Asked, StopAsked
 
 _current: Recording | None = None
 
@@ -217,8 +217,8 @@ class Recording:
         self, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor], pickled: bytes | None
     ) -> str:
         """Write a capsule into the run, under the name that this process has there; return where."""
-        from barograph.runs.capsules import write_capsule
-        from barograph.runs.claim import claim_worker
+        from barograph.runs.state.capsules import write_capsule
+        from barograph.runs.state.claim import claim_worker
         from barograph.store.urls import store_from_url
 
         rank, store = _rank(), store_from_url(self.url)

@@ -32,12 +32,12 @@ from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import ANOTHER_TRAINING, Mode, Step, is_of_later_training
-from barograph.runs.writer_client import WriterClient
+from barograph.runs.writing.writer_client import WriterClient
 
 if TYPE_CHECKING:
     from barograph.model.trace import BatchFed
-    from barograph.runs.capsules import CapsuleWriter
-    from barograph.runs.writer import Closing, RunWriter
+    from barograph.runs.state.capsules import CapsuleWriter
+    from barograph.runs.writing.writer import Closing, RunWriter
 
 _RECENT_STEPS = 64
 

@@ -9,7 +9,7 @@ from barograph.capture.orders import Hand, NotDone, Orders
 from barograph.capture.own_end import OwnEnd
 from barograph.errors import TrainingStopped
 from barograph.model.clock import Clock
-from barograph.runs.control import Request
+from barograph.runs.state.control import Request
 
 
 class Steering:

@@ -8,8 +8,8 @@ from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
 from barograph.errors import DamagedChunk, NewerFormat
 from barograph.model.capsule import CapsuleHead
-from barograph.runs.capsules import capsule_names, read_head
-from barograph.runs.glance import glance
+from barograph.runs.reading.glance import glance
+from barograph.runs.state.capsules import capsule_names, read_head
 from barograph.watch.figures import local_time
 from barograph.watch.wording import shown
 

@@ -13,7 +13,7 @@ from barograph.model.one_line import shown
 from barograph.model.origin import Origin
 from barograph.rerun.checkout import Checkout, checked_out
 from barograph.rerun.listing import environment_listing
-from barograph.runs.origins import read_file, read_origin
+from barograph.runs.state.origins import read_file, read_origin
 from barograph.store.base import Store
 
 LISTING = "barograph-environment.txt"

@@ -6,8 +6,8 @@ from typing import Any
 
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.runs.checkpoints import SavedCheckpoint, saved_checkpoints
-from barograph.runs.glance import RunState, glance
+from barograph.runs.reading.glance import RunState, glance
+from barograph.runs.state.checkpoints import SavedCheckpoint, saved_checkpoints
 from barograph.watch.figures import local_time, size
 from barograph.watch.wording import shown
 

@@ -7,7 +7,7 @@ from rich.text import Text
 from barograph.cli.opening import explain_absence, place_called, store_at
 from barograph.cli.printing import Printer
 from barograph.errors import NotARun, StoreDenied
-from barograph.runs.doctor import Diagnosis, examine
+from barograph.runs.reading.doctor import Diagnosis, examine
 from barograph.watch.figures import count, size
 
 _SHOWN = 20

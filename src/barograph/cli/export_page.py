@@ -25,8 +25,8 @@ from barograph.export.otel_metrics import (
     metrics_of,
 )
 from barograph.export.readings import Reading, readings_in, readings_of
-from barograph.runs.reader import Run
-from barograph.runs.view import StepView
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.view import StepView
 from barograph.watch.figures import count
 
 SEND_SECS = 1.0

@@ -11,9 +11,9 @@ from barograph.cli.signs import count_of_bad
 from barograph.errors import UnknownKey, nearest
 from barograph.model.key import kind_from_name
 from barograph.model.one_line import shown_lines
-from barograph.runs.inventory import Entry, inventory
-from barograph.runs.one_worker import OneWorker, speaker_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.inventory import Entry, inventory
+from barograph.runs.reading.one_worker import OneWorker, speaker_of
+from barograph.runs.reading.reader import Run
 from barograph.watch.figures import figure, share
 
 _COLUMNS = (

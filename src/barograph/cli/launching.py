@@ -13,8 +13,8 @@ from barograph.errors import StoreError
 from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE, Launch
 from barograph.model.question import question_now
 from barograph.rules.base import Rule
-from barograph.runs.gathering import OriginThread
-from barograph.runs.places import away_from
+from barograph.runs.state.places import away_from
+from barograph.runs.writing.gathering import OriginThread
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def recorded(
 def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
     if not path.exists():
         return
-    from barograph.runs.afterword import take_in
+    from barograph.runs.writing.afterword import take_in
 
     try:
         take_in(store, attempt, path)

@@ -12,7 +12,7 @@ from barograph.cli.signs import count_of_bad, layer_sign, severity_text
 from barograph.model.finding import FindingState
 from barograph.model.key import Kind
 from barograph.model.summary import Summary
-from barograph.runs.layers import LAYER_KINDS, Layer
+from barograph.runs.reading.layers import LAYER_KINDS, Layer
 from barograph.watch.figures import figure, share
 
 _CURVE = 16

@@ -12,10 +12,10 @@ from barograph.experiments.artifacts import bytes_of
 from barograph.experiments.item import Item
 from barograph.export.mlflow.outgoing import Outgoing, OutgoingFile, dataset_of
 from barograph.model.items import ArtifactLink, ItemKind, Relation
-from barograph.runs.layout import IMPORTED
-from barograph.runs.metadata import unsealed
-from barograph.runs.origins import read_origin
-from barograph.runs.reader import Run
+from barograph.runs.format.layout import IMPORTED
+from barograph.runs.format.metadata import unsealed
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -12,10 +12,10 @@ from barograph.cli.figures import curve, thinned
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.bundle import bundles
-from barograph.runs.inventory import natural_order
-from barograph.runs.reader import Run
-from barograph.runs.series import Series
+from barograph.runs.reading.bundle import bundles
+from barograph.runs.reading.inventory import natural_order
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.series import Series
 from barograph.watch.figures import figure
 
 _KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)

@@ -19,11 +19,11 @@ from barograph.errors import (
 )
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown_lines
-from barograph.runs.glance import runs_below
-from barograph.runs.layout import MANIFEST
-from barograph.runs.one_worker import workers_in
-from barograph.runs.places import root_place
-from barograph.runs.reader import Run
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.reading.glance import runs_below
+from barograph.runs.reading.one_worker import workers_in
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url

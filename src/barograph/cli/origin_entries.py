@@ -8,7 +8,7 @@ from barograph.cli.printing import Cell
 from barograph.errors import DamagedChunk
 from barograph.model.one_line import shown_lines
 from barograph.model.origin import Code, Origin
-from barograph.runs.origins import read_origin
+from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
 from barograph.watch.figures import count
 

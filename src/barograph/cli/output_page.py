@@ -7,7 +7,7 @@ import sys
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Printer
 from barograph.model.one_line import harmless
-from barograph.runs.output import Output, read_output
+from barograph.runs.state.output import Output, read_output
 
 
 def print_output(place: str, worker: str | None, *, as_json: bool) -> None:

@@ -32,7 +32,7 @@ def command(
     from barograph.cli.printing import Printer
     from barograph.experiments.database import catalog_url, set_aside_if_damaged
     from barograph.experiments.handle import catalog_at
-    from barograph.runs.places import root_place
+    from barograph.runs.state.places import root_place
     from barograph.store.urls import store_from_url
 
     refuse_missing(root)

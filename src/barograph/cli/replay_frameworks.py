@@ -19,7 +19,7 @@ _INSTEAD = {
     "--pdb": "put breakpoint() into your own step, let it run without a compiler (run_eagerly=True with Keras, "
              "jax.disable_jit() with JAX), and replay it: the held step passes through there.",
     "--to-script": "the capsule's folder and the script are a report that others can replay.",
-    "--notebook": "barograph.runs.capsules.read_capsule gives the arrays of the capsule in any notebook.",
+    "--notebook": "barograph.runs.state.capsules.read_capsule gives the arrays of the capsule in any notebook.",
 }
 
 

@@ -24,7 +24,7 @@ from barograph.cli.replay_weights import weights_of, weights_said
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import is_function_name
-from barograph.runs.capsules import Capsule
+from barograph.runs.state.capsules import Capsule
 from barograph.watch.wording import shown
 
 _NO_ROWS = "of what fed the step nothing has a row for each sample."

@@ -35,7 +35,7 @@ from barograph.cli.replay_workers import Worker, are_alone, is_of_children, work
 from barograph.errors import DamagedChunk, ReplayFailed, SettingsError
 from barograph.model.capsule import CapsuleHead
 from barograph.model.launch import LAUNCH_VARIABLE
-from barograph.runs.capsules import Capsule, read_capsule
+from barograph.runs.state.capsules import Capsule, read_capsule
 from barograph.watch.figures import count, figure
 from barograph.watch.wording import shown
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from barograph.capsule.order import DEBUGGER, NOTEBOOK, SCRIPT, BadOperation, ReplayResult, StopAt
 from barograph.cli.replay_files import file_name
 from barograph.errors import ReplayFailed, SettingsError
-from barograph.runs.capsules import Capsule
+from barograph.runs.state.capsules import Capsule
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from barograph.errors import BarographError
 from barograph.model.capsule import CapsuleHead
-from barograph.runs.capsules import Capsule, capsule_names, read_capsule, read_head
-from barograph.runs.layout import CAPSULES
+from barograph.runs.format.layout import CAPSULES
+from barograph.runs.state.capsules import Capsule, capsule_names, read_capsule, read_head
 from barograph.store.urls import store_from_url
 
 MOST_WORKERS = 8

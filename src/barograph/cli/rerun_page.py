@@ -29,9 +29,9 @@ from barograph.rerun.data import checked_data, link_data
 from barograph.rerun.environment import Environment, built_environment, present_environment
 from barograph.rerun.repetition import Repetition, Sameness, repetition_of
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
-from barograph.runs.claim import claim_run
-from barograph.runs.places import new_manifest, new_place
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run
+from barograph.runs.state.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
 
 EXIT_DIFFERENT = 1

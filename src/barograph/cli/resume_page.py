@@ -20,9 +20,9 @@ from barograph.model.resume import ResumeOrder, result_from_text
 from barograph.model.settings import settings_from_mapping
 from barograph.provenance.secrets import held_back
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
-from barograph.runs.checkpoints import Checkpoint, last_good
-from barograph.runs.claim import Claim, claim_run
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.checkpoints import Checkpoint, last_good
+from barograph.runs.state.claim import Claim, claim_run
 from barograph.store.base import Store
 
 

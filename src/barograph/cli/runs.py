@@ -33,6 +33,6 @@ def command(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.runs_page import print_runs
-    from barograph.runs.places import root_place
+    from barograph.runs.state.places import root_place
 
     print_runs(root_place(root), as_json=as_json)

@@ -12,8 +12,8 @@ from barograph.cli.opening import nearest_folder, store_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
-from barograph.runs.glance import Glance, RunState, glances, runs_below
-from barograph.runs.places import root_place
+from barograph.runs.reading.glance import Glance, RunState, glances, runs_below
+from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url

@@ -28,8 +28,8 @@ from barograph.model.finding import FindingState
 from barograph.model.settings import Settings
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.registry import rules_from_settings
-from barograph.runs.memory import give_memory_back
-from barograph.runs.reader import Run
+from barograph.runs.reading.memory import give_memory_back
+from barograph.runs.reading.reader import Run
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order

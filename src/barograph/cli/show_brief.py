@@ -12,7 +12,7 @@ from barograph.cli.numbers import Number
 from barograph.cli.printing import Printer
 from barograph.model.finding import FindingState, Severity
 from barograph.queries.problems import Problem
-from barograph.runs.layers import Layer
+from barograph.runs.reading.layers import Layer
 from barograph.watch.closing import problem_lines
 from barograph.watch.figures import figure
 from barograph.watch.wording import SEVERITY_STYLES, shown

@@ -22,14 +22,14 @@ from barograph.cli.time_line import time_line
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
-from barograph.runs.checkpoints import steps_of_checkpoints
-from barograph.runs.glance import Glance, RunState, glance
-from barograph.runs.layers import layers_of
-from barograph.runs.one_worker import OneWorker, speaker_of
-from barograph.runs.reader import Run
-from barograph.runs.roster import WorkerState
-from barograph.runs.time_of_steps import time_of_steps
-from barograph.runs.view import group_of
+from barograph.runs.reading.glance import Glance, RunState, glance
+from barograph.runs.reading.layers import layers_of
+from barograph.runs.reading.one_worker import OneWorker, speaker_of
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import WorkerState
+from barograph.runs.reading.time_of_steps import time_of_steps
+from barograph.runs.reading.view import group_of
+from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
 from barograph.watch.recall import Recall, recalled

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.text import Text
 
 from barograph.model.finding import Finding, FindingState, Severity
-from barograph.runs.glance import RunState
+from barograph.runs.reading.glance import RunState
 from barograph.watch.wording import SEVERITY_STYLES
 
 _STATE_STYLES = {

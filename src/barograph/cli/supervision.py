@@ -23,8 +23,8 @@ from barograph.errors import EXIT_STOPPED, BarographError, StoreError
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.rules.base import Rule
-from barograph.runs.claim import workers_of
-from barograph.runs.vitals import SETTLE_SECS, heartbeat_of
+from barograph.runs.state.claim import workers_of
+from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
 from barograph.watch.addressing import notifiers_of

@@ -20,7 +20,7 @@ from barograph.export.tensorboard import Exported, export_tensorboard
 from barograph.export.tensorboard_following import TensorboardFollower
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.one_line import shown_lines
-from barograph.runs.reader import AWAY_SECS, Run
+from barograph.runs.reading.reader import AWAY_SECS, Run
 from barograph.watch.figures import count
 
 DEFAULT_ROOT = "tensorboard"

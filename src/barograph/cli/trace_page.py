@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Column, Printer
 from barograph.errors import UnknownName
-from barograph.runs.reader import Run
-from barograph.runs.trace import NO_TRACE, Parting, Trace
-from barograph.runs.traced import TracedBatch, is_called
+from barograph.runs.format.traced import TracedBatch, is_called
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.trace import NO_TRACE, Parting, Trace
 from barograph.watch.figures import count
 from barograph.watch.wording import shown
 

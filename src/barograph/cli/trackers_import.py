@@ -15,7 +15,7 @@ from barograph.experiments.handle import catalog_at
 from barograph.ingest.trackers.foreign import ForeignSource
 from barograph.ingest.trackers.importing import Imported, ImportedRun, Wanted, import_runs
 from barograph.model.items import ArtifactLink
-from barograph.runs.places import root_place
+from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.watch.figures import count
 from barograph.watch.wording import shown

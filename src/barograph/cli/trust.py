@@ -12,7 +12,7 @@ from barograph.errors import SettingsError, StoreError
 from barograph.model.notify import COMMAND
 from barograph.model.one_line import shown
 from barograph.model.settings import Settings
-from barograph.runs.imported import is_imported
+from barograph.runs.state.imported import is_imported
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.whole_file import write_whole

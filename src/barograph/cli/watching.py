@@ -31,9 +31,9 @@ from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.registry import installed_alone, rules_from_settings
-from barograph.runs.memory import give_memory_back
-from barograph.runs.reader import Run
-from barograph.runs.roster import Standing
+from barograph.runs.reading.memory import give_memory_back
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import notifiers_of
 from barograph.watch.closing import closing_text

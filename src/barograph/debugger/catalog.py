@@ -17,7 +17,7 @@ from barograph.ingest.smdebug.names import reduction_from_name
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 Array = NDArray[Any]
 Named = tuple[str, bool]

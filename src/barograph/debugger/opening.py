@@ -11,8 +11,8 @@ from typing import Any
 
 from barograph.debugger.trial import Trial
 from barograph.ingest.smdebug.importing import import_smdebug
-from barograph.runs.layout import MANIFEST
-from barograph.runs.reader import Run
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.reading.reader import Run
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -19,9 +19,9 @@ from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Step
-from barograph.runs.claim import claim_run, claim_worker
-from barograph.runs.places import new_manifest
-from barograph.runs.writer import RunWriter
+from barograph.runs.state.claim import claim_run, claim_worker
+from barograph.runs.state.places import new_manifest
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

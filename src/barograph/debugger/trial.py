@@ -18,8 +18,8 @@ from barograph.debugger.exceptions import (
 from barograph.debugger.modes import ModeKeys
 from barograph.debugger.tensor import Tensor
 from barograph.errors import StoreUnavailable
-from barograph.runs.reader import Run
-from barograph.runs.roster import Standing
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import Standing
 
 _LOOK_SECS = 0.5
 _OVER = (Standing.FINISHED, Standing.STOPPED, Standing.FAILED, Standing.KILLED)

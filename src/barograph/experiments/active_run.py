@@ -24,9 +24,9 @@ from barograph.model.items import (
 )
 from barograph.model.manifest import EndState
 from barograph.model.step import Mode
-from barograph.runs.journal import JOURNAL_OF_RUN, Journal
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_from_bytes
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class ActiveRun(Exhibiting[None]):
     def _repr_html_(self) -> str:
         # What reads and draws is loaded for notebooks alone: a program that writes a run need not wait for it.
         from barograph.report.notebook import run_html
-        from barograph.runs.reader import open as open_run
+        from barograph.runs.reading.reader import open as open_run
 
         return run_html(open_run(self.url), exhibits=self.exhibits())
 

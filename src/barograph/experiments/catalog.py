@@ -37,8 +37,8 @@ from barograph.experiments.search.parser import search_from_text
 from barograph.experiments.writing import in_parts, storable
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_name, uid_of
-from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
-from barograph.runs.places import DEFAULT_ROOT
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Journal
+from barograph.runs.state.places import DEFAULT_ROOT
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import local_time

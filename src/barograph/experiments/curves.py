@@ -13,8 +13,8 @@ from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nea
 from barograph.experiments.item import Item
 from barograph.report.notebook import curve_html
 from barograph.report.thinning import kept_points
-from barograph.runs.metrics import metrics_in
-from barograph.runs.reader import Run
+from barograph.runs.reading.metrics import metrics_in
+from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 
 EPOCH = "epoch"

@@ -21,8 +21,8 @@ from barograph.experiments.writing import ItemWriter, in_parts
 from barograph.machine.filesystem import network_filesystem
 from barograph.model.clock import Clock
 from barograph.model.items import Entry, ItemKind, MetricSummary, Verb
-from barograph.runs.glance import glances, runs_below
-from barograph.runs.journal import JOURNAL_OF_ROOT, Batch, Journal
+from barograph.runs.reading.glance import glances, runs_below
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Batch, Journal
 from barograph.store.base import Stamped, Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url

@@ -13,7 +13,7 @@ from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags, relation_from
 from barograph.report.markup import Markup
-from barograph.runs.places import root_place
+from barograph.runs.state.places import root_place
 
 _open: dict[str, Catalog] = {}
 

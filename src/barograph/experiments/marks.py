@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from barograph.experiments.run_entries import ENDED
-from barograph.runs.glance import Glance
-from barograph.runs.journal import JOURNAL_OF_RUN
-from barograph.runs.layout import ATTEMPTS, ENDINGS, FINDINGS, ORIGIN, WATCH, WORKERS
+from barograph.runs.format.layout import ATTEMPTS, ENDINGS, FINDINGS, ORIGIN, WATCH, WORKERS
+from barograph.runs.reading.glance import Glance
+from barograph.runs.state.journal import JOURNAL_OF_RUN
 
 SETTLED_SECS = 3600.0
 """Where folders tell nothing, a run that ended longer ago is not looked at again, but by `feed(thorough=True)`."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from barograph.errors import SettingsError
-from barograph.runs.layout import MANIFEST
-from barograph.runs.places import root_place
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.state.places import root_place
 
 _CATALOG = ".catalog"
 

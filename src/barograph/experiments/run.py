@@ -15,9 +15,9 @@ from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind, Relation, checked_name
 from barograph.model.launch import LAUNCH_VARIABLE, launch_from_environment
 from barograph.model.settings import Settings
-from barograph.runs.claim import claim_run
-from barograph.runs.places import named_place, new_manifest, new_place, root_place
-from barograph.runs.run_names import unique_name
+from barograph.runs.state.claim import claim_run
+from barograph.runs.state.places import named_place, new_manifest, new_place, root_place
+from barograph.runs.state.run_names import unique_name
 from barograph.store.urls import store_from_url
 
 if TYPE_CHECKING:

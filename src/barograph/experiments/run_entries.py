@@ -12,8 +12,8 @@ from barograph.errors import DamagedChunk, StoreError
 from barograph.model.items import Entry, ItemKind, Relation, Verb, uid_of
 from barograph.model.manifest import Manifest
 from barograph.model.origin import Origin
-from barograph.runs.glance import Glance, RunState
-from barograph.runs.origins import read_origin
+from barograph.runs.reading.glance import Glance, RunState
+from barograph.runs.state.origins import read_origin
 from barograph.store.urls import store_from_url
 
 ENDED = frozenset({

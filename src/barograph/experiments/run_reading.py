@@ -13,11 +13,11 @@ from barograph.experiments.recorded_entries import METADATA
 from barograph.experiments.run_entries import ENDED, run_entries
 from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
-from barograph.runs.glance import Glance
-from barograph.runs.journal import JOURNAL_OF_RUN, Batch, Journal
-from barograph.runs.metrics import metrics_of
-from barograph.runs.origins import read_origin
-from barograph.runs.reader import Run
+from barograph.runs.reading.glance import Glance
+from barograph.runs.reading.metrics import metrics_of
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Batch, Journal
+from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
 
 _MOST_FOLLOWED = 64

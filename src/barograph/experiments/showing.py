@@ -21,7 +21,7 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import severity_class
 from barograph.report.style import fragment
 from barograph.report.tables import table
-from barograph.runs.reader import open as open_run
+from barograph.runs.reading.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
 from barograph.model.items import ArtifactLink, Verb
 from barograph.report.exhibit_json import exhibit_from_bytes, is_exhibit_json
 from barograph.report.exhibits import Exhibit, NotShown, Picture
-from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
 
 MOST_EXHIBITS = 60

@@ -15,11 +15,11 @@ from barograph.model.items import checked_number
 from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.claim import attempts_of, begin_attempt, claim_worker
-from barograph.runs.glance import RunState, glance
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_from_bytes
-from barograph.runs.writer import RunWriter
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.reading.glance import RunState, glance
+from barograph.runs.state.claim import attempts_of, begin_attempt, claim_worker
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 
 # Mode("train") takes as long as all the rest of logging a number.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
-from barograph.runs.view import StepView
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.view import StepView
 
 KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE)
 """Kinds that are plain numbers over time."""

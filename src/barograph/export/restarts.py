@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from barograph.export.event_values import optimizer_in
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.wire.events import event_from_message
 
 _BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VITAL})

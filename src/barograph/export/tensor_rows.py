@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from barograph.measures.summary import merge
 from barograph.model.key import Kind
 from barograph.model.summary import MOMENT_FIELDS, Summary
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 TENSOR_KINDS = (
     Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,

@@ -16,7 +16,7 @@ from barograph.export.event_folders import EventFolders
 from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
 from barograph.export.tensor_rows import TENSOR_KINDS, tensor_rows
 from barograph.model.key import Kind
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 _COLUMNS = ("step", "optimizer", "mode", "time", "path", "value")
 _BATCH_EVENTS = 50_000

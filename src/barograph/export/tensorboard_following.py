@@ -16,10 +16,10 @@ from barograph.model.clock import Clock
 from barograph.model.key import Key
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.feed import Feed
-from barograph.runs.one_worker import workers_in
-from barograph.runs.reader import Run
-from barograph.runs.view import StepView
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.one_worker import workers_in
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.view import StepView
 from barograph.wire.writing import restart_event
 
 

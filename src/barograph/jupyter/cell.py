@@ -23,9 +23,9 @@ from barograph.jupyter.live import LiveView
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, Verb
 from barograph.provenance.secrets import Secrets
-from barograph.runs.journal import JOURNAL_OF_RUN, Journal
-from barograph.runs.places import new_place
-from barograph.runs.reader import open as open_run
+from barograph.runs.reading.reader import open as open_run
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.state.places import new_place
 
 _NAMED = "--as"
 _HELP = """

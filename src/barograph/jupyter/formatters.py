@@ -13,7 +13,7 @@ def register(shell: Any) -> None:
     """
     html = shell.display_formatter.formatters["text/html"]
     for module, name, draw in (
-        ("barograph.runs.reader", "Run", _run), ("barograph.model.finding", "Findings", _findings),
+        ("barograph.runs.reading.reader", "Run", _run), ("barograph.model.finding", "Findings", _findings),
         ("barograph.model.finding", "Finding", _finding),
     ):
         html.for_type_by_name(module, name, draw)

@@ -12,8 +12,8 @@ from barograph.model.clock import Clock
 from barograph.report.markup import element
 from barograph.report.notebook import run_html
 from barograph.report.style import fragment
-from barograph.runs.glance import Glance, RunState, glance
-from barograph.runs.reader import Run
+from barograph.runs.reading.glance import Glance, RunState, glance
+from barograph.runs.reading.reader import Run
 from barograph.store.base import Store
 
 MOST_COST = 0.05

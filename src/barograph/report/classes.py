@@ -15,9 +15,9 @@ from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.report.content import Classes, ConfusionFrame, Curve
 from barograph.report.curves import CurveMaker
-from barograph.runs.counts import Counts, counts_of
-from barograph.runs.reader import Run
-from barograph.runs.windows import Windows, windows_of
+from barograph.runs.reading.counts import Counts, counts_of
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.windows import Windows, windows_of
 
 MOST_CLASSES = 24
 """Most classes that a matrix tells apart."""

@@ -12,9 +12,9 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.report.content import Curve
 from barograph.report.thinning import COLUMNS, kept_points
-from barograph.runs.bundle import SeriesName, bundles, in_order
-from barograph.runs.reader import Run
-from barograph.runs.windows import windows_of
+from barograph.runs.reading.bundle import SeriesName, bundles, in_order
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.windows import windows_of
 
 MOST_NUMBERS = 60
 """Most logged numbers and learning rates that a report holds."""

@@ -12,10 +12,10 @@ from barograph.model.key import Key
 from barograph.model.records import Subject
 from barograph.model.summary import Summary
 from barograph.report.content import Distribution
-from barograph.runs.bundle import optimizers_of
-from barograph.runs.histograms import steps_with_histogram
-from barograph.runs.layers import LAYER_KINDS, layer_path
-from barograph.runs.reader import Run
+from barograph.runs.reading.bundle import optimizers_of
+from barograph.runs.reading.histograms import steps_with_histogram
+from barograph.runs.reading.layers import LAYER_KINDS, layer_path
+from barograph.runs.reading.reader import Run
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Shares of the elements that are not zero, of which a report tells the magnitude."""

@@ -14,10 +14,10 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.report.content import Curve, LayerHealth, TensorFigures
 from barograph.report.curves import CurveMaker
-from barograph.runs.bundle import bundles
-from barograph.runs.layers import Layer, layer_path, layers_of
-from barograph.runs.reader import Run
-from barograph.runs.windows import windows_of
+from barograph.runs.reading.bundle import bundles
+from barograph.runs.reading.layers import Layer, layer_path, layers_of
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.windows import windows_of
 
 MOST_LAYERS = 150
 """Most layers that a report holds."""

@@ -14,10 +14,10 @@ from barograph.model.step import Mode
 from barograph.report.content import Gauge, StepTime
 from barograph.report.curves import CurveMaker
 from barograph.report.thinning import kept_points
-from barograph.runs.bundle import bundles
-from barograph.runs.reader import Run
-from barograph.runs.time_of_steps import STEP_PARTS, time_of_steps
-from barograph.runs.windows import windows_of
+from barograph.runs.reading.bundle import bundles
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.time_of_steps import STEP_PARTS, time_of_steps
+from barograph.runs.reading.windows import windows_of
 
 MOST_GAUGES = 60
 """Most figures of the machine that a report holds."""

@@ -18,10 +18,10 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import finding_article, problem_article, severity_class
 from barograph.report.page_numbers import by_key, chart_of, marks_of
 from barograph.report.style import fragment
-from barograph.runs.bundle import series_names
-from barograph.runs.glance import Glance, RunState, glance
-from barograph.runs.one_worker import OneWorker, speaker_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.bundle import series_names
+from barograph.runs.reading.glance import Glance, RunState, glance
+from barograph.runs.reading.one_worker import OneWorker, speaker_of
+from barograph.runs.reading.reader import Run
 from barograph.watch.figures import count, duration, figure, local_time
 from barograph.watch.recall import recalled
 

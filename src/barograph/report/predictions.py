@@ -16,7 +16,7 @@ from barograph.errors import DamagedChunk, SplitTensor, UnknownStep
 from barograph.measures.scores import area_under, roc_curve
 from barograph.model.key import Key, Kind
 from barograph.report.content import Residuals, Roc
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 TARGETS, PREDICTIONS = "targets", "predictions"
 """Ends of the names under which a script saves them."""

@@ -20,11 +20,11 @@ from barograph.report.missing import missing_in
 from barograph.report.predictions import predictions_in
 from barograph.report.savings import Price, savings_of, trained_secs
 from barograph.report.trees import importance_in, trees_in
-from barograph.runs.bundle import series_names
-from barograph.runs.glance import Glance, RunState, glance
-from barograph.runs.one_worker import OneWorker, speaker_of, workers_in
-from barograph.runs.reader import Run
-from barograph.runs.view import group_of
+from barograph.runs.reading.bundle import series_names
+from barograph.runs.reading.glance import Glance, RunState, glance
+from barograph.runs.reading.one_worker import OneWorker, speaker_of, workers_in
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.view import group_of
 from barograph.version import __version__
 from barograph.watch.recall import Recall, recalled
 from barograph.watch.summary import steps_made_and_seen

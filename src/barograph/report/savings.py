@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from barograph.errors import SettingsError
 from barograph.model.finding import Finding, Severity
 from barograph.report.content import Savings
-from barograph.runs.roster import WorkerState
-from barograph.runs.view import group_of
+from barograph.runs.reading.roster import WorkerState
+from barograph.runs.reading.view import group_of
 from barograph.watch.figures import count, duration, share
 
 _LONGEST_CURRENCY = 12

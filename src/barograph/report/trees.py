@@ -6,7 +6,7 @@ from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
 from barograph.report.content import Curve, Importance
 from barograph.report.curves import curves_of
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 MOST_FEATURES = 30
 """Most features that a report holds: the heaviest."""

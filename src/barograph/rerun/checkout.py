@@ -16,7 +16,7 @@ from barograph.provenance.git import Git, GitFailed
 from barograph.provenance.patch import paths_in, refilled
 from barograph.provenance.secrets import MARK
 from barograph.rerun.unpacking import check_link, check_paths, unpack
-from barograph.runs.origins import read_file
+from barograph.runs.state.origins import read_file
 from barograph.store.base import Store
 from barograph.store.inside import Inside
 

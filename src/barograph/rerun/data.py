@@ -9,7 +9,7 @@ from pathlib import Path
 
 from barograph.errors import StoreDenied
 from barograph.model.origin import DataFile, Origin
-from barograph.runs.fingerprints import fingerprint_of
+from barograph.runs.format.fingerprints import fingerprint_of
 from barograph.store.inside import Inside
 
 

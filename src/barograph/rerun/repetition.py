@@ -10,9 +10,9 @@ from typing import Any
 from barograph.errors import DamagedChunk
 from barograph.model.origin import Code, DataFile, Origin
 from barograph.provenance.packages import differing
-from barograph.runs.origins import read_origin
-from barograph.runs.reader import Run
-from barograph.runs.side_by_side import Parting, SideBySide, side_by_side
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.side_by_side import Parting, SideBySide, side_by_side
+from barograph.runs.state.origins import read_origin
 from barograph.watch.figures import count, figure
 
 NOISE = 0.01

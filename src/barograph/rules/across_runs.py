@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_ORDER = (
     Kind.BATCH, Kind.INPUT, Kind.TARGET, Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT, Kind.GRADIENT_CLIPPED,

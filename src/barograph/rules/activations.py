@@ -27,7 +27,7 @@ from barograph.rules.scale import LARGE_INPUT, is_normalised_before, mean_deriva
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import momentum_in, ranked, remember_facts
 from barograph.rules.words import SCALE_INPUTS, lower_rate, number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
 _EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))

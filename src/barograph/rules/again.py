@@ -16,7 +16,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
 from barograph.rules.columns import learning_rate, stated_loss
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 

@@ -21,7 +21,7 @@ from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.once import once
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _NONFINITE, _SUM, _SUM_SQ = (UNIT_FIELDS.index(name) for name in ("nonfinite", "sum", "sum_sq"))
 

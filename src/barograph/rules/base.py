@@ -21,7 +21,7 @@ from barograph.model.finding import Severity, Symptom
 from barograph.model.selection import Selection
 
 if TYPE_CHECKING:
-    from barograph.runs.view import StepView
+    from barograph.runs.reading.view import StepView
 
 Memory = dict[str, Any]
 """What a rule remembers: text keys to numbers, texts, lists and the like, as JSON has them."""

@@ -13,7 +13,7 @@ from barograph.model.key import Key, Kind
 from barograph.rules.clues import counts_of, labels_of
 from barograph.rules.columns import TOTAL_LOSS
 from barograph.rules.once import once_a_view
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 SOFTMAX_LOSSES = frozenset({
     "cross_entropy", "nll_loss", "categorical_crossentropy", "sparse_categorical_crossentropy",

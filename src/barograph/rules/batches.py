@@ -16,7 +16,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import counts_of, fact_value, facts_about, labels_of, labels_stand_alone
 from barograph.rules.words import number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 

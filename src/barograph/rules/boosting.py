@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import TOTAL_LOSS, learning_rate
 from barograph.rules.words import number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _EVERY = Schedule(every=10, steps=frozenset(range(10)), modes=frozenset({Mode.TRAIN}))
 _PLANNED = fact(Fact.ROUNDS_PLANNED)

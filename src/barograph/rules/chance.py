@@ -21,7 +21,7 @@ from barograph.rules.course import course_of, fall_of
 from barograph.rules.predictions import are_unrelated, note_predictions
 from barograph.rules.standing import NOISY, Level, follow
 from barograph.rules.words import number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LOSSES = Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING))

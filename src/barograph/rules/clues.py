@@ -18,7 +18,7 @@ from barograph.rules.columns import learning_rate, table_of
 from barograph.rules.facts import all_facts, fact_values
 from barograph.rules.once import once_a_view
 from barograph.rules.words import number, raise_rate, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 MOST_CLASSES = 200
 """With more classes than this some are always rare, and to remember all pairs would cost too much."""

@@ -20,7 +20,7 @@ from barograph.rules.columns import learning_rate
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, names, number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _NONFINITE, _ZEROS, _SUM, _SUM_SQ = (UNIT_FIELDS.index(name) for name in ("nonfinite", "zeros", "sum", "sum_sq"))
 _LAYERS = frozenset({"Linear", "Conv1d", "Conv2d", "Conv3d", "ReLU", "Tanh", "Sigmoid", "LayerNorm"})

@@ -25,7 +25,7 @@ from barograph.rules.sheets import (
     moments_of_number,
     subjects_of,
 )
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _COUNT = MOMENT_FIELDS.index("count")
 

@@ -14,7 +14,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import confusions_of
 from barograph.rules.words import percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 Counts = Mapping[int, float]
 """How often each class was the answer."""

@@ -18,7 +18,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate, stated_loss, table_of
 from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

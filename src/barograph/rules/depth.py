@@ -13,7 +13,7 @@ from barograph.rules.base import Memory
 from barograph.rules.columns import LayerTable
 from barograph.rules.sheets import Flags, Numbers
 from barograph.rules.suspects import about, remember_facts
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _DIGITS = re.compile(r"\d+")
 

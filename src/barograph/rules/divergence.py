@@ -30,7 +30,7 @@ from barograph.rules.clues import batch_reach, by_weight, fact_value, note_pace,
 from barograph.rules.columns import TOTAL_LOSS, learning_rate, stated_loss
 from barograph.rules.suspects import momentum_in, remember_facts
 from barograph.rules.words import CLIPPING, lower_rate, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from barograph.rules.columns import GRADIENTS, LayerTable, learning_rate, stated
 from barograph.rules.depth import forward_order, growth_backwards, remember_order
 from barograph.rules.suspects import about, momentum_in, ranked, recurrent, remember_facts
 from barograph.rules.words import CLIPPING, lower_rate, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _APART_STEPS = 10
 _AT_LEAST_RISES = 3

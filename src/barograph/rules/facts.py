@@ -5,7 +5,7 @@ from __future__ import annotations
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.rules.once import once_a_view
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @once_a_view

@@ -23,7 +23,7 @@ from barograph.rules.columns import Table, stated_loss, table_of
 from barograph.rules.nonfinite_causes import FED_BADLY, FED_BADLY_WEIGHT, was_fed_badly
 from barograph.rules.once import once
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

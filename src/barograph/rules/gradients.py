@@ -24,7 +24,7 @@ from barograph.rules.recovery import is_gaining
 from barograph.rules.scale import LARGE_INPUT, Between, between_layers, size_of_inputs
 from barograph.rules.suspects import ranked, recurrent
 from barograph.rules.words import CLIPPING, SCALE_INPUTS, joined, lower_rate, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _APART_STEPS = 10

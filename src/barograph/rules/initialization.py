@@ -24,7 +24,7 @@ from barograph.rules.gradients import small_weights
 from barograph.rules.recovery import is_gaining
 from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LINEAR = ("Linear", "Conv1d", "Conv2d", "Conv3d")

@@ -23,7 +23,7 @@ from barograph.rules.columns import table_of
 from barograph.rules.scale import first_answer, is_scaled_inside, normalises_first
 from barograph.rules.sheets import Numbers
 from barograph.rules.words import number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
 _IN_TRAINING = frozenset({Mode.TRAIN})

@@ -15,7 +15,7 @@ from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import MOST_CLASSES, counts_of, fact_value, labels_stand_alone
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _LEAST_CLASSES = 3
 

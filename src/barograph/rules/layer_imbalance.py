@@ -20,7 +20,7 @@ from barograph.rules.recovery import is_gaining
 from barograph.rules.sheets import Flags, Numbers
 from barograph.rules.suspects import ranked
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _APART_STEPS = 20
 """Steps between two judgements, and before the first: at the start layers find their scales."""

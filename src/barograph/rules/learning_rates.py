@@ -17,7 +17,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate
 from barograph.rules.suspects import about, remember_facts
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _BY_EPOCH = ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "PolynomialLR", "LinearLR")
 """Schedulers of torch that scripts step once an epoch, as a rule; OneCycleLR and LambdaLR are stepped each batch."""

@@ -16,7 +16,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.suspects import ranked
 from barograph.rules.words import lower_rate, number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _SCALE = fact(Fact.LOSS_SCALE)
 

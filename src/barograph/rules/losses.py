@@ -33,7 +33,7 @@ from barograph.rules.course import (
 )
 from barograph.rules.suspects import momentum_in, remember_facts
 from barograph.rules.words import lower_rate, number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _LOSS = frozenset({Kind.LOSS})
 _MOST_POINTS = 200

@@ -15,7 +15,7 @@ from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.windows import GPU_NEED, IN_USE_BYTES, gpus_in, machine_key, samples_of
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _KEPT = 12
 """Windows that are kept. When there are as many, two become one: a slow leak shows in longer windows."""

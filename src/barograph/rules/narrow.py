@@ -24,7 +24,7 @@ from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
 from barograph.rules.suspects import about, ranked, remember_facts
 from barograph.rules.words import IN_BFLOAT16, names, number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _OF_DTYPE = {"float16": "fp16", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bfloat16": "bf16"}
 _BIAS = 127

@@ -13,7 +13,7 @@ from barograph.rules.operations import NO_LABELS, averaged_nothing, operations_o
 from barograph.rules.origin import Origin, was_fed_well
 from barograph.rules.suspects import FAR_LOSS, ranked
 from barograph.rules.words import CLIPPING, lower_rate, number, percent, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 GREW = 10.0
 """A loss this many times above its least was on its way out before; it was not struck by one bad batch."""

@@ -19,7 +19,7 @@ from barograph.rules.operations import operations_of
 from barograph.rules.origin import MODULES, ORDER, Origin, any_bad, bad_rows, origin_of, was_fed_well
 from barograph.rules.suspects import ranked
 from barograph.rules.words import joined
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

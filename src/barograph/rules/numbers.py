@@ -32,7 +32,7 @@ from barograph.rules.origin import (
 )
 from barograph.rules.suspects import recurrent
 from barograph.rules.words import joined, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from barograph.rules.base import Memory
 from barograph.rules.clues import batch_reach
 from barograph.rules.columns import table_of
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _FAR = 10.0
 _LEAST_BATCHES = 5

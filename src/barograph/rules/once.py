@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable
 from typing import TypeVar
 
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 Made = TypeVar("Made")
 Item = TypeVar("Item")

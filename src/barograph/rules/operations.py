@@ -7,7 +7,7 @@ from typing import NamedTuple
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.facts import Fact
 from barograph.rules.facts import fact_values
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 MEAN = "mean"
 """A mean over nothing: it has a cause of its own, and training may go on."""

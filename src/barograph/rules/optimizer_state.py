@@ -22,7 +22,7 @@ from barograph.rules.once import once
 from barograph.rules.standstill import runs_of
 from barograph.rules.suspects import ranked
 from barograph.rules.words import CLIPPING, names, number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _SQUARES = ("exp_avg_sq", "square_avg", "sum")
 _MEANS = ("momentum_buffer", "exp_avg")

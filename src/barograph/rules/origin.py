@@ -12,7 +12,7 @@ from barograph.model.finding import Evidence
 from barograph.model.key import Kind
 from barograph.rules.columns import GRADIENTS, Table, table_of
 from barograph.rules.words import joined
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 Flags = NDArray[np.bool_]
 """One truth for each row of a `Table`."""

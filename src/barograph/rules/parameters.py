@@ -17,7 +17,7 @@ from barograph.rules.clues import fact_value, facts_about
 from barograph.rules.suspects import remember_facts
 from barograph.rules.weights import is_norm_on_purpose, remember_norms
 from barograph.rules.words import names, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _NAMES = (Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER, Fact.UNREGISTERED,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from barograph.rules.clues import confusions_of
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _MOST_CLASSES = 20
 _LEAST_LABELS = 200

@@ -17,7 +17,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
 from barograph.rules.columns import table_of
 from barograph.rules.words import names, number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _MOST_COMPARED = 16

@@ -12,7 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.words import number
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _WAITING = Key(Kind.VITAL, "waiting_secs")
 _DROPPED = Key(Kind.VITAL, "dropped_steps")

@@ -13,7 +13,7 @@ from barograph.model.records import Subject
 from barograph.rules.columns import Table, table_of
 from barograph.rules.once import once
 from barograph.rules.sheets import Numbers
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 Value = TypeVar("Value", float, Numbers)
 

@@ -20,7 +20,7 @@ from barograph.model.records import Subject
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.once import once
 from barograph.rules.packing import packed
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _AT = {name: index for index, name in enumerate(MOMENT_FIELDS)}
 

@@ -19,7 +19,7 @@ from barograph.rules.clues import by_weight
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.rules.odd_batches import OddBatch, follow_batches
 from barograph.rules.words import CLIPPING, lower_rate, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)

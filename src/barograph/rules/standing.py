@@ -11,7 +11,7 @@ from barograph.rules.baseline import baseline_of, note_targets, plain_loss
 from barograph.rules.clues import note_pace
 from barograph.rules.columns import learning_rate
 from barograph.rules.course import Fall, Point, course_of, course_since, extend, fall_of, noise_of, point_of
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from barograph.model.finding import Evidence, Severity, Symptom
 from barograph.model.key import Kind
 from barograph.model.selection import Selection, every
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ _OF_NUMBERS = '''        for key, seen in view.scalars(Kind.{kind}).items():
 _TESTS = '''# To test it: save what follows as test_{module}.py beside this file, and run pytest.
 #
 # from barograph.model.key import Key, Kind
-{summary_note}# from barograph.runs.view import StepView
+{summary_note}# from barograph.runs.reading.view import StepView
 # from barograph.testing.rules import RuleConformance
 #
 # from {module} import {class_name}

@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.windows import samples_of
 from barograph.rules.words import number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _TIME = frozenset({Kind.TIME})
 _IN_TRAINING = Schedule(modes=frozenset({Mode.TRAIN}))

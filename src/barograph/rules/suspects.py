@@ -9,7 +9,7 @@ from barograph.model.facts import Fact
 from barograph.rules.base import Memory
 from barograph.rules.facts import all_facts
 from barograph.rules.once import once
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 FAR_LOSS = 20.0
 """No loss over classes begins there in a model that was initialised well: ln C is 20 for half a billion of them. Where

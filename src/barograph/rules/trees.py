@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.words import names, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _DEPTH = Key(Kind.TREE, "depth")
 _EVERY = Schedule(every=10, steps=frozenset(range(10)))

@@ -24,7 +24,7 @@ from barograph.rules.odd_batches import follow_batches, odd_batch_behind
 from barograph.rules.packing import packed, unpacked
 from barograph.rules.suspects import FAR_LOSS, momentum_in, ranked, remember_facts
 from barograph.rules.words import CLIPPING, lower_rate, number, raise_rate, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _USUAL, _USUAL_AT_FIRST = 1e-3, 3e-2

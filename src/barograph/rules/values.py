@@ -23,7 +23,7 @@ from barograph.rules.columns import Table, table_of
 from barograph.rules.kept import keep, recall
 from barograph.rules.suspects import ranked
 from barograph.rules.words import names, number, percent
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 Rows = NDArray[np.intp]
 """Which rows of a table."""

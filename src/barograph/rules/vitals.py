@@ -12,7 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.script_errors import explanation_of
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _SILENCE = Key(Kind.VITAL, "silence_secs")
 

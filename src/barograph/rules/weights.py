@@ -31,7 +31,7 @@ from barograph.rules.sheets import Numbers
 from barograph.rules.standstill import Runs, runs_of
 from barograph.rules.suspects import about, ranked, remember_facts, said_to_be
 from barograph.rules.words import lower_rate, names, number, sentence
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _PLANNED, _STOPPING = fact(Fact.ROUNDS_PLANNED), fact(Fact.EARLY_STOPPING)

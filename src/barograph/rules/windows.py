@@ -12,7 +12,7 @@ from barograph.model.finding import Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 GPU_NEED = Selection(kinds=frozenset({Kind.MACHINE}), include=("gpu*",))
 IN_USE_BYTES = 200 * 2**20

@@ -9,7 +9,7 @@ from barograph.errors import SettingsError
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.roots import root_of_places
-from barograph.runs.layout import CAPSULES, CHECKPOINTS
+from barograph.runs.format.layout import CAPSULES, CHECKPOINTS
 from barograph.share.archive_file import local_path, object_at
 from barograph.share.checking import checked
 from barograph.share.choosing import chosen

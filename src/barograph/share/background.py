@@ -13,10 +13,10 @@ from barograph.experiments.run_entries import run_entries
 from barograph.model.items import ArtifactLink, Entry
 from barograph.model.origin import Code, Origin
 from barograph.report.background import ArtifactFacts, Background, Made, OpenedFile, Remark, SourceCode
-from barograph.runs.glance import glance
-from barograph.runs.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
-from barograph.runs.origins import read_file, read_origin
-from barograph.runs.reader import Run
+from barograph.runs.reading.glance import glance
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
+from barograph.runs.state.origins import read_file, read_origin
 from barograph.store.base import Store
 
 _THREADS = 8

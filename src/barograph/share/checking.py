@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from barograph.errors import BadArchive, DamagedChunk, NewerFormat
 from barograph.experiments.folding import folded, without_place
 from barograph.model.items import Entry, Verb
-from barograph.runs.journal import batch_of
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_from_bytes as run_manifest_from_bytes
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes as run_manifest_from_bytes
+from barograph.runs.state.journal import batch_of
 from barograph.share.container import ArchiveReader
 from barograph.share.exporting import Progress
 from barograph.share.manifest import ArchiveManifest, manifest_from_bytes

@@ -13,10 +13,10 @@ from barograph.experiments.item import Item
 from barograph.experiments.recorded_entries import recorded_entries, related_to
 from barograph.experiments.writing import artifact_uid, in_parts
 from barograph.model.items import Entry, ItemKind, Verb
-from barograph.runs.glance import RunState, glances
-from barograph.runs.imported import MARK
-from barograph.runs.journal import JOURNAL_OF_ROOT, metadata_of
-from barograph.runs.layout import FOLDERS, MANIFEST
+from barograph.runs.format.layout import FOLDERS, MANIFEST
+from barograph.runs.reading.glance import RunState, glances
+from barograph.runs.state.imported import MARK
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, metadata_of
 from barograph.share.manifest import ArchivedItem, ArchivedRun
 from barograph.share.members import ONLY_IF_ASKED, fits_as_folder
 from barograph.store.base import ObjectInfo, Store

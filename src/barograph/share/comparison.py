@@ -12,7 +12,7 @@ from barograph.experiments.comparing import Comparison, group_of
 from barograph.experiments.curves import curve_of, run_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement
-from barograph.runs.reader import Run
+from barograph.runs.reading.reader import Run
 
 MOST_CHARTS = 24
 """Most metrics that have a chart each."""

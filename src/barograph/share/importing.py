@@ -12,8 +12,8 @@ from typing import Any
 from barograph.errors import ImportFailed, ObjectExists, StoreError
 from barograph.experiments.artifacts import ARTIFACTS
 from barograph.experiments.catalog import Catalog
-from barograph.runs.imported import MARK, mark_imported
-from barograph.runs.layout import MANIFEST
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.state.imported import MARK, mark_imported
 from barograph.share.checking import Checked
 from barograph.share.exporting import Progress
 from barograph.share.members import member_from_name

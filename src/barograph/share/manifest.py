@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from barograph.errors import BadArchive, DamagedChunk, NewerFormat
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.metadata import sealed, unsealed
 from barograph.share.members import ARCHIVE_MANIFEST
 from barograph.version import __version__
 

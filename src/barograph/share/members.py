@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from barograph.errors import BadArchive
 from barograph.experiments.artifacts import ARTIFACTS, place_of
-from barograph.runs.journal import JOURNAL_OF_ROOT, is_exhibit_json
-from barograph.runs.layout import CAPSULES, CHECKPOINTS, FOLDERS, MANIFEST
+from barograph.runs.format.layout import CAPSULES, CHECKPOINTS, FOLDERS, MANIFEST
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, is_exhibit_json
 
 ARCHIVE_MANIFEST = "barograph.json"
 """The member that says what all others are."""

@@ -12,9 +12,9 @@ from barograph.experiments.artifacts import is_kept
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.collecting import wanted_places
 from barograph.model.clock import SystemClock
-from barograph.runs.imported import MARK
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_from_bytes
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.state.imported import MARK
 from barograph.share.checking import Checked
 from barograph.share.manifest import ArchivedRun
 from barograph.share.members import Member

@@ -41,8 +41,8 @@ from barograph.capture.plan import Plan
 from barograph.measures import native
 from barograph.model.key import Key, Kind, canonical_path
 from barograph.model.step import Mode
-from barograph.runs.reader import Run
-from barograph.runs.reader import open as open_run
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import open as open_run
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 _MEMORY = itertools.count()

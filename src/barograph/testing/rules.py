@@ -31,8 +31,8 @@ from barograph.model.step import Mode
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.base import Rule, check_rule_class, rule_with
 from barograph.rules.page import page_from_rule
-from barograph.runs.rows import WorkerRows
-from barograph.runs.view import StepView
+from barograph.runs.format.rows import WorkerRows
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 
 _REPEATS = 40

@@ -17,7 +17,7 @@ from barograph.model.notify import at_least
 from barograph.model.recorder import RecorderSettings
 from barograph.model.settings import Settings
 from barograph.rules.registry import actions_by_rule, codes_of
-from barograph.runs.control import CHECKPOINT, Request, read_requests, read_stop, request, request_stop
+from barograph.runs.state.control import CHECKPOINT, Request, read_requests, read_stop, request, request_stop
 from barograph.store.base import Store
 
 

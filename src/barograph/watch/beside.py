@@ -11,8 +11,8 @@ from barograph.errors import BarographError
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.feed import Feed
-from barograph.runs.view import StepView
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
 
 AGAIN_SECS = 10.0

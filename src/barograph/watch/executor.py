@@ -16,7 +16,7 @@ from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
 from barograph.rules.columns import fit_together, lay_out
 from barograph.rules.sheets import MOST_STEPS
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.judge import Judge
 
 

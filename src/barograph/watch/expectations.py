@@ -8,7 +8,7 @@ from dataclasses import replace
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.needs import Need
 
 _ALWAYS = 32

@@ -13,7 +13,7 @@ import struct
 from typing import Any, BinaryIO
 from weakref import WeakKeyDictionary
 
-from barograph.runs.rows import SubjectTable
+from barograph.runs.format.rows import SubjectTable
 
 _LENGTH = struct.Struct("<Q")
 _MOST_TABLES = 64

@@ -14,7 +14,7 @@ from barograph.model.step import Mode
 from barograph.rules.applicability import SILENT_WHERE_NOT_APPLICABLE, TREES_ONLY
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import kinds_in_words
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 from barograph.watch.feeding import OF_TREES, feed
 from barograph.watch.needs import Need
 from barograph.watch.tracks import Tracks, checked_symptom

@@ -20,10 +20,10 @@ from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.queries.problems import RateJump, problems_of
 from barograph.rules.base import Rule
-from barograph.runs.control import read_answers, read_requests, read_stop
-from barograph.runs.feed import Feed
-from barograph.runs.findings import read_findings, write_event
-from barograph.runs.view import StepView
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.view import StepView
+from barograph.runs.state.control import read_answers, read_requests, read_stop
+from barograph.runs.state.findings import read_findings, write_event
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.actions import Action

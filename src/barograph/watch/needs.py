@@ -8,7 +8,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.records import Subject
 from barograph.model.selection import Selection
 from barograph.rules.once import once
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 
 class Need:

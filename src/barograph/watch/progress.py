@@ -11,7 +11,7 @@ from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.queries.problems import RateJump
 from barograph.rules.columns import learning_rate
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
 
 _BETWEEN_STEPS = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.MACHINE})
 """May be recorded between two steps, under the number of the coming one."""

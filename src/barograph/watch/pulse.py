@@ -23,12 +23,12 @@ from barograph.model.clock import Clock
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState, Worker
 from barograph.model.step import Step
-from barograph.runs.claim import attempts_of, workers_of
-from barograph.runs.layout import ENDINGS, MANIFEST, metadata_name
-from barograph.runs.metadata import ending_from_bytes, manifest_from_bytes
-from barograph.runs.process import is_alive, process_of
-from barograph.runs.view import StepView, group_of
-from barograph.runs.vitals import heartbeat_of
+from barograph.runs.format.layout import ENDINGS, MANIFEST, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes, manifest_from_bytes
+from barograph.runs.reading.view import StepView, group_of
+from barograph.runs.state.claim import attempts_of, workers_of
+from barograph.runs.state.process import is_alive, process_of
+from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
 
 LEAST_SILENCE_SECS = 60.0

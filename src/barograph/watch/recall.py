@@ -10,8 +10,8 @@ from barograph.errors import BarographError
 from barograph.model.finding import SEVERITY_ORDER, FindingState
 from barograph.rules.base import Rule, rule_with
 from barograph.rules.registry import installed
-from barograph.runs.findings import read_findings
-from barograph.runs.survey import survey
+from barograph.runs.state.findings import read_findings
+from barograph.runs.state.survey import survey
 from barograph.store.base import Store
 from barograph.watch.judge import identity
 from barograph.watch.loop import Watcher

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from barograph.errors import BarographError, StoreError
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
-from barograph.runs.claim import attempts_of
-from barograph.runs.glance import runs_below
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_from_bytes
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.reading.glance import runs_below
+from barograph.runs.state.claim import attempts_of
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 

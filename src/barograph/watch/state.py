@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
-from barograph.runs.layout import WATCH
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.layout import WATCH
+from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 STATE = f"{WATCH}/state.json"

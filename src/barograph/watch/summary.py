@@ -17,15 +17,15 @@ from barograph.queries.causes import diagnose
 from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
-from barograph.runs.capsules import withheld_steps
-from barograph.runs.checkpoints import steps_to_go_on_from
-from barograph.runs.claim import attempts_of, workers_of
-from barograph.runs.control import STOP, read_answers, read_requests, read_stop
-from barograph.runs.layout import ENDINGS, metadata_name
-from barograph.runs.metadata import ending_from_bytes
-from barograph.runs.process import is_alive, process_of
-from barograph.runs.view import group_of
-from barograph.runs.vitals import heartbeat_of
+from barograph.runs.format.layout import ENDINGS, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes
+from barograph.runs.reading.view import group_of
+from barograph.runs.state.capsules import withheld_steps
+from barograph.runs.state.checkpoints import steps_to_go_on_from
+from barograph.runs.state.claim import attempts_of, workers_of
+from barograph.runs.state.control import STOP, read_answers, read_requests, read_stop
+from barograph.runs.state.process import is_alive, process_of
+from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 from barograph.watch.plain import plain

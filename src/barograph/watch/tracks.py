@@ -16,8 +16,8 @@ from barograph.model.key import Key, key_from_text
 from barograph.model.step import Mode
 from barograph.rules.base import Rule, severity_set
 from barograph.rules.page import why_it_matters
-from barograph.runs.findings import finding_id
-from barograph.runs.view import StepView
+from barograph.runs.reading.view import StepView
+from barograph.runs.state.findings import finding_id
 
 
 class TrackName(NamedTuple):

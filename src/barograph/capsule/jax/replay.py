@@ -34,7 +34,7 @@ from barograph.capture.jax.program import Compiled, Program, Version
 from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
 from barograph.model.recorder import UpdateSeen
-from barograph.runs.capsules import read_capsule
+from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
 _MOST_TENSORS = 4

@@ -39,7 +39,7 @@ from barograph.capture.keras.replicas import ToldToOne
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
-from barograph.runs.capsules import read_capsule
+from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
 

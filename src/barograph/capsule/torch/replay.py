@@ -54,7 +54,7 @@ from barograph.capture.torch.step_variables import put_variables
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.errors import ReplayFailed
-from barograph.runs.capsules import Capsule, read_capsule
+from barograph.runs.state.capsules import Capsule, read_capsule
 from barograph.store.urls import store_from_url
 
 

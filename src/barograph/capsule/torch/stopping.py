@@ -18,7 +18,7 @@ from barograph.capsule.standalone import LEAST_LITERAL, OperationText, TensorTex
 from barograph.capsule.torch.where import user_frame
 from barograph.capture.torch.read import raw_tensor
 from barograph.model.tensor import RawTensor
-from barograph.runs.tensors import raw_tensors_bytes
+from barograph.runs.format.tensors import raw_tensors_bytes
 from barograph.store.inside import Inside
 
 Function = Callable[..., Any]

@@ -17,7 +17,7 @@ from barograph.capture.jax.names import is_number_array
 from barograph.capture.jax.numbers import losses_in
 from barograph.capture.jax.program import Harvested, Program
 from barograph.model.tensor import RawTensor
-from barograph.runs.proof import checksum_of
+from barograph.runs.format.proof import checksum_of
 
 
 def packed_call(harvested: Harvested, name: str) -> Packed:

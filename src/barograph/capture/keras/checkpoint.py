@@ -19,7 +19,7 @@ from barograph.capture.keras.recorder import type_name
 from barograph.capture.orders import NotDone
 from barograph.errors import NotPlain, UnknownKey, nearest
 from barograph.model.tensor import RawTensor
-from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
+from barograph.runs.state.checkpoints import read_checkpoint, write_checkpoint
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

@@ -25,7 +25,7 @@ from barograph.capture.keras.merging import Joined
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
 from barograph.model.recorder import RecorderSettings, UpdateSeen
-from barograph.runs.proof import checksum_of
+from barograph.runs.format.proof import checksum_of
 
 if TYPE_CHECKING:
     from barograph.capture.keras.backends import ValueOf

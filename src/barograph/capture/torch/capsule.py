@@ -26,7 +26,7 @@ from barograph.capture.torch.standing import (
     packed_schedulers,
 )
 from barograph.capture.torch.step_variables import Variables
-from barograph.runs.proof import checksum_of
+from barograph.runs.format.proof import checksum_of
 
 
 def content_of(

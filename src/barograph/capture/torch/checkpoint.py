@@ -32,7 +32,7 @@ from barograph.capture.torch.standing import (
 )
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.errors import NotPlain, UnknownKey, nearest
-from barograph.runs.checkpoints import read_checkpoint, write_checkpoint
+from barograph.runs.state.checkpoints import read_checkpoint, write_checkpoint
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 

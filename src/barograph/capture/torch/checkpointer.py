@@ -36,9 +36,9 @@ from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.values import tensors_in
 from barograph.capture.torch.variables import Variables
 from barograph.model.checkpoints import CheckpointSettings
-from barograph.runs.checkpoints import keep_newest, write_next
-from barograph.runs.control import CHECKPOINT, Request
-from barograph.runs.layout import CHECKPOINTS
+from barograph.runs.format.layout import CHECKPOINTS
+from barograph.runs.state.checkpoints import keep_newest, write_next
+from barograph.runs.state.control import CHECKPOINT, Request
 from barograph.store.base import Store
 
 _RECENT = 64

@@ -16,7 +16,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.withholding import Withholding
 from barograph.model.actions import ActionName
-from barograph.runs.control import Request
+from barograph.runs.state.control import Request
 
 _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
 """What torch's schedulers keep in a parameter group and compute learning rates from."""

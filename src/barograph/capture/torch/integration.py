@@ -48,7 +48,7 @@ from barograph.model.actions import ActionName
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, is_of_later_training
-from barograph.runs.control import Request
+from barograph.runs.state.control import Request
 
 if TYPE_CHECKING:
     from barograph.capture.torch.recorder import TorchRecorder

@@ -71,8 +71,8 @@ def wait_for_checkpoint(store: Store, attempt: int, steps: int, timeout_secs: fl
     Raises:
         NotDone: It has not in that time.
     """
-    from barograph.runs.control import STOP, read_answers
-    from barograph.runs.layout import CHECKPOINTS
+    from barograph.runs.format.layout import CHECKPOINTS
+    from barograph.runs.state.control import STOP, read_answers
 
     deadline = time.monotonic() + timeout_secs
     while time.monotonic() < deadline:

@@ -36,7 +36,7 @@ from barograph.capture.torch.read import is_shard, local, raw_tensor
 from barograph.capture.torch.shards import is_distributed, part_of, said_of
 from barograph.errors import NotPlain
 from barograph.model.tensor import RawTensor
-from barograph.runs.tensors import DTYPES
+from barograph.runs.format.tensors import DTYPES
 
 _DEEPEST = 200
 SPARSE_CSR = ("crow_indices", "col_indices", "values")

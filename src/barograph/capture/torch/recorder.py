@@ -30,7 +30,7 @@ from barograph.capture.verdict import Verdict
 from barograph.model.actions import ActionName
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.recorder import RecorderSettings, function_name
-from barograph.runs.control import Request
+from barograph.runs.state.control import Request
 
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
 

@@ -38,7 +38,7 @@ from barograph.capture.torch.unpacking import Unpacker
 from barograph.capture.torch.variables import put_back
 from barograph.errors import EXIT_STOPPED, BarographError, ResumeFailed
 from barograph.model.resume import ResumeOrder, ResumeResult, result_of_worker
-from barograph.runs.checkpoints import Checkpoint, name_of_worker, read_checkpoint, read_next
+from barograph.runs.state.checkpoints import Checkpoint, name_of_worker, read_checkpoint, read_next
 from barograph.store.base import Store
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.key import Kind
-from barograph.runs.histories import History, histories_of
-from barograph.runs.metrics import METRIC_KINDS
-from barograph.runs.reader import Run
+from barograph.runs.reading.histories import History, histories_of
+from barograph.runs.reading.metrics import METRIC_KINDS
+from barograph.runs.reading.reader import Run
 
 RUN_ID = "barograph.run_id"
 """Tag by which an exported run is known again."""

@@ -12,8 +12,8 @@ from barograph.ingest.smdebug.index import GLOBAL, MODES
 from barograph.ingest.smdebug.names import Naming
 from barograph.model.key import key_from_text
 from barograph.model.step import ANOTHER_TRAINING, Mode
-from barograph.runs.layout import IMPORTED
-from barograph.runs.metadata import sealed, unsealed
+from barograph.runs.format.layout import IMPORTED
+from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 BOOK = f"{IMPORTED}/smdebug.json"

@@ -15,11 +15,11 @@ from barograph.model.clock import ManualClock, SystemClock
 from barograph.model.manifest import EndState, Worker
 from barograph.model.settings import Settings
 from barograph.model.step import Step
-from barograph.runs.claim import begin_attempt, claim_worker
-from barograph.runs.layout import MANIFEST
-from barograph.runs.metadata import manifest_bytes
-from barograph.runs.places import new_manifest
-from barograph.runs.writer import RunWriter
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.metadata import manifest_bytes
+from barograph.runs.state.claim import begin_attempt, claim_worker
+from barograph.runs.state.places import new_manifest
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.wire.tensor_proto import Texts
 

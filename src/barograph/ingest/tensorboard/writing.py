@@ -24,11 +24,11 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs.claim import begin_attempt, claim_worker
-from barograph.runs.layout import IMPORTED, MANIFEST
-from barograph.runs.metadata import manifest_bytes, sealed
-from barograph.runs.places import new_manifest
-from barograph.runs.writer import Closing, RunWriter
+from barograph.runs.format.layout import IMPORTED, MANIFEST
+from barograph.runs.format.metadata import manifest_bytes, sealed
+from barograph.runs.state.claim import begin_attempt, claim_worker
+from barograph.runs.state.places import new_manifest
+from barograph.runs.writing.writer import Closing, RunWriter
 from barograph.store.base import Store
 
 NOT_LOGGED = "what the script did not log for TensorBoard"

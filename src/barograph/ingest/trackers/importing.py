@@ -12,7 +12,7 @@ from barograph.ingest.trackers.foreign import ForeignExperiment, ForeignRun, For
 from barograph.ingest.trackers.writing import ForeignRunWriter, Keep, stands_already
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, ItemKind, Verb, checked_name, uid_of
-from barograph.runs.journal import JOURNAL_OF_ROOT, Journal
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, Journal
 from barograph.store.base import Store
 
 

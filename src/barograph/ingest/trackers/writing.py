@@ -19,11 +19,11 @@ from barograph.model.origin import Code, Origin
 from barograph.model.settings import Settings
 from barograph.provenance.gathering import Gathered
 from barograph.provenance.secrets import Secrets
-from barograph.runs.glance import RunState, glance
-from barograph.runs.journal import JOURNAL_OF_RUN, Journal
-from barograph.runs.layout import IMPORTED, MANIFEST
-from barograph.runs.metadata import manifest_from_bytes, sealed, unsealed
-from barograph.runs.origins import write_origin
+from barograph.runs.format.layout import IMPORTED, MANIFEST
+from barograph.runs.format.metadata import manifest_from_bytes, sealed, unsealed
+from barograph.runs.reading.glance import RunState, glance
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.state.origins import write_origin
 from barograph.store.base import Store
 from barograph.version import __version__
 

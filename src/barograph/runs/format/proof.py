@@ -1,0 +1,86 @@
+"""Files whose bytes are known by a digest: of a chunk SHA-256, which its name carries; of many bytes XXH3."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import xxhash
+
+from barograph.errors import DamagedChunk
+from barograph.runs.format.layout import digest_of
+from barograph.store.base import Store
+
+_WORTH_A_THREAD_BYTES = 2**20
+
+
+def checksum_of(*parts: bytes | memoryview) -> str:
+    """Return the XXH3 of 128 bits of a file of many bytes, as 32 hexadecimal digits.
+
+    It finds damage as well as SHA-256 does, in a tenth of the time: that of a capsule is time that training stands.
+    Neither would find what somebody changes on purpose, who could change the digest as well.
+
+    Args:
+        parts: Of the file, in order.
+
+    Example:
+        >>> checksum_of(b""), checksum_of(b"ab") == checksum_of(b"a", b"b")
+        ('99aa06d3014798d86001c324468d497f', True)
+    """
+    whole = xxhash.xxh3_128()
+    for part in parts:
+        whole.update(part)
+    return whole.hexdigest()
+
+
+def put_with_checksum(store: Store, name: str, parts: Sequence[bytes | memoryview]) -> str:
+    """Put a file of many bytes into a store, and return its checksum, which is made while the store writes.
+
+    Args:
+        store: Takes the file.
+        name: Of the file.
+        parts: Of the file, in order. They must not change meanwhile.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    if sum(len(part) for part in parts) < _WORTH_A_THREAD_BYTES:
+        store.put(name, parts)
+        return checksum_of(*parts)
+    made: list[str] = []
+    beside = threading.Thread(target=lambda: made.append(checksum_of(*parts)), name="barograph-checksum", daemon=True)
+    try:
+        beside.start()
+    except RuntimeError:  # where the interpreter ends, or the machine has no thread left
+        store.put(name, parts)
+        return checksum_of(*parts)
+    try:
+        store.put(name, parts)
+    finally:
+        beside.join()  # the tensors are the script's, and change with its next step
+    return made[0]
+
+
+def proved(store: Store, name: str, digest: str) -> memoryview:
+    """Return the bytes of a chunk, which are those that were published.
+
+    Raises:
+        DamagedChunk: They are not.
+        ObjectNotFound: There are none.
+        StoreError: The store does not answer.
+    """
+    data = store.get(name)
+    return _same(data, digest_of(data) == digest, name, store)
+
+
+def proved_by_checksum(store: Store, name: str, checksum: str) -> memoryview:
+    """Return the bytes of a file of a capsule or a checkpoint, likewise; raises as `proved`."""
+    data = store.get(name)
+    return _same(data, checksum_of(data) == checksum, name, store)
+
+
+def _same(data: memoryview, is_same: bool, name: str, store: Store) -> memoryview:
+    if not is_same:
+        raise DamagedChunk(f"The file is damaged: its {len(data)} bytes are not those that were published ({name} in "
+                           f"{store.url}).")
+    return data

@@ -1,0 +1,212 @@
+"""What was recorded around one step, and what changed most with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from barograph.errors import UnknownStep
+from barograph.model.finding import Finding
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.format.events import dictionary_column
+from barograph.runs.reading.inventory import speaking
+from barograph.runs.reading.moment import view_from_rows
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.view import StepView
+
+BEFORE, AFTER = 5, 5
+"""Recorded steps that are shown on either side."""
+
+HISTORY = 10
+"""Recorded steps before it that tensors are compared with."""
+
+_DECADES_OF_FLOAT64 = 616.0
+"""More than lie between any two numbers that are not zero: how far it is from or to zero."""
+
+_TENSOR_KINDS = (Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.WEIGHT, Kind.OUTPUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How one tensor was at the step, beside the steps before.
+
+    Attributes:
+        key: Of what.
+        layer: Class of the module it belongs to.
+        norm: Its norm at the step.
+        usual: The median of its norms over the last `HISTORY` steps before that recorded its kind.
+        compared: In how many of these it was recorded.
+        factor: `norm / usual`; inf where it had been zero.
+        nonfinite: Elements that are NaN or infinite at the step.
+        nonfinite_before: The most there were in one of the steps before.
+    """
+
+    key: Key
+    layer: str
+    norm: float
+    usual: float
+    compared: int
+    factor: float
+    nonfinite: int
+    nonfinite_before: int
+
+    @property
+    def size(self) -> float:
+        """How great the change is: orders of magnitude, and inf where what was finite is no more."""
+        if self.nonfinite > self.nonfinite_before:
+            return math.inf
+        return abs(math.log10(self.factor)) if 0 < self.factor < math.inf else _DECADES_OF_FLOAT64
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """A step and its neighbours.
+
+    Attributes:
+        asked: The step that was asked for.
+        step: The one that is shown: the nearest that was recorded, of two the earlier.
+        views: The recorded steps before it, itself, and after it, in the order they happened; of several
+            optimizers and modes all.
+        changes: Every tensor recorded at the step and before it; the greatest change first.
+        nearest_with_tensors: Where the step has no tensors, the nearest steps that have, before and after.
+    """
+
+    asked: int
+    step: int
+    views: Sequence[StepView]
+    changes: Sequence[Change]
+    nearest_with_tensors: Sequence[int]
+
+
+def around(run: Run, step: int) -> Surroundings:
+    """Return what was recorded around a step.
+
+    Args:
+        run: Which.
+        step: As the user counts, in any mode. One that was passed over stands for the nearest that was recorded.
+
+    Raises:
+        UnknownStep: The step lies before all that were recorded, or after; the message says the nearest.
+        StoreError: The store cannot be read.
+    """
+    asked, steps = step, run.steps(None).tolist()
+    if not steps or not steps[0] <= asked <= steps[-1]:
+        raise UnknownStep(f"Nothing was recorded in step {asked}. {_nearest(asked, steps)} ({run.url})")
+    step = min(steps, key=lambda item: (abs(item - asked), item))
+    at = steps.index(step)
+    first, last = steps[max(0, at - BEFORE)], steps[min(len(steps) - 1, at + AFTER)]
+    recorded = {kind: _steps_of(run, kind) for kind in _TENSOR_KINDS}
+    history = {kind: [item for item in found if item < step][-HISTORY:] for kind, found in recorded.items()}
+    start = min([first, *(item for kind, found in history.items() if step in recorded[kind] for item in found)])
+    views = _views(run.arrow(start=start, stop=last + 1), step)
+    with_tensors = sorted({item for found in recorded.values() for item in found})
+    return Surroundings(
+        asked,
+        step,
+        views=[view for view in views if first <= view.step.number <= last],
+        changes=_changes(step, [view for view in views if view.step.number <= step]),
+        nearest_with_tensors=() if step in with_tensors else _neighbours(step, with_tensors),
+    )
+
+
+def findings_near(findings: Iterable[Finding], views: Sequence[StepView]) -> list[Finding]:
+    """Return the findings that began, were open or closed among these steps."""
+    numbers = [view.step.number for view in views]
+    first, last = min(numbers), max(numbers)
+    return [
+        item for item in findings
+        if item.since_step <= last and (item.closed_step is None or item.closed_step >= first)
+    ]
+
+
+def gradient_norm(view: StepView) -> float | None:
+    """Return the norm of all gradients of a step together, NaN where one is not finite; None without any."""
+    return _norm_of_all(view, Kind.GRADIENT)
+
+
+def update_ratio(view: StepView) -> float | None:
+    """Return how large the step's update was beside the weights; None where either was not recorded."""
+    update, weight = _norm_of_all(view, Kind.UPDATE), _norm_of_all(view, Kind.WEIGHT)
+    return update / weight if update is not None and weight else None
+
+
+def _norm_of_all(view: StepView, kind: Kind) -> float | None:
+    summaries = [summary for _, summary in view.summaries(kind)]
+    if not summaries:
+        return None
+    if any(summary.nonfinite for summary in summaries):
+        return math.nan
+    return math.sqrt(sum(summary.sum_sq for summary in summaries))
+
+
+def _steps_of(run: Run, kind: Kind) -> list[int]:
+    table = run.arrow(kind, mode=Mode.TRAIN, columns=("step",))
+    return [int(step) for step in np.unique(table["step"].to_numpy())]
+
+
+def _views(table: pa.Table, step: int) -> list[StepView]:
+    """Return one view for each step, optimizer and mode, in order of time, of the workers that recorded `step`."""
+    modes, optimizers, workers = (dictionary_column(table, name) for name in ("mode", "optimizer", "worker"))
+    steps = table["step"].to_numpy()
+    code_of = {name: code for code, name in enumerate(workers.texts)}
+    speakers = speaking([workers.texts[code] for code in np.unique(workers.codes[steps == step]).tolist()])
+    views = []
+    for number, mode, optimizer in np.unique(np.stack([steps, modes.codes, optimizers.codes]), axis=1).T.tolist():
+        mine = (steps == number) & (modes.codes == mode) & (optimizers.codes == optimizer)
+        parts = {name: [table.filter(pa.array(mine & (workers.codes == code_of[name])))] for name in speakers}
+        view = view_from_rows(parts)
+        if view is not None:
+            views.append(view)
+    return sorted(views, key=lambda view: (view.attempt, view.step.tick, view.step.number))
+
+
+def _changes(step: int, views: Sequence[StepView]) -> list[Change]:
+    changes: list[Change] = []
+    for view in views:
+        if view.step.number == step and view.step.mode is Mode.TRAIN:
+            kin = [other for other in views if other.step.number < step and _same_kind(view, other)]
+            changes.extend(_changes_of(view, kin))
+    return sorted(changes, key=lambda change: (-change.size, change.key))
+
+
+def _same_kind(one: StepView, other: StepView) -> bool:
+    return (one.step.mode, one.step.optimizer) == (other.step.mode, other.step.optimizer)
+
+
+def _changes_of(view: StepView, before: Sequence[StepView]) -> Iterator[Change]:
+    for kind in _TENSOR_KINDS:
+        now = list(view.summaries(kind))
+        past: dict[Key, list[Summary]] = {}
+        for other in before if now else ():
+            for subject, summary in other.summaries(kind):
+                past.setdefault(subject.key, []).append(summary)
+        for subject, summary in now:
+            if known := past.get(subject.key, [])[-HISTORY:]:
+                usual = float(np.median([item.l2 for item in known]))
+                yield Change(
+                    subject.key, subject.layer, summary.l2, usual, len(known), _factor(summary.l2, usual),
+                    summary.nonfinite, max(item.nonfinite for item in known),
+                )
+
+
+def _factor(norm: float, usual: float) -> float:
+    if usual == 0:
+        return 1.0 if norm == 0 else math.inf
+    return norm / usual
+
+
+def _neighbours(step: int, steps: Sequence[int]) -> list[int]:
+    before = [item for item in steps if item < step]
+    after = [item for item in steps if item > step]
+    return [*before[-1:], *after[:1]]
+
+
+def _nearest(step: int, steps: Sequence[int]) -> str:
+    near = _neighbours(step, steps)
+    return f"Nearest is {near[0]}." if near else "No step was."

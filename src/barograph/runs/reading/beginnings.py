@@ -1,0 +1,71 @@
+"""Where the attempts of a run began, told by whatever of them can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from barograph.model.step import Mode
+from barograph.runs.format.codec import notes_of
+from barograph.runs.format.events import dictionary_column
+from barograph.runs.format.layout import ChunkName
+from barograph.runs.reading.supersession import Supersession
+from barograph.runs.reading.view import group_of
+from barograph.runs.state.survey import Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What one file of a worker tells of how it began in an attempt.
+
+    Attributes:
+        first_steps: Optimizer to the first training step that it tells.
+        certain: Whatever else of the worker cannot be read, it began no earlier.
+    """
+
+    first_steps: Mapping[str, int]
+    certain: bool
+
+
+def beginning_in(name: ChunkName, file: pq.ParquetFile) -> Beginning:
+    """Return what a file of records tells: in its notes of the whole attempt, or else in its rows."""
+    noted = notes_of(file.metadata.metadata, str(name)).first_steps
+    if noted is not None:
+        return Beginning(noted, certain=True)
+    return Beginning(_first_steps_in(file), certain=name.first == 0)
+
+
+def supersession_from(beginnings: Mapping[Stream, Sequence[Beginning]]) -> tuple[Supersession, list[str]]:
+    """Return which rows later attempts supersede, and one sentence for each attempt whose beginning is lost.
+
+    Ranks make the same steps, so one of them tells for all; a process without rank tells for itself alone.
+
+    Args:
+        beginnings: For every worker that published something in an attempt that is not the first: what tells.
+    """
+    starts: dict[tuple[int, str], int] = {}
+    certain: dict[tuple[int, str], bool] = {}
+    for (attempt, worker), told in beginnings.items():
+        group = attempt, group_of(worker)
+        certain[group] = certain.get(group, False) or any(item.certain for item in told)
+        for optimizer, step in (pair for item in told for pair in item.first_steps.items()):
+            starts[attempt, optimizer] = min(step, starts.get((attempt, optimizer), step))
+    untold = sorted({attempt for (attempt, _), is_certain in certain.items() if not is_certain})
+    return Supersession(starts, untold), [
+        f"Where attempt {attempt} began cannot be told, since what it published first cannot be read; what attempts "
+        "before it recorded may be superseded, and is left out." for attempt in untold
+    ]
+
+
+def _first_steps_in(file: pq.ParquetFile) -> dict[str, int]:
+    """Return the first training step of each optimizer; a number that was logged is none, nor an evaluation."""
+    table = file.read(columns=["step", "optimizer", "mode", "skipped"], use_threads=False).unify_dictionaries()
+    modes = dictionary_column(table, "mode")
+    trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]
+    trains &= table["skipped"].is_valid().to_numpy()
+    optimizers = dictionary_column(table, "optimizer")
+    codes, steps = optimizers.codes[trains], table["step"].to_numpy()[trains]
+    return {optimizers.texts[code]: int(steps[codes == code].min()) for code in np.unique(codes).tolist()}

@@ -1,0 +1,211 @@
+"""The plain numbers of a run in buckets: of files of buckets where there are any, and of the records elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.measures.buckets import BUCKET, Buckets
+from barograph.runs.format.curves_file import (
+    PLAIN_KINDS,
+    RECORD_COLUMNS,
+    SeriesBuckets,
+    SeriesName,
+    bucketed,
+    read_curves,
+    read_names,
+)
+from barograph.runs.format.layout import ChunkName, CurvesName
+from barograph.runs.reading.query import Query, TextTest
+from barograph.runs.reading.records import Records
+from barograph.runs.state.survey import Stream, Survey
+from barograph.store.base import Store
+
+_TRIES = 5
+_PLAIN = Query([TextTest("kind", PLAIN_KINDS.__contains__)])
+
+Found = TypeVar("Found")
+_Used = Mapping[Stream, Sequence[tuple[CurvesName, Sequence[ChunkName]]]]
+
+
+class Condensed:
+    """Answers what needs no single point.
+
+    Args:
+        store: The run's.
+        run_id: Of the run.
+        records: Of the run.
+    """
+
+    def __init__(self, store: Store, run_id: str, records: Records) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._records = records
+        self._curves: dict[CurvesName, SeriesBuckets] = {}
+        self._names: dict[CurvesName, frozenset[SeriesName]] = {}
+        self._of_files: dict[ChunkName, SeriesBuckets] = {}
+        self._unreadable: frozenset[CurvesName] = frozenset()
+
+    def of_worker(self, worker: str, query: Query | None = None) -> list[SeriesBuckets]:
+        """Return a worker's numbers in buckets, in parts that follow each other.
+
+        Args:
+            worker: Whose.
+            query: Only these rows of what is no file of buckets; those hold other series, too. None: all rows, as one
+                bucket a series and file; what is read so is remembered.
+
+        Raises:
+            StoreError: The store cannot be read, or files keep on going while they are read.
+        """
+        used, read = self._looked_into(worker, query, self._all_counts)
+        return [part for stream, files in used.items() for part in self._in_order(stream, files, read)]
+
+    def names_of_worker(self, worker: str) -> frozenset[SeriesName]:
+        """Return of which series there are numbers of a worker; errors as of `of_worker`."""
+        used, read = self._looked_into(worker, None, self._is_named)
+        named = (self._names[curves] if curves in self._names else self._curves[curves].names
+                 for files in used.values() for curves, _ in files)
+        return frozenset().union(*named, *(found.names for found in read.values()))
+
+    def _looked_into(
+        self, worker: str, query: Query | None, counts: Callable[[CurvesName, int], bool]
+    ) -> tuple[_Used, dict[ChunkName, SeriesBuckets]]:
+        """Return the files of buckets that are to be used, by stream, and what was read of the files of records.
+
+        Args:
+            worker, query: As for `of_worker`.
+            counts: Tells of a file of buckets and its attempt whether it can be used.
+        """
+        for _ in range(_TRIES):
+            seen = self._records.survey
+            streams = [stream for stream in self._records.streams() if stream[1] == worker]
+            used = {stream: list(self._usable(stream, seen, counts)) for stream in streams}
+            covered = {file for curves in used.values() for _, files in curves for file in files}
+            read = dict(self._read(streams, query, covered))
+            if self._records.survey is seen:
+                self._forget_gone(seen)
+                return used, read
+        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+
+    def _forget_gone(self, seen: Survey) -> None:
+        there = {name for curves in seen.curves.values() for name in curves}
+        self._curves = {name: found for name, found in self._curves.items() if name in there}
+        self._names = {name: found for name, found in self._names.items() if name in there}
+        self._unreadable &= there
+
+    def _read(
+        self, streams: Sequence[Stream], query: Query | None, covered: Collection[ChunkName]
+    ) -> list[tuple[ChunkName, SeriesBuckets]]:
+        several = self._records.superseding() is not None
+
+        def look(name: ChunkName, file: pq.ParquetFile) -> SeriesBuckets:
+            table = (query or _PLAIN).rows(file, RECORD_COLUMNS)
+            table = self._records.counting(table, name.attempt) if several else table
+            return bucketed(table) if query is not None else bucketed(table, most_buckets=1)
+
+        if query is not None:
+            return self._records.look(streams, look, if_footer=query.may_be_in, beside=covered)
+        # What counts of an earlier attempt changes when a later one comes.
+        known = {} if several else self._of_files
+        found = self._records.look(streams, look, known=known, beside=covered)
+        # Files that were made one meanwhile are not asked for any more.
+        others = {name: parts for name, parts in known.items() if (name.attempt, name.worker) not in streams}
+        self._of_files = {} if several else {**others, **dict(found)}
+        return found
+
+    def _in_order(
+        self, stream: Stream, used: Sequence[tuple[CurvesName, Sequence[ChunkName]]],
+        read: dict[ChunkName, SeriesBuckets],
+    ) -> Iterator[SeriesBuckets]:
+        parts = [(curves.first, self._curves[curves]) for curves, _ in used]
+        parts += [(name.first, found) for name, found in read.items() if (name.attempt, name.worker) == stream]
+        return (found for _, found in sorted(parts, key=lambda part: part[0]))
+
+    def _usable(
+        self, stream: Stream, seen: Survey, counts: Callable[[CurvesName, int], bool]
+    ) -> Iterator[tuple[CurvesName, Sequence[ChunkName]]]:
+        """Yield files of buckets that stand for files of records, all of whose rows count, and for which."""
+        files = seen.files(stream, self._records.damaged)
+        begins = {file.first: at for at, file in enumerate(files)}
+        done = -1
+        for curves in seen.curves.get(stream, ()):
+            at = begins.get(curves.first)
+            if at is None or curves.first <= done:
+                continue
+            tiled = list(_tiled(files[at:], curves))
+            if tiled and counts(curves, stream[0]):
+                done = curves.last
+                yield curves, tiled
+
+    def _all_counts(self, curves: CurvesName, attempt: int) -> bool:
+        """Return whether a file of buckets can be read, and no later attempt supersedes anything in it."""
+        found = self._once(self._curves, curves, read_curves)
+        superseding = self._records.superseding()
+        if found is None or superseding is None:
+            return found is not None
+        for code, name in enumerate(found.names):
+            limit = superseding.limit(attempt, name.optimizer)
+            if limit is not None and int(found.buckets["last_step"][found.codes == code].max()) >= limit:
+                return False
+        return True
+
+    def _is_named(self, curves: CurvesName, attempt: int) -> bool:
+        """Return whether it is known of which series a file of buckets is, and all of it counts."""
+        if curves in self._curves or self._records.superseding() is not None:
+            return self._all_counts(curves, attempt)
+        return self._once(self._names, curves, read_names) is not None
+
+    def _once(
+        self, kept: dict[CurvesName, Found], curves: CurvesName, read: Callable[[Store, CurvesName, str], Found]
+    ) -> Found | None:
+        """Return what is read of a file of buckets, and keep it; None where it cannot be read."""
+        if curves in self._unreadable:
+            return None
+        if curves not in kept:
+            try:
+                kept[curves] = read(self._store, curves, self._run_id)
+            except DamagedChunk:
+                self._unreadable |= {curves}  # the doctor says so; nothing is lost
+                return None
+            except ObjectNotFound:
+                return None
+        return kept[curves]
+
+
+def _tiled(files: Sequence[ChunkName], curves: CurvesName) -> Iterator[ChunkName]:
+    """Yield the files that together are the chunks of `curves`; nothing where a chunk is missing, or one too many."""
+    expected, found = curves.first, []
+    for file in files:
+        if file.first != expected or file.last > curves.last:
+            return
+        found.append(file)
+        if file.last == curves.last:
+            yield from found
+            return
+        expected = file.last + 1
+
+
+def only(
+    parts: Sequence[SeriesBuckets], *, kind: str, path: str, mode: str | None, optimizer: str | None
+) -> Buckets | None:
+    """Return the buckets of one series; None where several fit, whose points may have come in turns.
+
+    Args:
+        parts: Of one worker.
+        kind, path: Of the series.
+        mode, optimizer: Likewise; None: any.
+    """
+    found, names = [], set()
+    for part in parts:
+        for code, name in enumerate(part.names):
+            fits = (name.kind, name.path) == (kind, path) and mode in (None, name.mode)
+            if fits and optimizer in (None, name.optimizer):
+                names.add(name)
+                found.append(part.buckets[part.codes == code])
+    if len(names) > 1:
+        return None
+    return np.concatenate(found) if found else np.empty(0, BUCKET)

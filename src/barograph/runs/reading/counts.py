@@ -1,0 +1,63 @@
+"""How often something was counted: labels, and pairs of label and answer, added up over the ranks that saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode
+from barograph.runs.format.events import dictionary_column
+from barograph.runs.reading.inventory import speaking
+from barograph.runs.reading.reader import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How often one thing was counted at each step.
+
+    Attributes:
+        key: What.
+        steps: Those in which it was counted at all, rising; shape (n,).
+        counts: How often, shape (n,); what several ranks, or several evaluations of one step, counted is added up.
+    """
+
+    key: Key
+    steps: NDArray[np.int64]
+    counts: NDArray[np.float64]
+
+
+def counts_of(
+    run: Run, kind: Kind, *, mode: Mode, start: int | None = None, stop: int | None = None
+) -> Iterator[Counts]:
+    """Yield what was counted, by key.
+
+    Each rank counts what it was fed. Of processes that trained by themselves the first one speaks.
+
+    Args:
+        run: Which.
+        kind: `LABEL` or `CONFUSION`.
+        mode: In this mode.
+        start, stop: Only steps >= start, < stop.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    table = run.arrow(kind, mode=mode, start=start, stop=stop, columns=("worker", "path", "step", "value"))
+    workers, paths = dictionary_column(table, "worker"), dictionary_column(table, "path")
+    present = [workers.texts[code] for code in np.unique(workers.codes).tolist()]
+    counting = np.isin(workers.codes, [workers.texts.index(name) for name in speaking(present)])
+    codes, steps, values = (column[counting] for column in (
+        paths.codes, table["step"].to_numpy(), table["value"].to_numpy()))
+    order = np.lexsort((steps, codes))
+    codes, steps, values = codes[order], steps[order], values[order]
+    new = np.flatnonzero(np.diff(codes, prepend=-1) | np.diff(steps, prepend=-1))
+    if not len(new):
+        return
+    sums, codes, steps = np.add.reduceat(values, new), codes[new], steps[new]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    for first, last in zip(starts, np.append(starts[1:], len(codes)), strict=True):
+        yield Counts(Key(kind, paths.texts[codes[first]]), steps[first:last], sums[first:last])

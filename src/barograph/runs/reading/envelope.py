@@ -1,0 +1,83 @@
+"""A series as a screen can show it: in buckets, with the true least and greatest number of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from barograph.measures.buckets import BUCKET, Buckets, buckets_of_points, even_starts, merged_buckets
+from barograph.model.key import Key
+from barograph.runs.reading.series import Series
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A series in few buckets of points that follow each other. No spike is lost, and what is not finite is counted.
+
+    Attributes:
+        key: Of what.
+        statistic: Which number.
+        buckets: Array of `measures.buckets.BUCKET`, in the order in which the points were made. Where the series has
+            few points each is a bucket.
+    """
+
+    key: Key
+    statistic: str
+    buckets: Buckets
+
+    def __len__(self) -> int:
+        return len(self.buckets)
+
+    @property
+    def count(self) -> int:
+        """Points of the series, those too that are not finite."""
+        return int(self.buckets["count"].sum())
+
+    @property
+    def nonfinite(self) -> int:
+        """Points that are NaN or infinite."""
+        return int(sum(self.buckets[name].sum() for name in ("nan", "posinf", "neginf")))
+
+    def nonfinite_steps(self) -> NDArray[np.int64]:
+        """Return the first and the last step of each bucket in which a point is NaN or infinite; shape (n, 2)."""
+        buckets = self.buckets
+        broken = buckets[(buckets["nan"] > 0) | (buckets["posinf"] > 0) | (buckets["neginf"] > 0)]
+        return np.stack([broken["first_step"], broken["last_step"]], axis=1)
+
+    def line(self) -> Series:
+        """Return the points to draw: of each bucket the least and the greatest, in the order of their steps.
+
+        At most two a bucket. A bucket without a finite point is one NaN, so that the line breaks there.
+        """
+        buckets = self.buckets
+        some = np.isfinite(buckets["min"])
+        swapped = buckets["max_step"] < buckets["min_step"]
+        single = ~some | ((buckets["min_step"] == buckets["max_step"]) & (buckets["min"] == buckets["max"]))
+        values = np.stack([np.where(swapped, buckets["max"], buckets["min"]),
+                           np.where(swapped, buckets["min"], buckets["max"])], axis=1)
+        values[~some] = np.nan
+        places = [np.stack([np.where(swapped, buckets[f"max_{what}"], buckets[f"min_{what}"]),
+                            np.where(swapped, buckets[f"min_{what}"], buckets[f"max_{what}"])], axis=1)
+                  for what in ("step", "time")]
+        kept = np.stack([np.ones(len(buckets), bool), ~single], axis=1)
+        return Series(self.key, self.statistic, places[0][kept], values[kept], places[1][kept])
+
+
+def envelope_of_buckets(key: Key, statistic: str, buckets: Buckets, points: int) -> Envelope:
+    """Return the envelope of a series that is known by its buckets; `points` at most are drawn of it."""
+    most = max(1, points // 2)
+    if len(buckets) > most:
+        buckets = merged_buckets(buckets, even_starts(buckets["count"], most))
+    return Envelope(key, statistic, buckets)
+
+
+def envelope_of_series(series: Series, points: int) -> Envelope:
+    """Return the envelope of a series that is known point by point; `points` at most are drawn of it."""
+    count = len(series)
+    # As many points as can be drawn are drawn as they are.
+    most = count if count <= points else max(1, points // 2)
+    starts = np.unique(np.arange(most) * count // most) if count else np.empty(0, np.intp)
+    buckets = buckets_of_points(series.steps, series.values, series.times, starts) if count else np.empty(0, BUCKET)
+    return Envelope(series.key, series.statistic, buckets)

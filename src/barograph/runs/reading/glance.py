@@ -1,0 +1,251 @@
+"""A run at a glance: how it stands, told by its metadata files alone, without a look into its records."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import nan
+
+from barograph.errors import DamagedChunk, NewerFormat, ObjectNotFound, StoreDenied, StoreError
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.manifest import Manifest
+from barograph.runs.format.layout import FOLDERS, JOURNAL, MANIFEST, ORIGIN, WATCH
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.reading.roster import Roster, Standing, WorkerState
+from barograph.runs.state.claim import claimer_of
+from barograph.runs.state.findings import read_findings
+from barograph.runs.state.process import is_alive, this_process
+from barograph.runs.state.survey import surveyed
+from barograph.store.base import Browsable, Level, ObjectInfo, Store
+
+DEPTH = 6
+"""Folders deep that runs are looked for: enough for a tree of experiments, and an end in somebody's home."""
+
+_LOOKS = 3
+_LOOK_AGAIN_SECS = 0.8
+_THREADS = 8
+
+
+class RunState(StrEnum):
+    """How a run stands, by the workers of its newest attempt."""
+
+    STARTING = "starting"
+    """No worker has come yet, and the process that began it lives."""
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """A finding stopped it."""
+    FAILED = "failed"
+    KILLED = "killed"
+    """A worker ended without a word."""
+    UNKNOWN = "unknown"
+    """Its workers are on another machine, and gave no sign while they were watched; or it cannot be read now."""
+    EMPTY = "empty"
+    """No process trained."""
+    DAMAGED = "damaged"
+    """Its first metadata file cannot be read."""
+
+
+_WORST_FIRST = (
+    (Standing.RUNNING, RunState.RUNNING), (Standing.UNKNOWN, RunState.UNKNOWN), (Standing.KILLED, RunState.KILLED),
+    (Standing.FAILED, RunState.FAILED), (Standing.STOPPED, RunState.STOPPED), (Standing.FINISHED, RunState.FINISHED),
+)
+"""Of several workers the first of these speaks: as long as one runs, the run does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """How a run stands.
+
+    Attributes:
+        url: Where it is.
+        state: How it stands.
+        manifest: What it is; None where that cannot be read.
+        workers: Of all attempts.
+        attempt: The newest one.
+        steps: Steps made in it by all optimizers, of the worker that is furthest: as in the summary.
+        loss: Its last loss; None where none was seen.
+        cost: Greatest share of the training time that capture took from a worker; NaN where it is not known.
+        ended_unix: When the last worker gave its last sign, by its own clock; NaN where there was none.
+        watched: Whether a watcher has looked at it.
+        covered: Whether everything there was to see was seen, as far as its workers know.
+        findings: What watchers found.
+        told: How many metadata files tell what made it and what it says of itself, and when the last of these was
+        written.
+        problems: What could not be read.
+    """
+
+    url: str
+    state: RunState
+    manifest: Manifest | None = None
+    workers: Sequence[WorkerState] = ()
+    attempt: int = 0
+    steps: int = 0
+    loss: float | None = None
+    cost: float = nan
+    ended_unix: float = nan
+    watched: bool = False
+    covered: bool = False
+    findings: Sequence[Finding] = ()
+    told: tuple[int, float] = (0, 0.0)
+    problems: Sequence[str] = field(default=())
+
+    @property
+    def open_findings(self) -> Mapping[Severity, int]:
+        """How many findings are open, of each severity that has any, the worst first."""
+        found = Counter(item.severity for item in self.findings if item.state is FindingState.OPEN)
+        return {severity: found[severity] for severity in Severity if found[severity]}
+
+    @property
+    def newest_workers(self) -> Sequence[WorkerState]:
+        """The workers of the newest attempt."""
+        return [item for item in self.workers if item.worker.attempt == self.attempt]
+
+
+def runs_below(store: Store) -> list[str]:
+    """Return where in `store` there are runs: the part of the name before `run.json`, "" for the store itself.
+
+    At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
+    itself holds is not looked at, however much that is; a folder below the first that may not be read is passed over.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if isinstance(store, Browsable):
+        return sorted(_walked(store))
+    folders = (folder for item in store.list() if (folder := _run_of(item.name)) is not None)
+    return sorted(folder for folder in folders if not folder or _is_looked_into(folder))
+
+
+def _walked(store: Browsable) -> Iterator[str]:
+    def level_of(folder: str) -> Level:
+        try:
+            return store.level(folder)
+        except StoreDenied:
+            if not folder:
+                raise
+            return Level([], [])
+
+    folders = [""]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while folders:
+            below: list[str] = []
+            for level in pool.map(level_of, folders):
+                runs = [run for name in level.objects if (run := _run_of(name)) is not None]
+                yield from runs
+                own = {f"{run}/{part}".lstrip("/") for run in runs for part in FOLDERS}
+                below.extend(name for name in level.folders if name not in own and _is_looked_into(name))
+            folders = below
+
+
+def _run_of(name: str) -> str | None:
+    """Return the folder of the run whose manifest is called so; None if the name is no such thing."""
+    folder, _, last = name.rpartition("/")
+    return folder if last == MANIFEST else None
+
+
+def _is_looked_into(folder: str) -> bool:
+    parts = folder.split("/")
+    return len(parts) <= DEPTH and not any(part.startswith(".") for part in parts)
+
+
+def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep) -> Glance:
+    """Return how the run in `store` stands.
+
+    Args:
+        store: Where it is. A store without a run gives a `Glance` that is damaged.
+        clock: For how long heartbeats were watched.
+        wait: Lets some seconds pass, where only its heartbeat can tell whether a worker on another machine lives.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return _seen([_Look(store, clock or SystemClock())], _Look.take, wait)[0]
+
+
+def glances(
+    stores: Iterable[Store], *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep
+) -> list[Glance]:
+    """Return how each of these runs stands; arguments as for `glance`. What cannot be read says so in its place."""
+    return _seen([_Look(store, clock or SystemClock()) for store in stores], _Look.take_or_say_why_not, wait)
+
+
+def _seen(
+    looks: Sequence[_Look], take: Callable[[_Look], Glance], wait: Callable[[float], object]
+) -> list[Glance]:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(take, looks))
+        for _ in range(_LOOKS - 1):
+            if not any(_may_still_tell(item) for item in found):
+                break
+            wait(_LOOK_AGAIN_SECS)
+            found = list(pool.map(lambda look, item: take(look) if _may_still_tell(item) else item, looks, found))
+    return found
+
+
+def _may_still_tell(seen: Glance) -> bool:
+    """Return whether another look may show a heartbeat that counts."""
+    return seen.state is RunState.UNKNOWN and seen.manifest is not None
+
+
+class _Look:
+    """Looks at one run, more than once where it must see whether a heartbeat counts."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._roster = Roster(store, clock)
+
+    def take_or_say_why_not(self) -> Glance:
+        try:
+            return self.take()
+        except StoreError as error:
+            return Glance(self._store.url, RunState.UNKNOWN, problems=(str(error),))
+
+    def take(self) -> Glance:
+        listing = self._store.list()
+        found = surveyed(listing)
+        try:
+            manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
+        except (DamagedChunk, NewerFormat) as error:
+            return Glance(self._store.url, RunState.DAMAGED, problems=(str(error),))
+        except ObjectNotFound:
+            return Glance(self._store.url, RunState.DAMAGED, problems=(f"There is no {MANIFEST}.",))
+        workers = self._roster.workers(found)
+        attempt = max(found.attempts, default=0)
+        newest = [item for item in workers if item.worker.attempt == attempt]
+        last = [item.last for item in newest if item.last is not None]
+        lead = max(last, key=lambda beat: beat.step, default=None)
+        log = read_findings(self._store)
+        return Glance(
+            url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
+            attempt=attempt, steps=max((max(beat.step, beat.coverage.steps) for beat in last), default=0),
+            loss=lead.loss if lead and lead.coverage.loss_seen and lead.step else None,
+            cost=max((beat.cost.share for beat in last), default=nan),
+            ended_unix=max((beat.time_unix for beat in last), default=nan),
+            watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
+            covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),
+            findings=log.findings, told=_told(listing), problems=(*self._roster.damage, *log.damage),
+        )
+
+    def _state(self, workers: Sequence[WorkerState], attempt: int) -> RunState:
+        standings = {item.standing for item in workers}
+        for standing, state in _WORST_FIRST:
+            if standing in standings:
+                return state
+        try:
+            claimer = claimer_of(self._store, attempt)
+        except StoreError:
+            return RunState.UNKNOWN
+        # The process that asks is not about to train.
+        lives = claimer is not None and claimer[0] != this_process() and is_alive(claimer[0])
+        return RunState.STARTING if lives else RunState.EMPTY
+
+
+def _told(listing: Iterable[ObjectInfo]) -> tuple[int, float]:
+    times = [item.modified_unix for item in listing if item.name.startswith((f"{JOURNAL}/", f"{ORIGIN}/"))]
+    return len(times), max(times, default=0.0)

@@ -1,0 +1,117 @@
+"""The files of a run beside its records, tensors and curves, each compared with what it was when it was written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.runs.format.layout import (
+    ATTEMPTS,
+    CAPSULES,
+    CHECKPOINTS,
+    CONTROL,
+    FINDINGS,
+    IMPORTED,
+    JOURNAL,
+    ORIGIN,
+    WATCH,
+)
+from barograph.runs.format.metadata import unsealed
+from barograph.runs.state.origins import damaged_files
+from barograph.runs.state.output import damaged_parts
+from barograph.store.base import Store
+from barograph.store.streaming import parts_of
+
+_WITH_METADATA = (FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES, ORIGIN, ATTEMPTS, JOURNAL, IMPORTED)
+_CHECKPOINT = re.compile(rf"{CHECKPOINTS}/[^/]+\.(?P<checksum>[0-9a-f]{{32}})\.safetensors")
+_CAPSULE = re.compile(rf"(?P<folder>{CAPSULES}/[^/]+/)capsule\.json")
+
+
+@dataclass(slots=True)
+class FileCheck:
+    """What is wrong with these files, one sentence each.
+
+    Attributes:
+        damaged: Their bytes are not those that were written.
+        missing: A metadata file names them, and they are not there.
+        leftover: No metadata file names them: the process that wrote them ended before it had written all.
+    """
+
+    damaged: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    leftover: list[str] = field(default_factory=list)
+
+
+def check_files(store: Store, names: Collection[str]) -> FileCheck:
+    """Read every file of a run that is neither a record, a tensor of a step nor a curve, and return what is wrong.
+
+    Args:
+        store: The run's.
+        names: Of all its objects.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = FileCheck()
+    known = set[str]()
+    for metadata_file in names:
+        if metadata_file.partition("/")[0] not in _WITH_METADATA or not metadata_file.endswith(".json"):
+            continue
+        for name, checksum in _check_paper(store, metadata_file, found).items():
+            known.add(name)
+            if name in names:
+                _check_bytes(store, name, checksum, found)
+            elif any(item.name == metadata_file for item in store.list(metadata_file.rpartition("/")[0])):
+                # Old checkpoints are removed while the run goes on.
+                found.missing.append(f"{name} is not there, though {metadata_file} names it.")
+    for name in sorted(_large_files(names) - known):
+        found.leftover.append(f"{name} is of a save that did not end.")
+    found.damaged += damaged_files(store, names)
+    found.damaged += damaged_parts(store, names)
+    return found
+
+
+def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]:
+    """Return the files that a metadata file names, each with its checksum; note where it is damaged."""
+    try:
+        metadata_file = unsealed(store.get(name), name)
+        return _files_of(name, metadata_file)
+    except ObjectNotFound:
+        return {}  # it was removed since it was listed
+    except DamagedChunk as error:
+        found.damaged.append(str(error))
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        found.damaged.append(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).")
+    return {}
+
+
+def _files_of(name: str, metadata_file: Mapping[str, Any]) -> dict[str, str]:
+    if capsule := _CAPSULE.fullmatch(name):
+        return {f"{capsule['folder']}{said['name']}": str(said["checksum"]) for said in metadata_file["files"].values()}
+    if name.partition("/")[0] == CHECKPOINTS and "file" in metadata_file:
+        if match := _CHECKPOINT.fullmatch(metadata_file["file"]):
+            return {match[0]: match["checksum"]}
+        raise ValueError(f"{metadata_file['file']!r} is not the name of a checkpoint's file")
+    return {}
+
+
+def _check_bytes(store: Store, name: str, checksum: str, found: FileCheck) -> None:
+    whole = xxhash.xxh3_128()
+    try:
+        # Part by part: a checkpoint may be larger than memory.
+        for part in parts_of(store, name):
+            whole.update(part)
+    except ObjectNotFound:
+        return  # it was removed since it was listed
+    if whole.hexdigest() != checksum:
+        found.damaged.append(f"The file is damaged: its bytes are not those that were written ({name} in {store.url}).")
+
+
+def _large_files(names: Iterable[str]) -> set[str]:
+    return {name for name in names
+            if name.partition("/")[0] in (CHECKPOINTS, CAPSULES) and not name.endswith(".json")}

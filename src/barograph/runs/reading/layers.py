@@ -1,0 +1,158 @@
+"""The layers of a model as the run last saw them: their figures, their gradients over time, what was found."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from barograph.measures.summary import merge
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState
+from barograph.model.key import Key, Kind
+from barograph.model.key import layer_path as layer_of_parameter
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.reading.bundle import bundle
+from barograph.runs.reading.inventory import Entry, inventory, natural_order
+from barograph.runs.reading.reader import Run
+
+LAYER_KINDS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT)
+"""Kinds a layer is shown by."""
+
+_OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.OPTIMIZER_STATE})
+_OF_MODULES = frozenset({Kind.INPUT, Kind.OUTPUT})
+_ITEMS = re.compile(r"(\[[^\[\]]*\])+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A number over the recorded steps.
+
+    Attributes:
+        steps: Which, rising.
+        values: As many. NaN where something was not finite.
+    """
+
+    steps: tuple[int, ...] = ()
+    values: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One module of the model.
+
+    Attributes:
+        path: Of the module; "" for the model itself.
+        layer: Its class; "" where it was not recorded.
+        figures: Kind to the Summary of its last recorded step; a module's parameters are taken together.
+        steps: Kind to that step.
+        gradient_norms: Norm of the gradient of all its parameters.
+        findings: Those whose evidence names it, open ones first, then the worst.
+    """
+
+    path: str
+    layer: str
+    figures: Mapping[Kind, Summary]
+    steps: Mapping[Kind, int]
+    gradient_norms: Trend
+    findings: tuple[Finding, ...]
+
+
+def layers_of(
+    run: Run, findings: Iterable[Finding] = (), *, norms: Mapping[str, Trend] | None = None
+) -> list[Layer]:
+    """Return the layers of which anything was recorded in training, or that a finding names.
+
+    In the order in which they ran, as far as their outputs were seen.
+
+    Args:
+        run: Which.
+        findings: What was found in it.
+        norms: Path to the norm of the gradient, where that has been read already; None: it is read.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    entries: dict[str, dict[Kind, list[Entry]]] = {}
+    for kind in LAYER_KINDS:
+        for entry in inventory(run, kind):
+            # A module may have brackets in its own name; then its parameters, which come first, have told it.
+            path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
+            if entry.mode is Mode.TRAIN and path is not None:
+                entries.setdefault(path, {}).setdefault(kind, []).append(entry)
+    named = _findings_by_layer(findings)
+    norms = _gradient_norms(run) if norms is None else norms
+    paths = [*_in_order(entries), *sorted(set(named) - set(entries), key=natural_order)]
+    return [_layer(path, entries.get(path, {}), norms.get(path, Trend()), named.get(path, ())) for path in paths]
+
+
+def layer_path(key: Key) -> str | None:
+    """Return the path of the module a key belongs to; None where it belongs to none.
+
+    Example:
+        >>> layer_path(Key(Kind.GRADIENT, "blocks.0.fc.weight")), layer_path(Key(Kind.OUTPUT, "lstm[1][0]"))
+        ('blocks.0.fc', 'lstm')
+        >>> layer_path(Key(Kind.LOSS, "total")) is None
+        True
+    """
+    if key.kind not in _OF_PARAMETERS | _OF_MODULES:
+        return None
+    path = _ITEMS.sub("", key.path)
+    return layer_of_parameter(path) if key.kind in _OF_PARAMETERS else path
+
+
+def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:
+    """Return the layers in the order they ran; those whose output was not seen stand as their parameters do."""
+    order: list[str] = []
+    for kind in (Kind.OUTPUT, *LAYER_KINDS):
+        # Models that are trained by optimizers of their own (a GAN's two) stand one after the other.
+        first = {path: min((entry.optimizer, entry.position) for entry in found[kind])
+                 for path, found in entries.items() if kind in found}
+        before = -1
+        for path in sorted(first, key=lambda path: (first[path], natural_order(path))):
+            if path in order:
+                before = order.index(path)
+            else:
+                before += 1
+                order.insert(before, path)
+    return order
+
+
+def _layer(path: str, entries: Mapping[Kind, list[Entry]], norms: Trend, findings: tuple[Finding, ...]) -> Layer:
+    figures, steps = {}, {}
+    for kind, found in entries.items():
+        known = [entry for entry in found if entry.summary is not None]
+        if known:
+            # Parameters that are no longer recorded, because they were frozen, say, are left out.
+            steps[kind] = max(entry.last_step for entry in known)
+            figures[kind] = merge(*(item.summary for item in known if item.summary and item.last_step == steps[kind]))
+    classes = [entry.layer for found in entries.values() for entry in found if entry.layer]
+    return Layer(path, classes[0] if classes else "", figures, steps, norms, findings)
+
+
+def _findings_by_layer(findings: Iterable[Finding]) -> dict[str, tuple[Finding, ...]]:
+    worst_first = sorted(
+        findings, key=lambda item: (item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity))
+    )
+    named: dict[str, tuple[Finding, ...]] = {}
+    for finding in worst_first:
+        paths = {layer_path(item.key) for item in finding.evidence if item.key is not None}
+        for path in paths - {None}:
+            assert path is not None
+            named[path] = (*named.get(path, ()), finding)
+    return named
+
+
+def _gradient_norms(run: Run) -> dict[str, Trend]:
+    squares: dict[str, dict[int, float]] = {}
+    for power, bad in bundle(run, Kind.GRADIENT, ("sum_sq", "nonfinite")):
+        of_layer = squares.setdefault(layer_path(power.key) or "", {})
+        for step, value in zip(power.steps.tolist(), np.where(bad.values > 0, np.nan, power.values), strict=True):
+            of_layer[step] = of_layer.get(step, 0.0) + float(value)
+    return {
+        path: Trend(tuple(sorted(by_step)), tuple(math.sqrt(by_step[step]) for step in sorted(by_step)))
+        for path, by_step in squares.items()
+    }

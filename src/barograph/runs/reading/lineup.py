@@ -1,0 +1,80 @@
+"""The streams of one group of workers, lined up step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from barograph.model.manifest import Worker
+from barograph.model.step import Mode
+from barograph.runs.format.events import StepEvent
+from barograph.runs.reading.stream import WorkerStream
+from barograph.runs.reading.view import StepView, group_of, worker_order
+
+
+def line_up(streams: Sequence[WorkerStream], is_out: Callable[[Worker], bool]) -> Iterator[StepView]:
+    """Yield the views of one group that are complete, in order, and take their steps from the streams.
+
+    A step is complete when every worker has recorded it, is past it, or is out. Numbers that a worker logged
+    outside a step are its own, and wait for nobody. The order of steps does not depend on when they arrived.
+
+    Args:
+        streams: Of one attempt and group.
+        is_out: Tells whether a worker that is not past a step need not be waited for.
+    """
+    ordered = sorted(streams, key=lambda stream: worker_order(stream.worker.name))
+    while (view := _next(ordered, is_out)) is not None:
+        yield view
+
+
+def _next(streams: Sequence[WorkerStream], is_out: Callable[[Worker], bool]) -> StepView | None:
+    heads = [stream for stream in streams if stream.head is not None]
+    undecided = False
+    for stream in heads:
+        event = _head(stream)
+        if event.logged:
+            return _view(event, [stream])
+        having, deciding, comes_later = [stream], [], False
+        for other in streams:
+            if other is stream:
+                continue
+            index = _index_of(other, event)
+            if index == 0:
+                having.append(other)
+            elif index is not None:
+                comes_later = True
+            elif not other.has_passed(event):
+                deciding.append(other)
+        if comes_later:
+            continue  # that worker did something else first
+        if all(is_out(other.worker) for other in deciding):
+            return _view(event, having)
+        undecided = True
+    # Two workers disagree about the order of two steps: the first worker's order stands.
+    return _view(_head(heads[0]), [heads[0]]) if heads and not undecided else None
+
+
+def _head(stream: WorkerStream) -> StepEvent:
+    head = stream.head
+    assert head is not None, "only streams with a step are asked"
+    return head
+
+
+def _view(event: StepEvent, streams: Sequence[WorkerStream]) -> StepView:
+    first = min(streams, key=lambda stream: worker_order(stream.worker.name))
+    rows = {}
+    for stream in sorted(streams, key=lambda stream: worker_order(stream.worker.name)):
+        rows[stream.worker.name] = stream.take().rows
+    return StepView(event.step, rows, group=group_of(first.worker.name), attempt=first.worker.attempt)
+
+
+def _index_of(stream: WorkerStream, event: StepEvent) -> int | None:
+    """Return where among the waiting steps of a stream that one stands; None where it is not there."""
+    for index, other in enumerate(stream.waiting()):
+        if not other.logged and _names(other) == _names(event):
+            return index
+    return None
+
+
+def _names(event: StepEvent) -> tuple[str, Mode, int]:
+    """Return what all workers call a step by; ticks are a worker's own."""
+    return event.step.optimizer, event.step.mode, event.step.number

@@ -1,0 +1,145 @@
+"""What the plain numbers of a run came to: its losses, and whatever the script logged, one summary each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from barograph.measures.buckets import BUCKET, Buckets, merged_buckets
+from barograph.model.items import MetricSummary
+from barograph.model.key import Key, Kind
+from barograph.model.step import Mode, named
+from barograph.runs.format.curves_file import SeriesBuckets, SeriesName
+from barograph.runs.reading.one_worker import workers_in
+from barograph.runs.reading.reader import Run
+
+METRIC_KINDS = (Kind.LOSS, Kind.SCALAR)
+HYPERPARAMETER = "hyperparameter["
+"""Begins the names of numbers that are settings of the training, and no metrics."""
+
+
+class Metric(NamedTuple):
+    """A series of a run that is a metric of it.
+
+    Attributes:
+        key: What was recorded.
+        mode: While the script did what.
+        optimizer: Of whose steps; "": of the only one's.
+    """
+
+    key: Key
+    mode: Mode
+    optimizer: str
+
+    @property
+    def name(self) -> str:
+        """What searches and tables call it.
+
+        A number that the script logs has the name that the script gives it. The loss is `loss`, in evaluation
+        `eval_loss`; of several losses each has its path behind a dot. Numbers that belong to one optimizer of several
+        have it in brackets.
+
+        Example:
+            >>> Metric(Key(Kind.SCALAR, "val/acc"), Mode.TRAIN, "").name
+            'val/acc'
+            >>> Metric(Key(Kind.LOSS, "total"), Mode.EVAL, "").name, Metric(Key(Kind.LOSS, "kl"), Mode.TRAIN, "d").name
+            ('eval_loss', 'loss.kl [optimizer d]')
+        """
+        path, prefix = self.key.path, "" if self.mode is Mode.TRAIN else f"{self.mode}_"
+        if self.key.kind is Kind.LOSS:
+            path = "loss" if path == "total" else f"loss.{path}"
+        return f"{prefix}{path}{f' [{named(self.optimizer)}]' if self.optimizer else ''}"
+
+
+def metrics_of(run: Run) -> dict[str, MetricSummary]:
+    """Return the metrics of a run by name, and what each came to.
+
+    Where several workers recorded one, it is the first one's: replicas say the same. Asked again of the same `run`, it
+    looks at what is new alone.
+
+    Raises:
+        StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
+    """
+    found: dict[Metric, MetricSummary] = {}
+    for worker in sorted(workers_in(run)):
+        for name, buckets in _by_series(run.condensed(worker)):
+            metric = Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer)
+            if metric not in found:
+                found[metric] = summary_of_buckets(buckets)
+    summaries: dict[str, MetricSummary] = {}
+    for metric, summary in found.items():
+        summaries.setdefault(metric.name, summary)
+    return summaries | {name: found[metric] for name, metric in _single_losses(found).items() if name not in summaries}
+
+
+def metrics_in(run: Run) -> dict[str, Metric]:
+    """Return the series of a run that are metrics, by the names that searches and tables have for them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = {name for worker in workers_in(run) for name in run.condensed_names(worker) if name.kind in METRIC_KINDS}
+    names = sorted(found, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name))
+    metrics = [Metric(Key(Kind(name.kind), name.path), Mode(name.mode), name.optimizer) for name in names]
+    named = {metric.name: metric for metric in reversed(metrics)}
+    return _single_losses(metrics) | named
+
+
+def _single_losses(metrics: Iterable[Metric]) -> dict[str, Metric]:
+    """Return the only loss of each mode and optimizer by the name of the whole loss: it is the whole.
+
+    Example:
+        >>> [*_single_losses([Metric(Key(Kind.LOSS, "cross_entropy"), Mode.EVAL, "")])]
+        ['eval_loss']
+    """
+    losses: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        if metric.key.kind is Kind.LOSS:
+            whole = metric._replace(key=Key(Kind.LOSS, "total")).name
+            losses.setdefault(whole, []).append(metric)
+    return {whole: several[0] for whole, several in losses.items() if len(several) == 1}
+
+
+def _by_series(parts: Iterable[SeriesBuckets]) -> Iterator[tuple[SeriesName, Buckets]]:
+    """Yield each metric with one bucket of all its points; losses first, by name."""
+    numbers: dict[SeriesName, int] = {}
+    codes, buckets = [np.empty(0, np.int64)], [np.empty(0, BUCKET)]
+    for part in parts:
+        codes.append(np.array([numbers.setdefault(name, len(numbers)) for name in part.names], np.int64)[part.codes])
+        buckets.append(part.buckets)
+    code = np.concatenate(codes)
+    order = np.argsort(code, kind="stable")
+    merged = merged_buckets(np.concatenate(buckets)[order], np.flatnonzero(np.diff(code[order], prepend=-1)))
+    names = [name for name in numbers if name.kind in METRIC_KINDS and not name.path.startswith(HYPERPARAMETER)]
+    for name in sorted(names, key=lambda name: (METRIC_KINDS.index(Kind(name.kind)), name)):
+        yield name, merged[numbers[name]]
+
+
+def summary_of_buckets(bucket: Buckets) -> MetricSummary:
+    """Return what a series came to.
+
+    Args:
+        bucket: One, of all its points.
+
+    Example:
+        >>> from barograph.measures.buckets import buckets_of_points
+        >>> steps, values = np.array([0, 1, 2]), np.array([3.0, np.nan, 1.0])
+        >>> summary_of_buckets(buckets_of_points(steps, values, np.zeros(3), np.array([0]))[0]).mean
+        2.0
+    """
+    finite = int(bucket["count"] - bucket["nan"] - bucket["posinf"] - bucket["neginf"])
+    nothing = float("nan")
+    least, greatest = (float(bucket["min"]), float(bucket["max"])) if finite else (nothing, nothing)
+    infinite = [value for name, value in (("neginf", -math.inf), ("posinf", math.inf)) if bucket[name]]
+    return MetricSummary(
+        last=float(bucket["last"]),
+        # An infinity is less than every number, or greater; NaN is neither.
+        min=min([*infinite, *([least] if finite else [])], default=nothing),
+        max=max([*infinite, *([greatest] if finite else [])], default=nothing),
+        mean=float(bucket["mean"]) if finite else nothing,
+        std=math.sqrt(float(bucket["squares"]) / finite) if finite else nothing,
+        count=int(bucket["count"]), first_step=int(bucket["first_step"]), last_step=int(bucket["last_step"]),
+    )

@@ -1,0 +1,135 @@
+"""Which rows of a file are asked for, read without touching what the footer rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from barograph.runs.format.events import dictionary_column
+from barograph.runs.format.schema import SCHEMA, with_few_texts
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """What a column of texts must be.
+
+    Attributes:
+        column: One of `TEXTS`.
+        accepts: Tells whether a text will do.
+        exact: The only text that will do, where there is one: then a range of texts can be ruled out.
+    """
+
+    column: str
+    accepts: Callable[[str], bool]
+    exact: str | None = None
+
+    def verdict(self, least: str, greatest: str) -> bool | None:
+        """Return whether all texts in a range will do, or none (False); None where it depends."""
+        if least == greatest:
+            return self.accepts(least)
+        if self.exact is not None and not least <= self.exact <= greatest:
+            return False
+        return None
+
+
+def equals(column: str, text: str) -> TextTest:
+    """Return the test that a column is that text."""
+    return TextTest(column, text.__eq__, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Rows that are asked for.
+
+    Attributes:
+        tests: All must hold.
+        start, stop: The step must be >= start and < stop; None: no limit.
+    """
+
+    tests: Sequence[TextTest] = ()
+    start: int | None = None
+    stop: int | None = None
+
+    def may_be_in(self, footer: pq.FileMetaData) -> bool:
+        """Return whether a file with that footer may hold such a row."""
+        return any(self._verdicts(footer, group) is not None for group in range(footer.num_row_groups))
+
+    def rows(self, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+        """Return such rows of a file, of these columns, in the order they are in."""
+        tables = [_empty(columns)]
+        for group in range(file.metadata.num_row_groups):
+            open_tests = self._verdicts(file.metadata, group)
+            if open_tests is None:
+                continue
+            needed = {*columns, *(test.column for test in open_tests.texts), *(["step"] if open_tests.steps else [])}
+            table = file.read_row_group(group, columns=sorted(needed), use_threads=False)
+            if open_tests.texts or open_tests.steps:
+                if any(test.exact is None for test in open_tests.texts):
+                    table = table.unify_dictionaries()
+                table = table.filter(pa.array(self._mask(table, open_tests)))
+            tables.append(with_few_texts(table.select(list(columns))))
+        return pa.concat_tables(tables)
+
+    def _verdicts(self, footer: pq.FileMetaData, group: int) -> _OpenTests | None:
+        """Return what the footer does not decide of a row group; None where it rules it out."""
+        row_group = footer.row_group(group)
+        texts = []
+        for test in self.tests:
+            span = _span(row_group, test.column)
+            verdict = test.verdict(*span) if span else None
+            if verdict is False:
+                return None
+            if verdict is None:
+                texts.append(test)
+        if self.start is None and self.stop is None:
+            return _OpenTests(texts, steps=False)
+        span = _span(row_group, "step")
+        if span is None:
+            return _OpenTests(texts, steps=True)
+        least, greatest = span
+        if (self.start is not None and greatest < self.start) or (self.stop is not None and least >= self.stop):
+            return None
+        inside = (self.start is None or least >= self.start) and (self.stop is None or greatest < self.stop)
+        return _OpenTests(texts, steps=not inside)
+
+    def _mask(self, table: pa.Table, open_tests: _OpenTests) -> NDArray[np.bool_]:
+        mask = np.ones(table.num_rows, bool)
+        for test in open_tests.texts:
+            if test.exact is not None:
+                # Without a look at the texts one by one: there may be a hundred thousand names.
+                mask &= pc.equal(table[test.column], test.exact).to_numpy()
+                continue
+            column = dictionary_column(table, test.column)
+            mask &= np.array([test.accepts(text) for text in column.texts], bool)[column.codes]
+        if open_tests.steps:
+            steps = table["step"].to_numpy()
+            if self.start is not None:
+                mask &= steps >= self.start
+            if self.stop is not None:
+                mask &= steps < self.stop
+        return mask
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenTests:
+    texts: Sequence[TextTest]
+    steps: bool
+
+
+def _empty(columns: Sequence[str]) -> pa.Table:
+    return pa.schema([SCHEMA.field(name) for name in columns]).empty_table()
+
+
+def _span(row_group: Any, column: str) -> tuple[Any, Any] | None:
+    # Columns of texts and the step stand before the first list, so a field's number is its column's.
+    statistics = row_group.column(SCHEMA.get_field_index(column)).statistics
+    if statistics is None or not statistics.has_min_max:
+        return None
+    return statistics.min, statistics.max

@@ -1,0 +1,573 @@
+"""The analysis API: what a run holds, asked by kind, name, pattern, step, mode and worker; live or after."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from barograph.errors import (
+    DamagedChunk,
+    NotARun,
+    ObjectNotFound,
+    SettingsError,
+    SplitTensor,
+    StoreUnavailable,
+    UnknownKey,
+    UnknownName,
+    UnknownStep,
+    nearest,
+)
+from barograph.measures.buckets import Buckets
+from barograph.model.clock import Clock, SystemClock
+from barograph.model.finding import Findings
+from barograph.model.key import Key, Kind, key_from_text, kind_from_name
+from barograph.model.manifest import Manifest
+from barograph.model.records import UnitSummaries
+from barograph.model.step import Mode
+from barograph.model.summary import Summary
+from barograph.runs.format.curves_file import PLAIN_KINDS, SeriesBuckets, SeriesName
+from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.merging import MERGED_KINDS
+from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.format.proof import proved
+from barograph.runs.format.schema import SCHEMA
+from barograph.runs.format.tensors import TensorsOrigin, check_tensors_origin, read_tensor, tensor_entry
+from barograph.runs.reading.condensed import Condensed, only
+from barograph.runs.reading.envelope import Envelope, envelope_of_buckets, envelope_of_series
+from barograph.runs.reading.feed import Feed
+from barograph.runs.reading.gaps import Gaps
+from barograph.runs.reading.moment import view_from_rows
+from barograph.runs.reading.query import Query, TextTest, equals
+from barograph.runs.reading.records import Records
+from barograph.runs.reading.roster import Roster, WorkerState
+from barograph.runs.reading.series import Series, series_columns, series_from_tables, statistic_named
+from barograph.runs.reading.trace import Trace
+from barograph.runs.reading.view import StepView, group_of, worker_order
+from barograph.runs.state.findings import read_findings
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+AWAY_SECS = 300.0
+"""How long a store may be away while a run is followed; trainings outlive outages of some minutes, too."""
+
+CURVE_POINTS = 2000
+"""Points that a curve is drawn by, unless it is said otherwise: more than most screens have columns."""
+
+_COARSEST = 4
+"""So many times fewer points than were asked for may be drawn, where that saves reading the records."""
+
+_STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
+
+
+def open(url: str | os.PathLike[str]) -> Run:
+    """Return the run at that URL, to be asked questions.
+
+    Args:
+        url: A directory, or a URL as in `store.urls.store_from_url`.
+
+    Raises:
+        NotARun: There is no run.
+        NewerFormat: A newer Barograph wrote it.
+        DamagedChunk: Its manifest cannot be read.
+        StoreError: The place cannot be read.
+    """
+    return Run(store_from_url(url))
+
+
+class Run:
+    """A run as it was when it was opened, or last refreshed.
+
+    Where a run was resumed, a later attempt supersedes an earlier one from its first step on, so every step is
+    there once. What is damaged or missing is named in `damage`, and everything else still reads.
+
+    Args:
+        store: Where it is.
+        clock: For how long heartbeats have been watched.
+    """
+
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+        self.store = store
+        self._clock = clock or SystemClock()
+        try:
+            self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
+        except ObjectNotFound:
+            raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
+        self._records = Records(store, self.manifest.run_id)
+        self._condensed = Condensed(store, self.manifest.run_id, self._records)
+        self._roster = Roster(store, self._clock)
+        self._gaps = Gaps(store)
+        # In the order in which it was met, each once.
+        self._heard: dict[str, None] = {}
+
+    def __repr__(self) -> str:
+        return f"Run({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.store.url
+
+    @property
+    def workers(self) -> tuple[WorkerState, ...]:
+        """The workers that declared themselves, attempt by attempt, and how each stands."""
+        return self._roster.workers(self._records.survey)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read so far, and which chunks are missing, one sentence each.
+
+        Files are looked at when something is asked of them; `doctor.examine` looks at everything.
+        """
+        missing = self._gaps.named(self._records.survey)
+        return tuple(dict.fromkeys((*self._records.damage, *missing, *self._roster.damage, *self._heard)))
+
+    @property
+    def findings(self) -> Findings:
+        """What a watcher found, by the step it began."""
+        log = read_findings(self.store)
+        self._heard.update(dict.fromkeys(log.damage))
+        return Findings(log.findings)
+
+    def refresh(self) -> None:
+        """See what was published since."""
+        self._records.refresh()
+
+    def keys(self, kind: Kind | str | None = None, path: str = "*", pattern: str | None = None) -> list[Key]:
+        """Return the keys recorded in the run, sorted.
+
+        Args:
+            kind: Only of this kind.
+            path: Only those whose path matches this shell pattern.
+            pattern: Only those in whose path this regular expression is found.
+
+        Raises:
+            UnknownName: There is no such kind, or the regular expression cannot be read.
+        """
+        wanted = kind_from_name(kind) if kind is not None else None
+        try:
+            expression = re.compile(pattern or "")
+        except re.error as error:
+            raise UnknownName(f'"{pattern}" is no regular expression: {error}.') from None
+        found = [
+            key for key in self._records.known_keys()
+            if (wanted is None or key.kind == wanted)
+            and (path == "*" or fnmatch.fnmatchcase(key.path, path)) and expression.search(key.path)
+        ]
+        # Keys sort so by themselves, which takes ten times as long where there are a hundred thousand.
+        return sorted(found, key=lambda key: (key.kind.value, key.path))
+
+    def steps(
+        self, mode: Mode | str | None = Mode.TRAIN, *, worker: str | None = None, optimizer: str | None = None
+    ) -> NDArray[np.int64]:
+        """Return the steps of which something was recorded, rising, each once.
+
+        Args:
+            mode: Only of this mode; None: of any.
+            worker, optimizer: Only of this one.
+
+        Raises:
+            UnknownName: There is no such mode or optimizer.
+            UnknownWorker: No such worker published anything.
+        """
+        query = _query(mode=mode, optimizer=optimizer)
+        # What the machine does between two steps makes no step.
+        query = Query([*query.tests, _STEPS_ALONE], query.start, query.stop)
+        table = self._records.table(query, ("step",), worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
+        return np.unique(table["step"].to_numpy())
+
+    def series(
+        self,
+        key: Key | str,
+        statistic: str = "value",
+        *,
+        mode: Mode | str | None = Mode.TRAIN,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Series:
+        """Return one statistic of a key over the steps.
+
+        Args:
+            key: Or its text, "gradient:fc1.weight".
+            statistic: "value" for losses, learning rates and logged numbers; for tensors "mean", "mean_abs", "std",
+                "variance", "l1", "l2", "rms", "min", "max", "max_abs", "sparsity", "count", "nan", "posinf",
+                "neginf", "nonfinite", "finite", "zeros", "sum", "sum_sq", "sum_abs".
+            mode: Only of this mode; None: of any.
+            worker: As this one saw it; None: merged over the ranks, replicas as the first has them; without ranks,
+                of the first process that recorded it.
+            optimizer: Only of steps of this one.
+            start, stop: Only steps >= start, < stop.
+
+        Returns:
+            Empty arrays where the key was recorded in another mode, or outside these steps.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownName: There is no such statistic, mode or optimizer, or the key has no such statistic.
+        """
+        wanted, number = _key(key), statistic_named(statistic)
+        # Of plain numbers there are no parts, so where one worker is, its rows are the series.
+        alone = len(self._records.workers()) == 1 and wanted.kind in PLAIN_KINDS
+        one_worker = worker is not None or alone
+        query = _query(wanted, mode, optimizer, start, stop)
+        tables = self._records.by_worker(query, series_columns(number, one_worker=one_worker), worker)
+        result = series_from_tables(wanted, number, _speaking(tables))
+        if not len(result):
+            self._check_key(wanted)
+            self._check_optimizer(optimizer)
+            if any(len(table) for parts in tables.values() for table in parts):
+                usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
+                raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
+        return result
+
+    def curve(
+        self,
+        key: Key | str,
+        statistic: str = "value",
+        *,
+        points: int = CURVE_POINTS,
+        mode: Mode | str | None = Mode.TRAIN,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+    ) -> Envelope:
+        """Return a series as a screen can show it: in few buckets, with the true least and greatest number of each.
+
+        What was logged by millions is read from files of a hundredth of the size; where these are missing or damaged,
+        from the records.
+
+        Args:
+            key, statistic, mode, worker, optimizer, start, stop: As for `series`.
+            points: How many the line may have; it has two a bucket. A series with fewer comes as it is; of any other
+                the line has about a quarter of that at least.
+
+        Raises:
+            SettingsError: `points` is less than 2.
+            UnknownKey, UnknownWorker, UnknownName: As for `series`.
+        """
+        if points < 2:
+            raise SettingsError(f"A curve has at least 2 points; this asks for {points}.")
+        wanted = _key(key)
+        query = _query(wanted, mode, optimizer)
+        if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
+            buckets = self._buckets(wanted, query, mode, worker, optimizer)
+            # Of a series that is not long the buckets are few: it would look coarse beside one that is shorter still.
+            if buckets is not None and int(buckets["count"].sum()) > points <= _COARSEST * 2 * len(buckets):
+                return envelope_of_buckets(wanted, statistic, buckets, points)
+        return envelope_of_series(self.series(
+            wanted, statistic, mode=mode, worker=worker, optimizer=optimizer, start=start, stop=stop), points)
+
+    def summary(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> Summary:
+        """Return the Summary of a key at one step, with its exponent histogram where one was taken.
+
+        Args:
+            key, mode, worker, optimizer: As for `series`.
+            step: As the user counts.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownName: There is no such mode or optimizer.
+            UnknownStep: The key was not summarised at that step.
+        """
+        wanted = _key(key)
+        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        summary = view.summary(wanted) if view else None
+        if summary is None:
+            raise self._not_at(wanted, step, optimizer, "summarised")
+        return summary
+
+    def units(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> UnitSummaries:
+        """Return the per-unit summaries of a key at one step; arguments and errors as for `summary`."""
+        wanted = _key(key)
+        view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
+        units = view.units(wanted) if view else None
+        if units is None:
+            raise self._not_at(wanted, step, optimizer, "summarised by unit")
+        return units
+
+    def at(
+        self, step: int, *, mode: Mode | str | None = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> StepView:
+        """Return everything recorded in one step, merged over workers as rules see it.
+
+        Args:
+            step: As the user counts.
+            mode: Of this mode; None: of any, and of several the one recorded last.
+            worker, optimizer: Only of this one.
+
+        Raises:
+            UnknownName: There is no such mode or optimizer.
+            UnknownStep: Nothing was recorded in that step of that mode.
+            UnknownWorker: No such worker published anything.
+        """
+        view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
+        if view is None:
+            steps = self.steps(mode, worker=worker, optimizer=optimizer)
+            which = "any mode" if mode is None else f"mode {mode}"
+            raise UnknownStep(f"Nothing was recorded in step {step} of {which}. {_known_steps(steps)}")
+        return view
+
+    def tensor(
+        self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
+        optimizer: str | None = None,
+    ) -> NDArray[Any]:
+        """Return a whole tensor that was saved, as an array that cannot be written to.
+
+        bfloat16 and float8 come as the types of `ml_dtypes`.
+
+        Args:
+            key, mode, optimizer: As for `series`.
+            step: As the user counts.
+            worker: Whose, which of a tensor that is split over workers is this worker's part; None: of the first
+                worker that saved it.
+
+        Raises:
+            UnknownKey, UnknownWorker: The run holds no such thing.
+            UnknownStep: It was not saved at that step.
+            SplitTensor: No worker was named, and each saved a part. A run does not say along which axis, so they
+                are yours to join: ask for the part of each.
+            DamagedChunk: The file it was in is damaged or gone.
+        """
+        wanted = _key(key)
+        query = _query(wanted, mode, optimizer, step, step + 1)
+        table = self._records.table(query, ("attempt", "worker", "chunk", "tick", "tensor", "shard", "whole"), worker)
+        rows = table.filter(table["tensor"]).to_pylist()
+        if not rows:
+            raise self._not_at(wanted, step, optimizer, "saved whole")
+        row = min(rows, key=lambda row: (worker_order(row["worker"]), -row["attempt"], -row["tick"]))
+        array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
+        if row["shard"] and worker is None and array.size != row["whole"]:
+            parts = sorted({row["worker"] for row in rows}, key=worker_order)
+            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
+                              f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
+        return array
+
+    def trace(self) -> Trace:
+        """Return the data trace: what each step was fed, as far as it was published; read anew at each call.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        trace = Trace(self.store, self.manifest.run_id, self._records.superseding())
+        self._heard.update(dict.fromkeys(trace.damage))
+        return trace
+
+    def views(self) -> Iterator[StepView]:
+        """Yield every complete step there is by now, in order, those of all attempts."""
+        feed = Feed(self.store, clock=self._clock, patient=False)
+        more = True
+        while more:
+            result = feed.poll()
+            self._heard.update(dict.fromkeys(result.damage))
+            yield from result.views
+            more = result.more
+
+    def follow(
+        self, *, interval_secs: float = 0.5, away_secs: float = AWAY_SECS, wait: Callable[[float], object] = time.sleep
+    ) -> Iterator[StepView]:
+        """Yield every step as it becomes complete, until the run has ended.
+
+        A store that cannot be reached is tried again, and no step is lost or comes twice.
+
+        Args:
+            interval_secs: How often to look.
+            away_secs: How long the store may be away. After that its error is raised, which ends the iteration;
+                a new one begins with the first step.
+            wait: Lets some seconds pass.
+
+        Raises:
+            StoreUnavailable: The store was away for longer.
+            StoreError: It does not do what is asked, and trying again would not help.
+        """
+        feed = Feed(self.store, clock=self._clock)
+        seen_at = self._clock.monotonic()
+        while True:
+            try:
+                result = feed.poll()
+            except StoreUnavailable:
+                if self._clock.monotonic() - seen_at >= away_secs:
+                    raise
+                wait(interval_secs)
+                continue
+            self._heard.update(dict.fromkeys(result.damage))
+            yield from result.views
+            seen_at = self._clock.monotonic()
+            if result.ended:
+                return
+            if not result.more:
+                wait(interval_secs)
+
+    def arrow(
+        self,
+        kind: Kind | str | None = None,
+        path: str = "*",
+        *,
+        mode: Mode | str | None = None,
+        worker: str | None = None,
+        optimizer: str | None = None,
+        start: int | None = None,
+        stop: int | None = None,
+        columns: Sequence[str] | str | None = None,
+    ) -> pa.Table:
+        """Return rows as an Arrow table, columns as `FORMAT.md` says, superseded rows left out.
+
+        Args:
+            kind, path: As for `keys`.
+            mode, worker, optimizer, start, stop: As for `series`.
+            columns: Only these, or this one.
+
+        Raises:
+            UnknownName: There is no such kind, mode, optimizer or column.
+            UnknownWorker: No such worker published anything.
+        """
+        columns = (columns,) if isinstance(columns, str) else columns
+        for name in columns or ():
+            if name not in SCHEMA.names:
+                raise UnknownName(f'"{name}" is no column. {nearest(str(name), SCHEMA.names)}')
+        query = _query(None, mode, optimizer, start, stop)
+        tests = list(query.tests)
+        if kind is not None:
+            tests.append(equals("kind", kind_from_name(kind).value))
+        if path != "*":
+            tests.append(TextTest("path", lambda text: fnmatch.fnmatchcase(text, path)))
+        table = self._records.table(Query(tests, start, stop), columns or SCHEMA.names, worker)
+        if not len(table):
+            self._check_optimizer(optimizer)
+        return table
+
+    def pandas(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> pandas.DataFrame:
+        """Return what `arrow` returns, for pandas."""
+        return self.arrow(kind, path, **filters).to_pandas()
+
+    def polars(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> polars.DataFrame:
+        """Return what `arrow` returns, for polars."""
+        import polars
+
+        return polars.DataFrame(self.arrow(kind, path, **filters))
+
+    def condensed(self, worker: str) -> Sequence[SeriesBuckets]:
+        """Return all plain numbers of a worker in buckets, in parts that follow each other; see `Condensed`."""
+        return self._condensed.of_worker(worker)
+
+    def condensed_names(self, worker: str) -> Collection[SeriesName]:
+        """Return of which plain numbers of a worker there are any; see `Condensed`."""
+        return self._condensed.names_of_worker(worker)
+
+    def _buckets(
+        self, key: Key, query: Query, mode: Mode | str | None, worker: str | None, optimizer: str | None
+    ) -> Buckets | None:
+        """Return the buckets of a series; None where they do not tell: where it is merged, or does not exist."""
+        known = self._records.workers()
+        ranks = [name for name in known if group_of(name) == "r"]
+        if worker is None and key.kind in MERGED_KINDS and len(ranks) > 1:
+            return None
+        # The first that has any of it speaks, ranks before the others.
+        for name in [worker] if worker is not None else [*ranks, *(name for name in known if name not in ranks)]:
+            parts = self._condensed.of_worker(name, query)
+            buckets = only(parts, kind=key.kind, path=key.path, mode=mode, optimizer=optimizer)
+            if buckets is None or len(buckets):
+                return buckets
+        return None
+
+    def _view(self, query: Query, worker: str | None) -> StepView | None:
+        return view_from_rows(_speaking(self._records.by_worker(query, SCHEMA.names, worker)))
+
+    def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
+        damage = DamagedChunk(
+            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url})."
+        )
+        for name in self._records.survey.tensors.get((attempt, worker), ()):
+            if name.chunk == chunk:
+                try:
+                    data = proved(self.store, str(name), name.digest)
+                    check_tensors_origin(data, TensorsOrigin(self.manifest.run_id, worker, attempt, chunk), str(name))
+                    array = read_tensor(data, entry, str(name))
+                except ObjectNotFound:
+                    continue
+                except DamagedChunk as error:
+                    damage = error
+                    continue
+                if array is not None:
+                    return array
+        raise damage
+
+    def _check_key(self, key: Key) -> None:
+        known = self._records.known_keys()
+        if key not in known:
+            raise UnknownKey(f"The run holds no {key}. {nearest(str(key), map(str, known))}")
+
+    def _check_optimizer(self, optimizer: str | None) -> None:
+        known = self._records.known_optimizers() if optimizer is not None else frozenset()
+        if not known or optimizer in known:
+            return
+        names = known - {""}
+        which = nearest(str(optimizer), names) if names else "The run has but one, which has no name: ask without."
+        raise UnknownName(f'No optimizer "{optimizer}" made a step. {which}')
+
+    def _not_at(
+        self, key: Key, step: int, optimizer: str | None, what: str
+    ) -> UnknownKey | UnknownName | UnknownStep:
+        try:
+            self._check_key(key)
+            self._check_optimizer(optimizer)
+        except (UnknownKey, UnknownName) as error:
+            return error
+        return UnknownStep(f"{key} was not {what} at step {step} ({self.url}).")
+
+
+def _key(key: Key | str) -> Key:
+    if not isinstance(key, Key | str):
+        raise UnknownName(f'{key!r} is no key. Ask for a `Key`, or for its text, such as "loss:loss".')
+    return key_from_text(key) if isinstance(key, str) else key
+
+
+def _query(
+    key: Key | None = None, mode: Mode | str | None = None, optimizer: str | None = None,
+    start: int | None = None, stop: int | None = None,
+) -> Query:
+    tests = []
+    if key is not None:
+        tests += [equals("kind", key.kind.value), equals("path", key.path)]
+    if mode is not None:
+        if mode not in tuple(Mode):
+            raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), Mode)}')
+        tests.append(equals("mode", Mode(mode).value))
+    if optimizer is not None:
+        tests.append(equals("optimizer", optimizer))
+    return Query(tests, start, stop)
+
+
+def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
+    """Return the rows of the workers that speak for what is asked: all ranks, or else the first process."""
+    workers = [name for name, parts in tables.items() if any(len(table) for table in parts)]
+    ranks = [name for name in workers if group_of(name) == "r"]
+    return {name: tables[name] for name in (ranks or workers[:1])}
+
+
+def _known_steps(steps: NDArray[np.int64]) -> str:
+    if not len(steps):
+        return "There are none."
+    return f"There are {len(steps)}, from {steps[0]} to {steps[-1]}."

@@ -1,0 +1,104 @@
+"""The workers of a run, and how each stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from barograph.model.clock import Clock
+from barograph.model.manifest import Ending, Heartbeat, Worker
+from barograph.runs.format.layout import ENDINGS, HEARTBEATS, WORKERS
+from barograph.runs.format.metadata import ending_from_bytes, heartbeat_from_bytes, worker_from_bytes
+from barograph.runs.reading.view import worker_order
+from barograph.runs.state.metadata_reader import MetadataReader
+from barograph.runs.state.process import is_alive, process_of
+from barograph.runs.state.survey import Survey
+from barograph.runs.state.vitals import Vitals
+from barograph.store.base import Store
+
+
+class Standing(StrEnum):
+    """How a worker stands."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    KILLED = "killed"
+    """It ended without a word."""
+    UNKNOWN = "unknown"
+    """It is on another machine, and its heartbeat was not watched for long enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """A worker and how it stands.
+
+    Attributes:
+        worker: As it declared itself.
+        standing: How it stands.
+        heartbeat: The last one; None where there is none that can be read.
+        ending: Its last word; None where there is none.
+        last_chunk: Sequence number of its last chunk, as the ending says; None where there is no ending.
+    """
+
+    worker: Worker
+    standing: Standing
+    heartbeat: Heartbeat | None
+    ending: Ending | None
+    last_chunk: int | None
+
+    @property
+    def last(self) -> Heartbeat | None:
+        """The newest that is known of how it goes: what the ending says, or the last heartbeat."""
+        return self.ending.last if self.ending else self.heartbeat
+
+
+class Roster:
+    """Knows the workers of a run. A damaged metadata file is named in `damage`, and counts as absent.
+
+    Args:
+        store: The run's.
+        clock: For how long heartbeats have been watched.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._vitals = Vitals(store, clock)
+        self._metadata = MetadataReader(store)
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """What could not be read so far, one sentence a metadata file."""
+        return self._metadata.damage
+
+    def workers(self, found: Survey) -> tuple[WorkerState, ...]:
+        """Return every worker that declared itself, by attempt and name.
+
+        Args:
+            found: What is in the run.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        declared = [(attempt, worker) for folder, worker, attempt in found.metadata if folder == WORKERS]
+        states = []
+        for attempt, name in sorted(declared, key=lambda item: (item[0], worker_order(item[1]))):
+            worker = self._metadata.read(WORKERS, name, attempt, worker_from_bytes)
+            if worker is not None:
+                states.append(self._state(worker, is_over=any(other > attempt for other in found.attempts)))
+        return tuple(states)
+
+    def _state(self, worker: Worker, *, is_over: bool) -> WorkerState:
+        heartbeat = self._metadata.read(HEARTBEATS, worker.name, worker.attempt, heartbeat_from_bytes)
+        told = self._metadata.read(ENDINGS, worker.name, worker.attempt, ending_from_bytes)
+        ending, last_chunk = told or (None, None)
+        standing = Standing(ending.state.value) if ending else self._standing(worker, is_over=is_over)
+        return WorkerState(worker, standing, heartbeat, ending, last_chunk)
+
+    def _standing(self, worker: Worker, *, is_over: bool) -> Standing:
+        alive = is_alive(process_of(worker))
+        if alive is not None:
+            return Standing.RUNNING if alive else Standing.KILLED
+        if is_over or self._vitals.is_gone(worker):
+            return Standing.KILLED
+        return Standing.RUNNING if self._vitals.has_counted(worker) else Standing.UNKNOWN

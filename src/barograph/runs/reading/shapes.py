@@ -1,0 +1,80 @@
+"""How two runs differ in what they are: in the steps that were made, in losses and numbers that one alone has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from barograph.model.key import Key, Kind
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import WorkerState
+
+CURVES = (Kind.LOSS, Kind.SCALAR)
+"""Kinds of records that are series of numbers, told by the script or by its loss."""
+
+
+def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
+    """Return how two runs differ in what they are, "" where they do not, and how many records of curves one alone has.
+
+    Args:
+        runs: The two.
+        tables: Their records, with texts for worker, kind, path, optimizer and mode.
+        common: How many records both have.
+
+    Raises:
+        StoreError: One of them cannot be read.
+    """
+    first, second = (_curves(table) for table in tables)
+    workers = [_workers(run) for run in runs]
+    whole = all(state.last is None or state.last.coverage.complete for known in workers for state in known.values())
+    alone = [f"only the {which} has {key}" for which, keys in (
+        ("first", sorted(first.keys() - second.keys())), ("second", sorted(second.keys() - first.keys())))
+        for key in keys if whole or key.startswith(f"{Kind.SCALAR}:") or not (first and second)]
+    other = _other_steps(*workers)
+    if whole and not other:
+        # Under a budget the last step of which anything was recorded depends on the time that steps take.
+        ends = [_last_steps(table) for table in tables]
+        other = [f"{_series_in_words(which)} ends at step {ends[0][which]} in the first and {ends[1][which]} in the "
+                 "second" for which in sorted(ends[0].keys() & ends[1].keys()) if ends[0][which] != ends[1][which]]
+    missing = sum(abs(first.get(key, 0) - second.get(key, 0)) for key in {*first, *second})
+    if common == 0 and not (alone or other):
+        return "nothing was recorded that both have", missing
+    return "; ".join([*other[:2], *alone[:3]]), missing
+
+
+def _workers(run: Run) -> dict[str, WorkerState]:
+    """Return name to worker, of several lives of one the last."""
+    return {state.worker.name: state for state in sorted(run.workers, key=lambda state: state.worker.attempt)}
+
+
+def _other_steps(first: Mapping[str, WorkerState], second: Mapping[str, WorkerState]) -> list[str]:
+    """Return what is to be said of workers that came to their end after other numbers of steps."""
+    made = [{name: state.ending.last.step for name, state in known.items() if state.ending}
+            for known in (first, second)]
+    return [f"{name} made {made[0][name]:,} steps in the first and {made[1][name]:,} in the second"
+            for name in sorted(made[0].keys() & made[1].keys()) if made[0][name] != made[1][name]]
+
+
+def _curves(table: pa.Table) -> dict[str, int]:
+    kept = table.filter(pc.is_in(table["kind"], pa.array([str(kind) for kind in CURVES])))
+    return _counted(zip(kept["kind"].to_pylist(), kept["path"].to_pylist(), strict=True))
+
+
+def _counted(keys: Iterable[tuple[str, str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for kind, path in keys:
+        name = str(Key(Kind(kind), path))
+        found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _last_steps(table: pa.Table) -> dict[tuple[str, str, str], int]:
+    grouped = table.group_by(["worker", "optimizer", "mode"]).aggregate([("step", "max")])
+    return {(row["worker"], row["optimizer"], row["mode"]): row["step_max"] for row in grouped.to_pylist()}
+
+
+def _series_in_words(which: tuple[str, str, str]) -> str:
+    worker, optimizer, mode = which
+    return " ".join(["what", worker, "did in", mode, *([f"of {optimizer}"] if optimizer else [])])

@@ -1,0 +1,42 @@
+"""Where the time of a run's steps goes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from barograph.model.key import Kind
+from barograph.runs.format.events import dictionary_column
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.windows import windows_of
+
+STEP_PARTS = ("data", "forward", "backward", "optimizer", "capture", "other")
+"""What a step is made of, as `Kind.TIME` names it."""
+
+
+def time_of_steps(run: Run) -> dict[str, float]:
+    """Return the mean seconds of a step, under "step", and of its parts, over all that was told; {} of nothing.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    secs: defaultdict[str, float] = defaultdict(float)
+    steps: defaultdict[str, float] = defaultdict(float)
+    for start, stop in windows_of(run, Kind.TIME):
+        table = run.arrow(Kind.TIME, start=start, stop=stop, columns=("worker", "attempt", "tick", "path", "value"))
+        workers, paths = dictionary_column(table, "worker"), dictionary_column(table, "path")
+        values = table["value"].to_numpy()
+        who = np.stack([workers.codes, table["attempt"].to_numpy(), table["tick"].to_numpy()])
+        _, telling = np.unique(who, axis=1, return_inverse=True)
+        stood_for = np.zeros(telling.max(initial=-1) + 1)
+        rows = {name: np.flatnonzero(paths.codes == code) for code, name in enumerate(paths.texts)}
+        if "steps" in rows:
+            stood_for[telling[rows["steps"]]] = values[rows["steps"]]
+        # A part that some tellings do not know is the mean of those that do.
+        for name in ("step", *STEP_PARTS):
+            if name in rows:
+                weights = stood_for[telling[rows[name]]]
+                secs[name] += float(values[rows[name]] @ weights)
+                steps[name] += float(weights.sum())
+    return {name: secs[name] / steps[name] for name in ("step", *STEP_PARTS) if steps[name]}

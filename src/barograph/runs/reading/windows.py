@@ -1,0 +1,53 @@
+"""Spans of steps small enough to be read at once, so that a long run takes no more memory than a short one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from barograph.model.key import Kind
+from barograph.model.step import Mode
+from barograph.runs.reading.reader import Run
+
+WINDOW_ROWS = 500_000
+"""Rows of one span; in memory they take some hundred bytes each while they are worked on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The steps of one kind of record, cut into spans.
+
+    Attributes:
+        low, high: The least step and the greatest; 0 and -1 where there is none.
+        edges: First step of each span, and behind the last one the step after the greatest.
+    """
+
+    low: int
+    high: int
+    edges: tuple[int, ...]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Yield the first step of each span, and the step after its last."""
+        return itertools.pairwise(self.edges)
+
+
+def windows_of(run: Run, kind: Kind, *, mode: Mode | None = None, rows: int = WINDOW_ROWS) -> Windows:
+    """Return the spans in which the records of a kind are to be read.
+
+    Args:
+        run: Which.
+        kind: Of what.
+        mode: In this mode; None: in any.
+        rows: About so many rows make a span; one step is never cut, however many it has.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    steps = np.sort(run.arrow(kind, mode=mode, columns=("step",))["step"].to_numpy())
+    if not len(steps):
+        return Windows(0, -1, ())
+    firsts = np.unique(steps[::rows])
+    return Windows(int(steps[0]), int(steps[-1]), (*firsts.tolist(), int(steps[-1]) + 1))

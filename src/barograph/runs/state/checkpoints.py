@@ -1,0 +1,345 @@
+"""Checkpoints in a run: tensors as safetensors, all else as JSON, nothing that can run code.
+
+Two objects: `checkpoints/NAME.CHECKSUM.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
+without its metadata file is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began
+with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.model.tensor import RawTensor
+from barograph.runs.format.layout import CHECKPOINTS
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.format.proof import checksum_of, proved_by_checksum
+from barograph.runs.format.tensors import raw_tensors_parts, read_tensors
+from barograph.store.base import Store
+
+_PAPER = re.compile(rf"{CHECKPOINTS}/(?P<attempt>\d{{4,}})-(?P<steps>\d{{8,}})-(?P<who>\w+)\.json")
+_NEXT = ".next.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was saved.
+
+    Attributes:
+        name: Of its metadata file in the store.
+        attempt: Which life of the run.
+        steps: Optimizer steps made by then.
+        content: "models" and "optimizers", by label, and all else that decides how a training goes on, packed as
+            `capture.torch.packing` says.
+        tensors: By name.
+        finite: Whether all weights were.
+    """
+
+    name: str
+    attempt: int
+    steps: int
+    content: Mapping[str, Any]
+    tensors: Mapping[str, NDArray[Any]]
+    finite: bool = True
+
+    @property
+    def rank(self) -> int | None:
+        """Which worker saved it; None where it is of one process that is no worker."""
+        rank = self.content.get("machine", {}).get("rank")
+        return None if rank is None else int(rank)
+
+    @property
+    def world_size(self) -> int:
+        """How many workers have saved one each after the same step."""
+        return int(self.content.get("machine", {}).get("world_size", 1))
+
+    @property
+    def is_of_child(self) -> bool:
+        """Whether it was saved by one that trained alone, and that its script had started by itself."""
+        return self.world_size == 1 and self.content.get("machine", {}).get("child") is True
+
+    @property
+    def why_not(self) -> str:
+        """Why a training cannot go on from it by itself; "" where it can."""
+        if not self.finite:
+            return "its weights are not finite"
+        place = self.content.get("place") or {}
+        return "" if place.get("passes") else str(place.get("why_not") or "it was saved within a step")
+
+
+def write_checkpoint(
+    store: Store, *, attempt: int, steps: int, who: str, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
+    finite: bool = True,
+) -> str:
+    """Write a checkpoint, whole or not at all; return the name of its tensors' file.
+
+    Args:
+        store: The run's.
+        attempt: Which life of the run.
+        steps: Optimizer steps made.
+        who: Tells the checkpoint of one process from another's; letters and digits.
+        content: See `Checkpoint`.
+        tensors: By the names that stand in the content.
+        finite: Whether all weights are.
+
+    Raises:
+        UnsupportedDtype: A tensor has a type that safetensors cannot hold.
+        StoreError: The store did not take it.
+    """
+    parts = raw_tensors_parts(tensors)
+    stem = f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-{who}"
+    file = f"{stem}.{checksum_of(*parts)}.safetensors"
+    store.put(file, parts)
+    store.put(f"{stem}.json", sealed({"attempt": attempt, "steps": steps, "file": file, "finite": finite,
+                                      "content": dict(content)}))
+    return file
+
+
+def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
+    """Return a checkpoint of the run; None where there is none.
+
+    Args:
+        store: The run's.
+        name: Of its metadata file; "": the last that was written, by attempt and steps.
+
+    Raises:
+        DamagedChunk: Its bytes are not those that were written.
+        StoreError: The store cannot be read.
+    """
+    names = [name] if name else checkpoint_names(store)
+    if not names:
+        return None
+    metadata_file = unsealed(store.get(names[-1]), names[-1])
+    try:
+        file, attempt, steps = str(metadata_file["file"]), int(metadata_file["attempt"]), int(metadata_file["steps"])
+        content = dict(metadata_file["content"])
+        for part in ("place", "machine"):
+            dict(content.get(part) or {})
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
+    return Checkpoint(names[-1], attempt, steps, content, read_tensors(_proved(store, file), file),
+                      bool(metadata_file.get("finite", True)))
+
+
+def _proved(store: Store, file: str) -> memoryview:
+    """Return the bytes of a file whose name carries their checksum between dots."""
+    return proved_by_checksum(store, file, file.rpartition(".safetensors")[0].rpartition(".")[2])
+
+
+def name_of_worker(name: str, rank: int) -> str:
+    """Return the metadata file of another worker's part of a checkpoint that several have saved after the same step.
+
+    Example:
+        >>> name_of_worker("checkpoints/0000-00000020-r0.json", 3)
+        'checkpoints/0000-00000020-r3.json'
+    """
+    return f"{name.rpartition('-')[0]}-r{rank}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCheckpoint:
+    """How one checkpoint of a run stands; of several workers, their parts together.
+
+    Attributes:
+        name: Of its metadata file in the store; of several workers, the first one's.
+        attempt: Which life of the run.
+        steps: Optimizer steps made by then.
+        saved_unix: When, by the store's clock.
+        size_bytes: Of all its files.
+        why_not: Why no training can go on from it; "": one can; None: it was not read, for a newer one is good.
+    """
+
+    name: str
+    attempt: int
+    steps: int
+    saved_unix: float
+    size_bytes: int
+    why_not: str | None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether a training can go on from it."""
+        return self.why_not == ""
+
+
+class _Read(NamedTuple):
+    name: str
+    found: Checkpoint | None
+    why_not: str
+    is_damaged: bool = False
+
+
+def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
+    """Return the last checkpoint that a training can go on from, and of each newer one why it is not that.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    passed_over: list[str] = []
+    for name, found, why_not, is_damaged in _newest_first(store):
+        if not why_not:
+            return found, passed_over
+        passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {why_not}" if is_damaged
+                           else f"The checkpoint {name} is passed over: {why_not}.")
+    return None, passed_over
+
+
+def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
+    """Return how all checkpoints of a run stand, oldest first; they are read from the newest to the last good one.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    why_not: dict[str, str] = {}
+    for read in _newest_first(store):
+        why_not[read.name] = read.why_not
+        if not read.why_not:
+            break
+    files = list(store.list(CHECKPOINTS))
+    saved = []
+    for name in checkpoint_names(store):
+        match = _PAPER.fullmatch(name)
+        if match is None or _is_part(name):
+            continue
+        stem = name.rpartition("-")[0] + "-r" if match["who"] == "r0" else name.removesuffix("json")
+        own = [item for item in files if item.name.startswith(stem)]
+        saved.append(SavedCheckpoint(
+            name, int(match["attempt"]), int(match["steps"]),
+            max((item.modified_unix for item in own if item.name == name), default=0.0),
+            sum(item.size_bytes for item in own), why_not.get(name)))
+    return saved
+
+
+def steps_of_checkpoints(store: Store) -> list[int]:
+    """Return how many steps were made when each checkpoint was saved, oldest first; nothing is read.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    metadata = (_PAPER.fullmatch(name) for name in checkpoint_names(store) if not _is_part(name))
+    return [int(metadata_file["steps"]) for metadata_file in metadata if metadata_file is not None]
+
+
+def steps_to_go_on_from(store: Store) -> int | None:
+    """Return the number of steps at the newest checkpoint that a training can resume from; None if there is none.
+
+    Its tensors are not read: `last_good` proves them.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    for name in reversed(checkpoint_names(store)):
+        if _is_part(name):
+            continue
+        try:
+            metadata_file = unsealed(store.get(name), name)
+            if not Checkpoint(
+                name, 0, int(metadata_file["steps"]), metadata_file["content"], {}, metadata_file.get("finite", True)
+            ).why_not:
+                return int(metadata_file["steps"])
+        except (DamagedChunk, ObjectNotFound, AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return None
+
+
+def _newest_first(store: Store) -> Iterator[_Read]:
+    """Yield what each checkpoint holds, and why a training cannot go on from it."""
+    for name in reversed(checkpoint_names(store)):
+        if _is_part(name):
+            continue  # what the first of the workers has saved stands for the parts of all
+        try:
+            found = read_checkpoint(store, name)
+        except (DamagedChunk, ObjectNotFound) as error:
+            yield _Read(name, None, str(error), is_damaged=True)
+            continue
+        if found is not None:
+            yield _Read(name, found, found.why_not or _why_not_whole(store, found))
+
+
+def _is_part(name: str) -> bool:
+    match = _PAPER.fullmatch(name)
+    return match is not None and re.fullmatch(r"r0*[1-9]\d*", match["who"]) is not None
+
+
+def _why_not_whole(store: Store, first: Checkpoint) -> str:
+    """Return why a checkpoint of several workers is not whole; "" where each has saved its part."""
+    for rank in range(1, first.world_size):
+        name = name_of_worker(first.name, rank)
+        try:
+            part = read_checkpoint(store, name)
+        except ObjectNotFound:
+            return f"worker {rank} of {first.world_size} has not saved its part"
+        except DamagedChunk as error:
+            return f"the part of worker {rank} is damaged: {error}"
+        if part is not None and part.why_not:
+            return f"of the part of worker {rank}, {part.why_not}"
+    return ""
+
+
+def checkpoint_names(store: Store) -> list[str]:
+    """Return the names of all metadata files, oldest first.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = ((match, item.name) for item in store.list(CHECKPOINTS) if (match := _PAPER.fullmatch(item.name)))
+    return [name for _, name in sorted(found, key=lambda item: (int(item[0]["attempt"]), int(item[0]["steps"]),
+                                                                item[1]))]
+
+
+def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", workers: int = 1) -> None:
+    """Remove all checkpoints but the newest; the newest of `good`, and the newest that is whole, are never removed.
+
+    Args:
+        store: The run's.
+        keep: How many.
+        good: Names of metadata files that are known to be whole and finite, oldest first.
+        who: Of the checkpoints of several workers, only this one's; "": of all.
+        workers: How many save a part each.
+
+    Raises:
+        StoreError: The store does not do what is asked; trying again is safe.
+    """
+    there = checkpoint_names(store)
+    names = [name for name in there if name.endswith(f"-{who}.json" if who else ".json")]
+    parts = Counter(name.rpartition("-")[0] for name in there)
+    # Another worker may have saved no part of those that are newer, or not yet.
+    whole = [name for name in names if parts[name.rpartition("-")[0]] >= workers]
+    kept = {*names[-keep:], *list(good)[-1:], *whole[-1:]}
+    gone = [name.removesuffix(".json") for name in names if name not in kept]
+    # First the metadata files: tensors without one are of no checkpoint, and a metadata file without them would be a
+    # damaged one.
+    for stem in gone:
+        store.delete(f"{stem}.json")
+    for item in store.list(CHECKPOINTS):
+        if any(item.name.startswith(f"{stem}.") for stem in gone):
+            store.delete(item.name)
+
+
+def write_next(store: Store, name: str, seen: Mapping[str, Any]) -> None:
+    """Write what the step after a checkpoint began with.
+
+    Args:
+        store: The run's.
+        name: Of the checkpoint's metadata file.
+        seen: "batch": a digest; "loss": a hexadecimal fraction.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    store.put(name.removesuffix(".json") + _NEXT, sealed(dict(seen)))
+
+
+def read_next(store: Store, name: str) -> Mapping[str, Any]:
+    """Return what `write_next` wrote; nothing where the training ended before, or it is damaged."""
+    metadata_file = name.removesuffix(".json") + _NEXT
+    try:
+        return unsealed(store.get(metadata_file), metadata_file)
+    except (ObjectNotFound, DamagedChunk):
+        return {}

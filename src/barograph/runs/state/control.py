@@ -1,0 +1,317 @@
+"""What comes home to the training process through the store, and what it answers.
+
+A request is an object that is created once, by the name of the finding that asks:
+`control/ACTION-ATTEMPT-FINDING.json`. The answers of the workers stand below it:
+`control/done/ACTION-ATTEMPT-FINDING.WORKER.json`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.model.clock import Clock, SystemClock
+from barograph.runs.format.layout import CONTROL
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.store.base import ObjectInfo, Store
+
+STOP = "stop"
+CHECKPOINT = "checkpoint"
+
+_STOP = f"{CONTROL}/{STOP}-"
+_TOGETHER = f"{CONTROL}/together-"
+_DONE = f"{CONTROL}/done"
+_REQUEST = re.compile(
+    rf"{CONTROL}/(?P<action>checkpoint|lower-lr|skip-step|capsule)-(?P<attempt>\d{{4,}})-[^/]+\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """Somebody asks that training stop.
+
+    Attributes:
+        finding_id: The finding that asks; "" where a person does.
+        reason: One sentence for people.
+        attempt: Which life of the run is to stop. A later one, started on purpose, is not meant.
+        requested_unix: When, by the clock of who asks.
+        checkpoint: Save model and optimizers first.
+    """
+
+    finding_id: str
+    reason: str
+    attempt: int
+    requested_unix: float
+    checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a request in one worker.
+
+    Attributes:
+        action: What was asked: "stop", "checkpoint", "lower-lr", "skip-step", "capsule".
+        finding_id: The finding that asked; "" where a person did.
+        attempt: Which life of the run.
+        worker: Who did it.
+        step: Optimizer steps made by then.
+        done_unix: When, by the worker's clock.
+        result: One sentence for people: what was done, or why not.
+        done: Whether it was.
+    """
+
+    action: str
+    finding_id: str
+    attempt: int
+    worker: str
+    step: int
+    done_unix: float
+    result: str
+    done: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody asks that something be done in a training that goes on.
+
+    Attributes:
+        action: What: "checkpoint", "lower-lr", "skip-step", "capsule".
+        finding_id: The finding that asks.
+        reason: One sentence for people.
+        attempt: Which life of the run is meant.
+        requested_unix: When, by the clock of who asks.
+        worker: Whose training: "r" for all ranks together, else one worker's name.
+        optimizer: Whose steps; "": every optimizer's.
+        options: How.
+        done: What became of it so far, by worker; only where it was read with the answers.
+    """
+
+    action: str
+    finding_id: str
+    reason: str
+    attempt: int
+    requested_unix: float
+    worker: str = ""
+    optimizer: str = ""
+    options: Mapping[str, float] = field(default_factory=dict)
+    done: tuple[Done, ...] = ()
+
+    @property
+    def last_done_step(self) -> int:
+        """Steps made when the last worker did it; -1 where none has."""
+        return max((item.step for item in self.done), default=-1)
+
+
+def request_stop(
+    store: Store, *, reason: str, finding_id: str, attempt: int, clock: Clock | None = None, checkpoint: bool = False
+) -> bool:
+    """Ask every worker of this attempt to stop between two steps.
+
+    Returns:
+        True if this is new; False if the same finding has asked the same attempt already.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    asked = StopRequest(finding_id, reason, attempt, (clock or SystemClock()).unix(), checkpoint)
+    return _create(store, f"{_STOP}{attempt:04d}-{finding_id or 'person'}.json", asdict(asked))
+
+
+def request(store: Store, asked: Request) -> bool:
+    """Ask the training for something.
+
+    Returns:
+        True if this is new; False if the same finding has asked the same already.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    body = {name: value for name, value in asdict(asked).items() if name != "done"}
+    return _create(store, f"{CONTROL}/{asked.action}-{asked.attempt:04d}-{asked.finding_id}.json", body)
+
+
+def answer(store: Store, done: Done) -> bool:
+    """Write what became of a request in this worker; once, whoever writes it again.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    name = f"{done.action}-{done.attempt:04d}-{done.finding_id or 'person'}.{done.worker}"
+    return _create(store, f"{_DONE}/{name}.json", asdict(done))
+
+
+def read_stop(store: Store, *, attempt: int) -> StopRequest | None:
+    """Return the first request to stop this attempt; None if there is none that is whole.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return _stop_among(store, store.list(CONTROL), attempt)
+
+
+def read_requests(store: Store, *, attempt: int) -> list[Request]:
+    """Return all that was asked of this attempt but stopping, with the answers, in the order it was asked.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    items = store.list(CONTROL)
+    answers = _answers_among(store, items, attempt)
+    found = [asked for item in items if (asked := _request_at(store, item.name, attempt))]
+    return sorted(
+        (Request(**{**_entries(asked), "done": tuple(
+            item for item in answers if (item.action, item.finding_id) == (asked.action, asked.finding_id))})
+         for asked in found),
+        key=lambda asked: (asked.requested_unix, asked.finding_id),
+    )
+
+
+def read_answers(store: Store, *, attempt: int, known: Collection[str] = ()) -> dict[str, Done]:
+    """Return what workers answered, stops included, by the names of the objects; without those that are known.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = {}
+    for item in store.list(_DONE):
+        if item.name not in known and (done := _answer_at(store, item.name, attempt)):
+            found[item.name] = done
+    return found
+
+
+class Requests:
+    """What is asked of one worker, each thing once, with one look at the store's list a time.
+
+    Args:
+        attempt: Which life of the run.
+        worker: Name of the worker.
+    """
+
+    def __init__(self, attempt: int, worker: str) -> None:
+        self._attempt = attempt
+        self._worker = worker
+        self._known: set[str] = set()
+        self._stop_read = False
+
+    def look(self, store: Store) -> tuple[StopRequest | None, list[Request]]:
+        """Return the request to stop, once, and what else is asked that was not asked before.
+
+        Raises:
+            StoreError: The store cannot be read; nothing is taken for known.
+        """
+        items = store.list(CONTROL)
+        answered = {(item.action, item.finding_id) for item in _answers_among(store, items, self._attempt)
+                    if item.worker == self._worker} if any(item.name not in self._known for item in items) else set()
+        stop = None if self._stop_read else _stop_among(store, items, self._attempt)
+        new: list[Request] = []
+        names: set[str] = set()
+        for item in items:
+            if item.name in self._known:
+                continue
+            names.add(item.name)
+            asked = _request_at(store, item.name, self._attempt)
+            # Answered: by a process of this worker that is gone. Doing it once more would be doing it twice.
+            if asked and asked.worker in (self._worker, self._worker[:1], "") and \
+                    (asked.action, asked.finding_id) not in answered:
+                new.append(asked)
+        self._known |= names
+        self._stop_read = self._stop_read or stop is not None
+        return stop, sorted(new, key=lambda asked: (asked.requested_unix, asked.finding_id))
+
+
+def agreed_stop_step(store: Store, *, attempt: int, proposed: int) -> int:
+    """Return after how many steps the workers of an attempt stop: all after the same, so that none waits for another.
+
+    Workers that train together wait for each other in every step. One that ends by itself leaves the others
+    waiting, or failing.
+
+    Args:
+        store: The run's.
+        attempt: Which life of the run.
+        proposed: What counts if no other worker has proposed anything yet.
+
+    Raises:
+        StoreError: The store cannot be written or read.
+    """
+    return _agreed(store, f"{_TOGETHER}{attempt:04d}.json", proposed)
+
+
+def agreed_step(store: Store, asked: Request, *, proposed: int) -> int:
+    """Return after how many steps the workers of an attempt do what is asked: all after the same, so that replicas
+    stay the same.
+
+    Raises:
+        StoreError: The store cannot be written or read.
+    """
+    name = f"{_TOGETHER}{asked.attempt:04d}-{asked.action}-{asked.finding_id}.json"
+    return _agreed(store, name, proposed)
+
+
+def _agreed(store: Store, name: str, proposed: int) -> int:
+    try:
+        store.create(name, sealed({"after_steps": proposed}))
+    except ObjectExists:
+        try:
+            return int(unsealed(store.get(name), name)["after_steps"])
+        except (DamagedChunk, KeyError, TypeError, ValueError):
+            return proposed
+    return proposed
+
+
+def _create(store: Store, name: str, body: Mapping[str, Any]) -> bool:
+    try:
+        store.create(name, sealed(body))
+    except ObjectExists:
+        return False
+    return True
+
+
+def _stop_among(store: Store, items: list[ObjectInfo], attempt: int) -> StopRequest | None:
+    found = []
+    for item in items:
+        if not item.name.startswith(f"{_STOP}{attempt:04d}-"):
+            continue
+        try:
+            body = unsealed(store.get(item.name), item.name)
+            found.append(StopRequest(body["finding_id"], body["reason"], body["attempt"], body["requested_unix"],
+                                     bool(body.get("checkpoint", False))))
+        except (DamagedChunk, ObjectNotFound, KeyError):
+            # A damaged request stops nothing: better one bad step too many than a good run ended by a flipped bit.
+            continue
+    return min(found, key=lambda asked: (asked.requested_unix, asked.finding_id), default=None)
+
+
+def _request_at(store: Store, name: str, attempt: int) -> Request | None:
+    match = _REQUEST.fullmatch(name)
+    if match is None or int(match["attempt"]) != attempt:
+        return None
+    try:
+        body = unsealed(store.get(name), name)
+        return Request(
+            match["action"], str(body["finding_id"]), str(body["reason"]), int(body["attempt"]),
+            float(body["requested_unix"]), str(body["worker"]), str(body["optimizer"]),
+            {str(option): float(value) for option, value in body["options"].items()},
+        )
+    except (DamagedChunk, ObjectNotFound, KeyError, TypeError, ValueError, AttributeError):
+        return None  # as a damaged request to stop
+
+
+def _answers_among(store: Store, items: list[ObjectInfo], attempt: int) -> list[Done]:
+    names = [item.name for item in items if item.name.startswith(f"{_DONE}/")]
+    return [done for name in names if (done := _answer_at(store, name, attempt))]
+
+
+def _answer_at(store: Store, name: str, attempt: int) -> Done | None:
+    try:
+        body = unsealed(store.get(name), name)
+        done = Done(str(body["action"]), str(body["finding_id"]), int(body["attempt"]), str(body["worker"]),
+                    int(body["step"]), float(body["done_unix"]), str(body["result"]), bool(body["done"]))
+    except (DamagedChunk, ObjectNotFound, KeyError, TypeError, ValueError):
+        return None
+    return done if done.attempt == attempt else None
+
+
+def _entries(asked: Request) -> dict[str, Any]:
+    return {name: getattr(asked, name) for name in Request.__slots__}

@@ -1,0 +1,33 @@
+"""The mark of a run that came in an archive: its command and code are somebody else's."""
+
+from __future__ import annotations
+
+from barograph.errors import ObjectNotFound
+from barograph.runs.format.layout import IMPORTED
+from barograph.runs.format.metadata import sealed
+from barograph.store.base import Store
+
+MARK = f"{IMPORTED}/archive.json"
+
+
+def mark_imported(store: Store, archive: str, time_unix: float) -> None:
+    """Note in a run that it was imported.
+
+    Args:
+        store: The run's.
+        archive: Name of the archive.
+        time_unix: When.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    store.put(MARK, sealed({"archive": archive, "imported_unix": time_unix}))
+
+
+def is_imported(store: Store) -> bool:
+    """Return whether a run came in an archive. Raises StoreError where the store cannot be read."""
+    try:
+        store.get(MARK)
+    except ObjectNotFound:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""Where a run came from, in the run: `origin/AAAA.json`, and beside it what is no JSON.
+
+Of an attempt A there may be `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
+metadata file that names them; and of each worker a metadata file `origin/AAAA-data-W.json` with the files that it
+opened, and one, `origin/AAAA-options-W.json`, with what a parser of its script made of the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.model.origin import (
+    DataFile,
+    Option,
+    Origin,
+    data_from_json,
+    origin_from_json,
+    with_options,
+)
+from barograph.provenance.gathering import Gathered
+from barograph.runs.format.layout import ORIGIN, digest_of
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.format.proof import proved
+from barograph.store.base import Store
+
+_PAPER = re.compile(rf"{ORIGIN}/(?P<attempt>\d{{4,}})\.json")
+_FILE = re.compile(rf"{ORIGIN}/\d{{4,}}\.(?P<digest>[0-9a-f]{{32}})\.(?:diff|untracked\.tar\.gz|settings\.toml)")
+
+
+def write_origin(store: Store, attempt: int, gathered: Gathered) -> Origin:
+    """Write what made an attempt of a run; return it as it was written, with the names of its objects.
+
+    Raises:
+        ObjectExists: It was written already.
+        StoreError: The store does not take it.
+    """
+    origin = gathered.origin
+    if origin.code is not None:
+        code = replace(origin.code, diff=_put(store, attempt, "diff", gathered.diff),
+                       untracked=_put(store, attempt, "untracked.tar.gz", gathered.untracked))
+        origin = replace(origin, code=code)
+    origin = replace(origin, settings=_put(store, attempt, "settings.toml", gathered.settings))
+    store.create(f"{ORIGIN}/{attempt:04d}.json", sealed(origin.to_json()))
+    return origin
+
+
+def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
+    """Return what made an attempt, with the files that its workers opened; None where that was not kept.
+
+    Args:
+        store: The run's.
+        attempt: Which; None: the last one of which it was kept.
+
+    Raises:
+        DamagedChunk: The bytes are not those that were written.
+        StoreError: The store cannot be read.
+    """
+    metadata = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
+    which = max(metadata, default=-1) if attempt is None else attempt
+    if which not in metadata:
+        return None
+    try:
+        origin = origin_from_json(unsealed(store.get(metadata[which]), metadata[which]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DamagedChunk(
+            f"The paper does not say what it must: {type(error).__name__}: {error} ({metadata[which]})."
+        ) from error
+    files, uncounted = read_data(store, which)
+    origin = replace(origin, data=files, data_uncounted=uncounted)
+    options = _read_options(store, which)
+    return with_options(origin, options) if options else origin
+
+
+def write_data(store: Store, attempt: int, worker: str, files: Sequence[DataFile], uncounted: int) -> None:
+    """Write which files a worker opened, in place of what it said before.
+
+    Args:
+        store: The run's.
+        attempt: Which life of it.
+        worker: Who.
+        files: That it opened to read.
+        uncounted: How many more.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    entries = [{name: getattr(file, name) for name in DataFile.__slots__} for file in files]
+    store.put(_data_name(attempt, worker), sealed({"files": entries, "uncounted": uncounted}))
+
+
+def write_options(store: Store, attempt: int, worker: str, options: Mapping[str, Option]) -> None:
+    """Write what a parser made of a worker's command line, in place of what was written before.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    entries = {name: [option.value, list(option.flags)] for name, option in options.items()}
+    store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({"options": entries}))
+
+
+def _read_options(store: Store, attempt: int) -> dict[str, Option]:
+    """Return the options of all workers, of one that several have the first one's; raises as `read_origin`."""
+    found: dict[str, Option] = {}
+    for name in _names(store):
+        if not name.startswith(f"{ORIGIN}/{attempt:04d}-options-") or not name.endswith(".json"):
+            continue
+        body = unsealed(store.get(name), name)
+        try:
+            for option, (value, flags) in body["options"].items():
+                found.setdefault(option, Option(value, tuple(map(str, flags))))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
+                from error
+    return found
+
+
+def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:
+    """Return the files that workers opened, each once, and how many more there were; raises as `read_origin`."""
+    found: dict[str, DataFile] = {}
+    uncounted = 0
+    for name in _names(store):
+        if not name.startswith(f"{ORIGIN}/{attempt:04d}-data-") or not name.endswith(".json"):
+            continue
+        body = unsealed(store.get(name), name)
+        try:
+            for file in map(data_from_json, body["files"]):
+                if file.path not in found or not found[file.path].fingerprint:
+                    found[file.path] = file
+            uncounted += int(body["uncounted"])
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
+                from error
+    return tuple(sorted(found.values(), key=lambda file: file.path)), uncounted
+
+
+def read_file(store: Store, name: str) -> bytes:
+    """Return the bytes of an object that an origin names; b"" where it names none.
+
+    Raises:
+        DamagedChunk: They are not those that were written, or the name is that of no such object.
+        ObjectNotFound: It is not there.
+        StoreError: The store cannot be read.
+    """
+    if not name:
+        return b""
+    match = _FILE.fullmatch(name)
+    if match is None:
+        raise DamagedChunk(f"The paper of the origin names what is no part of it: {name} ({store.url}).")
+    return bytes(proved(store, name, match["digest"]))
+
+
+def damaged_files(store: Store, names: Iterable[str]) -> list[str]:
+    """Return one sentence for each object beside an origin whose bytes are not those that were written.
+
+    Args:
+        store: The run's.
+        names: Of all its objects.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    found = []
+    for name in names:
+        if _FILE.fullmatch(name):
+            try:
+                read_file(store, name)
+            except DamagedChunk as error:
+                found.append(str(error))
+            except ObjectNotFound:
+                continue  # it went away since it was listed
+    return found
+
+
+def _put(store: Store, attempt: int, ending: str, data: bytes) -> str:
+    if not data:
+        return ""
+    name = f"{ORIGIN}/{attempt:04d}.{digest_of(data)}.{ending}"
+    try:
+        store.create(name, data)
+    except ObjectExists:
+        return name  # the name says its bytes
+    return name
+
+
+def _data_name(attempt: int, worker: str) -> str:
+    return f"{ORIGIN}/{attempt:04d}-data-{worker}.json"
+
+
+def _names(store: Store) -> list[str]:
+    return [item.name for item in store.list(ORIGIN)]

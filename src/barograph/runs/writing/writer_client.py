@@ -1,0 +1,425 @@
+"""The training process's end of the line to its writer process: takes records in at once and hands them over."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from typing import Any, Protocol
+
+from barograph.machine.descriptors import Descriptor, above_standard
+from barograph.model.key import Key
+from barograph.model.launch import LAUNCH_VARIABLE
+from barograph.model.manifest import EndState, Heartbeat
+from barograph.model.origin import Option
+from barograph.model.records import StepRecords, Subject
+from barograph.model.settings import Settings
+from barograph.model.step import Mode, Step
+from barograph.model.trace import BatchFed
+from barograph.runs.format.pending import CompactStep, Pending, Points, compact, without_subjects
+from barograph.runs.state.claim import new_claim
+from barograph.runs.state.control import Done
+from barograph.runs.state.problems import Problems
+from barograph.runs.state.process import this_process
+from barograph.runs.writing.inbox import Inbox
+from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
+
+_TURN_SECS = 0.1
+_STATUS_SECS = 0.5
+_MARGIN_SECS = 1.0
+_MOST_RESTARTS = 3
+_MOST_TRIES = 3
+_NO_ANSWER = ("the process that writes the run did not answer, so it is not known how much of what it was handed last "
+              "it has published")
+
+
+class AroundTraining(Protocol):
+    """What tells of what goes on around a training."""
+
+    def opened_since(self, number: int) -> tuple[Sequence[str], int]:
+        """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
+        ...
+
+    def take_printed(self) -> tuple[list[tuple[str, str]], int]:
+        """Return what was printed since the last call, by stream, and how many characters are left out."""
+        ...
+
+    def options_seen(self) -> dict[str, Option]:
+        """Return the options of the script that its parser has told of by now."""
+        ...
+
+
+@dataclass(slots=True)
+class _Parcel:
+    """What is on its way to the writer process."""
+
+    points: Points
+    held_bytes: int
+    steps: list[CompactStep] = field(default_factory=list)
+    batches: list[BatchFed] = field(default_factory=list)
+    tries: int = 0
+
+
+class WriterClient:
+    """Writes what one worker records, by way of a process of its own; the same waist as `RunWriter`.
+
+    Args:
+        url: Of the run.
+        attempt: Which life of it.
+        rank: Of this process; None where there are no ranks.
+        world_size: How many ranks there are.
+        versions: Package to version, in this process.
+        settings: As for `RunWriter`.
+        status: Tells how training goes; called in a thread of ours.
+        on_stop: Called in a thread of ours when somebody asks that training stop.
+        on_asked: Called likewise when something else is asked of it.
+        reports: Returns what became of what was asked, from the one of that number on; called likewise.
+        on_loss: Called likewise with why some of what is recorded is lost.
+        on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
+        around: Tells what goes on around the training; None: nobody does.
+        start: Starts the process, and returns it with our end of the line.
+        claim: What this worker's place in the run is claimed with; "": what nobody else knows.
+
+    Raises:
+        OSError: The process cannot be started.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        attempt: int,
+        rank: int | None,
+        world_size: int,
+        versions: Mapping[str, str],
+        settings: Settings,
+        status: Callable[[], Heartbeat],
+        on_stop: Callable[[StopAsked], object],
+        on_loss: Callable[[str], None],
+        on_trouble: Callable[[str], None],
+        on_asked: Callable[[Asked], object] = lambda asked: None,
+        reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
+        around: AroundTraining | None = None,
+        start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
+        claim: str = "",
+    ) -> None:
+        self._settings = settings
+        self._status = status
+        self._on_stop, self._on_asked = on_stop, on_asked
+        self._reports, self._reported = reports, 0
+        self._around, self._told_opened, self._told_beyond = around, 0, 0
+        self._told_options: dict[str, Option] = {}
+        self._on_loss, self._on_trouble = on_loss, on_trouble
+        self._inbox = Inbox(settings.queue_bytes)
+        self._problems = Problems()
+        self._unsent: _Parcel | None = None
+        self._subjects: tuple[Subject, ...] | None = None
+        self._told_drops = (0, 0, 0)
+        self._told_series = 0
+        self._failed_steps = 0
+        self._failed_points = 0
+        self._restarts = 0
+        self._status_told_at = 0.0
+        self._last_status = Heartbeat(beat=0, time_unix=time.time())
+        self._deadline = math.inf
+        self._ending: End | None = None
+        self._closed: Closing | None = None
+        self._answer: Closing | None = None
+        self._closing = threading.Event()
+        # The hot path of `run.log`, so without a call in between.
+        self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
+        self._assignment = Assignment(
+            url, attempt, rank, world_size, dict(versions), settings.to_json(), claim or new_claim(),
+            process=this_process(),
+        )
+        self._start = start or _start
+        self._process, self._line = self._start()
+        self._line.send(self._assignment)
+        self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)
+        self._thread.start()
+
+    def put(self, records: StepRecords | Pending) -> bool:
+        """Take in what was recorded in one step; never waits. False: no room, dropped and counted."""
+        return self._inbox.put(records)
+
+    def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
+        """Take in a step of which nothing but a few numbers was recorded; never waits.
+
+        Returns:
+            False when the queue was full, and the whole step was dropped, and counted.
+        """
+        return self._inbox.put_numbers(step, numbers)
+
+    def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
+        """Return what takes in the same few numbers of one training step after another; see `Inbox.channel`."""
+        return self._inbox.channel(keys, optimizer)
+
+    def put_batches(self, batches: Sequence[BatchFed]) -> None:
+        """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
+        self._inbox.put_batches(batches)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What went wrong on our side of the line."""
+        return self._problems.texts
+
+    def close(self, state: EndState, reason: str = "") -> Closing:
+        """Hand everything over, and wait until it is published; at most `close_timeout_secs` and a little.
+
+        Returns:
+            What became of everything. A second call returns the same.
+        """
+        if self._closed is not None:
+            return self._closed
+        self._inbox.shut()
+        self._ending = End(state, reason)
+        self._deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
+        self._closing.set()
+        self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
+        self._closed = self._answer or self._closing_without_answer()
+        return self._closed
+
+    def _closing_without_answer(self) -> Closing:
+        unsent = self._unsent
+        steps, points = (len(unsent.steps), len(unsent.points.points)) if unsent else (0, 0)
+        return Closing(
+            complete=False,
+            lost_steps=self._inbox.waiting_steps + steps, lost_points=self._inbox.waiting_points + points,
+            dropped_steps=self._inbox.dropped_steps + self._failed_steps,
+            dropped_points=self._inbox.dropped_points + self._failed_points,
+            problems=(*self._problems.texts, _NO_ANSWER),
+        )
+
+    def abandon(self) -> None:
+        """Let go of the line in a forked child, so that the writer process hears when the training process ends."""
+        # Nothing here may take a lock: a thread that does not exist in the child may have held it.
+        with contextlib.suppress(OSError):
+            self._line.close()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self._serve()
+                return
+            except (OSError, EOFError) as error:
+                if not self._begin_again(error):
+                    return
+            except Exception as error:  # noqa: BLE001 - the thread must go on; whoever trains is told once
+                self._note(error)
+            # What fails now may fail for ever, and must not take the time of the training.
+            time.sleep(_TURN_SECS)
+            if time.monotonic() >= self._deadline:
+                return
+
+    def _serve(self) -> None:
+        while not self._closing.wait(_TURN_SECS):
+            self._deliver()
+            self._report()
+            self._tell_around()
+            self._hear()
+        self._deliver_last()
+        self._report()
+        self._tell_around()
+        self._line.send(self._ending)
+        self._await_answer()
+
+    def _report(self) -> None:
+        done = self._reports(self._reported)
+        if done:
+            self._line.send(Reports(done))
+            self._reported += len(done)
+
+    def _tell_around(self) -> None:
+        if self._around is None:
+            return
+        opened, beyond = self._around.opened_since(self._told_opened)
+        printed, left_out = self._around.take_printed()
+        options = self._around.options_seen()
+        news = options if options != self._told_options else None
+        if opened or printed or left_out or news is not None or beyond != self._told_beyond:
+            self._line.send(Around(tuple(opened), beyond, tuple(printed), left_out, news))
+            self._told_options = options
+            self._told_opened, self._told_beyond = self._told_opened + len(opened), beyond
+
+    def _deliver_last(self) -> None:
+        # Nothing that cannot be handed over may keep the last word from being said.
+        for _ in range(_MOST_TRIES + 1):
+            try:
+                if self._deliver(last=True):
+                    return
+            except (OSError, EOFError):
+                raise
+            except Exception as error:  # noqa: BLE001 - as in `_run`
+                self._note(error)
+                time.sleep(_TURN_SECS)
+
+    def _deliver(self, *, last: bool = False) -> bool:
+        """Hand over what waits; False when that was given up."""
+        if self._unsent is None:
+            pending, points = self._inbox.take()
+            batches = self._inbox.take_batches()
+            now = time.monotonic()
+            if not (pending or batches or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
+                return True
+            self._status_told_at = now
+            self._unsent = self._parcel(pending, points)
+            self._unsent.batches = batches
+        # Kept until it was sent, in case the writer process is gone.
+        parcel = self._unsent
+        parcel.tries += 1
+        try:
+            self._send(parcel)
+        except (OSError, EOFError):
+            raise
+        except Exception:
+            if parcel.tries < _MOST_TRIES:
+                raise
+            self._failed_steps += len(parcel.steps)
+            self._failed_points += len(parcel.points.points)
+            self._let_go(parcel)
+            return False
+        self._let_go(parcel)
+        return True
+
+    def _let_go(self, parcel: _Parcel) -> None:
+        self._inbox.hold(-parcel.held_bytes)
+        self._unsent = None
+
+    def _note(self, error: Exception) -> None:
+        self._problems.note(repr(error), f"The line to the process that writes the run: {error!r}")
+
+    def _parcel(self, pending: list[tuple[Pending, int]], points: Points) -> _Parcel:
+        parcel = _Parcel(points, points.points.nbytes)
+        for item, size_bytes in pending:
+            parcel.held_bytes += size_bytes
+            try:
+                parcel.steps.append(compact(item.resolve()))
+            except Exception as error:  # noqa: BLE001 - a fault in one step must not end the thread; it is reported
+                self._failed_steps += 1
+                self._problems.note("resolve", f"A step could not be recorded: {error!r}")
+        return parcel
+
+    def _send(self, parcel: _Parcel) -> None:
+        subjects = parcel.steps[-1].subjects if parcel.steps else self._subjects
+        series = parcel.points.series
+        dropped = (self._inbox.dropped_steps + self._failed_steps, self._inbox.dropped_points + self._failed_points,
+                   self._inbox.dropped_batches)
+        status = self._status_now()
+        self._line.send(Delivery(
+            subjects=subjects if subjects is not self._subjects else None,
+            steps=tuple(without_subjects(step) for step in parcel.steps),
+            new_series=tuple(series[self._told_series :]), points=parcel.points.points,
+            status=replace(status, problems=(*status.problems, *self._problems.texts)),
+            dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
+            batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._told_drops[2],
+        ))
+        self._subjects, self._told_series, self._told_drops = subjects, len(series), dropped
+
+    def _status_now(self) -> Heartbeat:
+        try:
+            self._last_status = self._status()
+        except Exception as error:  # noqa: BLE001 - the records are worth more than how it goes; it is reported
+            self._problems.note("status", f"It could not be told how training goes: {error!r}")
+        return self._last_status
+
+    def _begin_again(self, error: Exception) -> bool:
+        """Start another writer process in place of one that is gone, a few times; False when it is given up."""
+        why = f"the process that writes the run is gone ({error or type(error).__name__})"
+        try:
+            if self._restarts >= _MOST_RESTARTS:
+                raise OSError("it was started anew too often")
+            self._restarts += 1
+            self._line.close()
+            self._process.kill()
+            self._process.wait()
+            self._process, self._line = self._start()
+            self._line.send(replace(self._assignment, again=True))
+        except (OSError, RuntimeError) as second:
+            self._problems.note("line", f"{why}, and {second}; what is recorded from now on is lost")
+            self._on_loss(f"{why}, and {second}; what is recorded from now on is lost")
+            self._inbox.shut()
+            return False
+        self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
+        self._told_opened = self._told_beyond = 0
+        self._told_options = {}
+        self._reported = 0  # the one before may not have written it; writing it twice changes nothing
+        self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
+        return True
+
+    def _hear(self) -> None:
+        while self._line.poll(0):
+            message = self._line.recv()
+            if isinstance(message, StopAsked):
+                self._on_stop(message)
+            elif isinstance(message, Asked):
+                self._on_asked(message)
+            elif isinstance(message, Trouble):
+                self._on_trouble(message.text)
+            elif isinstance(message, Closing):
+                self._answer = message
+                return  # its last word: what comes after it is the end of the line, and no loss
+
+    def _await_answer(self) -> None:
+        deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
+        while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
+            self._hear()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            # It may wait for a store that does not answer; it ends by itself.
+            self._process.wait(_MARGIN_SECS)
+
+
+class _Line(Connection):
+    """Our end. Where the script has closed it, whatever lies under its number now is not written to, nor closed."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle)
+        self._descriptor = Descriptor(handle)
+
+    def send(self, obj: Any) -> None:
+        self._check()
+        super().send(obj)
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        self._check()
+        return super().poll(timeout)
+
+    def _check(self) -> None:
+        if not self._descriptor.is_ours:
+            raise OSError("the script has closed its file descriptor")
+
+    def _close(self) -> None:
+        self._descriptor.close()
+
+
+def _above_standard(line: socket.socket) -> socket.socket:
+    """Return an end of the line whose descriptor is not taken for a standard stream, should these be closed."""
+    return socket.socket(fileno=above_standard(line.detach()))
+
+
+def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+    """Start a writer process, and return it with our end of the line."""
+    ours, theirs = map(_above_standard, socket.socketpair())
+    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                # -P: what lies in the script's folder must not be imported in place of a library.
+                [sys.executable, "-P", "-m", "barograph.runs.writing.writer_process", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=environment, pass_fds=(theirs.fileno(),),
+                # Of its own session: a Ctrl-C at the terminal is for the training.
+                start_new_session=True,
+            )
+    except OSError:
+        ours.close()
+        raise
+    return process, _Line(ours.detach())
