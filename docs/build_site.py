@@ -28,7 +28,7 @@ ELSEWHERE = {
     "LICENSE": "license.md",
     "benchmarks/README.md": "explanation/benchmarks.md",
     "examples/README.md": "examples/index.md",
-    "src/barograph/runs/FORMAT.md": "reference/run-format.md",
+    "src/barograph/runs/format/FORMAT.md": "reference/run-format.md",
 }
 """Files outside `docs/` that are pages of the site."""
 

@@ -224,11 +224,12 @@ def test_what_is_done_while_a_step_is_traced_belongs_to_starting_up(
 ) -> None:
     from barograph.capture import entry_point
     from barograph.capture.keras import integration
+    from barograph.capture.thread_clock import cpu_secs
     from barograph.capture.keras.collector import Collector
 
     late = [0.0]
     clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + late[0])
-    monkeypatch.setattr(entry_point, "time", clock)
+    monkeypatch.setattr(entry_point, "cpu_secs", lambda: cpu_secs() + late[0])
     monkeypatch.setattr(integration, "time", clock)
     monkeypatch.setattr(Collector, "gradient_asked", lambda *_: late.__setitem__(0, late[0] + 1000.0))
     run, _ = recorded(f"memory://keras-traced-{eager}", small(run_eagerly=eager))

@@ -26,7 +26,7 @@ def shown(tmp_path: Path) -> str:
 
 
 def test_show_tells_of_each(call: Call, shown: str) -> None:
-    said = call("show", shown)
+    said = call("show", shown, "--all")
     assert said.code == 0
     for line in ("confusion matrix  rows are truths, columns answers, 66.7% right", "dog\t1\t1",
                  "ROC curve  ROC: the area under the curve", "1\t2\t2\t0.75",

@@ -176,7 +176,7 @@ def test_on_a_terminal_there_is_colour_unless_it_is_not_wanted(
 ) -> None:
     call("watch", copy)
 
-    shown = on_terminal("show", copy, **environment)
+    shown = on_terminal("show", copy, "--layers", **environment)
 
     assert "────" in shown
     assert "●" in shown

@@ -328,7 +328,7 @@ def test_a_run_is_watched_where_standard_error_is_a_stream_of_python_alone(
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with barograph.attach(training.model, to=tmp_path, **{**STRICT, "watch": True}):
         training.step()
-    assert "p0        finished after 1 step" in capfd.readouterr().err
+    assert "barograph: 1 step (tensors at each)" in capfd.readouterr().err
 
 
 def test_a_script_that_attaches_is_recorded_once_under_barograph_run(desk: Any) -> None:

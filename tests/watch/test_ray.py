@@ -30,7 +30,7 @@ from barograph.watch.ray_cluster import connect
 from barograph.watch.seats import seats
 
 from .foreign_rules import LOSS, Counting, Dying, Looping
-from .test_process_panel import WENT_ON, told
+from .test_process_executor import WENT_ON, told
 
 STEPS = [StepView.of(step, {LOSS: 2.0 if step >= 5 else 0.5}) for step in range(8)]
 

@@ -73,6 +73,17 @@ def asks_now(frame: FrameType) -> bool:
     return any(begin == frame.f_lasti for begin, _ in _loops(frame.f_code))
 
 
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """Return a copy of the variables of a frame, and leave none in it.
+
+    Before PEP 667 a function's frame keeps the copy that it was asked for, and with it every object in there alive.
+    """
+    found = dict(frame.f_locals)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        frame.f_locals.clear()
+    return found
+
+
 def set_locals(frame: FrameType, values: Mapping[str, Any]) -> None:
     """Let variables of a frame that runs hold other values."""
     if not values:

@@ -73,7 +73,7 @@ class ClassImbalance(Rule):
             yield Unjudged("no labels of a few classes were recorded")
             return
         alone = labels_stand_alone(view, memory, sum(counts[loss].values()))
-        known: dict[str, Any] = memory.setdefault(loss, {"labels": {}, "answers": {}, "of": ""})
+        known: dict[str, Any] = memory.setdefault(loss, {"labels": {}, "predictions": {}, "of": ""})
         if view.step.mode is Mode.TRAIN:
             if _is_another_task(known["labels"], counts[loss]):
                 # What was counted so far are the labels of another one, before it in the same script.
@@ -82,10 +82,10 @@ class ClassImbalance(Rule):
         elif view.step.mode is Mode.EVAL and loss in predictions:
             known.update(predictions=_told(predictions[loss]), of="evaluation")
         if view.step.mode is Mode.TRAIN and loss in predictions and known["of"] != "evaluation":
-            _fade(known["answers"])
+            _fade(known["predictions"])
             for name, (right, of) in _told(predictions[loss]).items():
-                before = known["answers"].get(name, [0.0, 0.0])
-                known["answers"][name] = [before[0] + right, before[1] + of]
+                before = known["predictions"].get(name, [0.0, 0.0])
+                known["predictions"][name] = [before[0] + right, before[1] + of]
         if not alone:
             yield Unjudged("there are many labels for each sample, whose classes come in any frequency")
             return
@@ -104,11 +104,11 @@ class ClassImbalance(Rule):
         elif view.step.mode is Mode.TRAIN:
             yield from self._balance(view, loss, known)
         else:
-            yield from self._misprediction(view, loss, known["answers"])
+            yield from self._misprediction(view, loss, known["predictions"])
 
     def _balance(self, view: StepView, loss: str, known: Mapping[str, Any]) -> Iterable[Symptom | Unjudged]:
         seen: dict[str, float] = {name: count for name, count in known["labels"].items() if count > 0}
-        predictions: dict[str, list[float]] = known["answers"]
+        predictions: dict[str, list[float]] = known["predictions"]
         most, least = max(seen, key=lambda name: seen[name]), min(seen, key=lambda name: seen[name])
         # So rare is a class only if luck with so few labels does not make it so.
         rare = {name for name, count in seen.items()

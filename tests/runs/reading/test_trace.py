@@ -328,6 +328,6 @@ def test_others_read_the_rows_as_parquet(traced, workshop):
 
 
 def test_a_run_of_before_there_was_a_trace_has_none():
-    run = barograph.open(Path(__file__).parents[1] / "data" / "run-format-1")
+    run = barograph.open(Path(__file__).parents[2] / "data" / "run-format-1")
     assert len(run.trace()) == 0
     assert run.trace().damage == ()

@@ -220,13 +220,18 @@ class OptimizerBook:
         Returns:
             All parameters that optimizers hold.
         """
+        live = self._look_around()
+        for optimizer in live:
+            self._name_parameters(optimizer)
+        return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
+
+    def _look_around(self) -> list[Any]:
+        """Note the optimizers that exist, and return them; their models are not looked for."""
         live = self._held_by_script()
         self._alone = _are_one(live)
         self._surveyed = [weakref.ref(optimizer) for optimizer in live]
         self._held = None
-        for optimizer in live:
-            self._name_parameters(optimizer)
-        return [parameter for optimizer in live for parameter in parameters_of(optimizer)]
+        return live
 
     def forget(self, optimizer: Any) -> None:
         """Let one that has made no step be as if it had never been met."""
@@ -302,7 +307,7 @@ class OptimizerBook:
         if given is not None and given[0]() is optimizer:
             return given[1]
         if not self._entries and not self._surveyed:
-            self.survey()  # it was made after the names were settled
+            self._look_around()  # it was made after the names were settled
         gone = [known for known in self._entries.values() if known.optimizer() is None]
         for known in gone:
             # A script that makes its optimizer anew goes on with the same series.

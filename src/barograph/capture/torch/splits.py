@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from barograph.capture.frames import is_of_script
+from barograph.capture.frames import is_of_script, locals_of
 
 _MOST_FRAMES = 100
 _MOST_VARIABLES = 1000
@@ -66,7 +66,7 @@ def look(loader: Any = None) -> Sight:
     others: list[tuple[Variable, int, int]] = []
     for depth, frame in enumerate(_frames_of_script()):
         site.append((frame.f_code, frame.f_lineno))
-        variables = frame.f_locals
+        variables = locals_of(frame)
         if len(variables) > _MOST_VARIABLES:
             continue
         for name, value in list(variables.items()):
