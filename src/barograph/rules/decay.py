@@ -23,23 +23,23 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, kw_only=True)
 class WeightDecay(Rule):
-    """O104: Weight decay pulls the weights to zero faster than the gradient can hold them.
+    """O104: Weight decay shrinks the weights faster than the gradient can grow them.
 
-    What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights,
-      gradients and updates. Sick is a run whose weights have shrunk to `shrunk` of their first norm or less, and still
-      shrink from one judgement to the next; in which the decay is `pull` or more of what moves the weights (λ‖w‖
-      beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
-      to the weights, as in AdamW); and whose loss is not a tenth below where it began. Where decay applied to the
-      weights takes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is asked for.
-      A finding stays open while the weights rest at next to nothing and the loss does not come down.
-      Likewise a penalty that is added to the loss and recorded apart, as Keras's regularizers are: its pull is
-      2R/‖w‖ (the gradient of R = λ‖w‖²), the most that it was in any step; the loss is that without it; and the weights
-      need not shrink further.
-    Why it matters: the model forgets as fast as it learns, and ends with weights of zero and one answer to everything.
-    What to do: lower the weight decay, or the penalty; 1e-4 to 5e-4 is usual for SGD and for penalties, 0.01 to 0.1
-      for AdamW. Adam with a weight_decay of AdamW's size is nearly always a mistake: take AdamW.
-    When it is wrong: ridge regression and the like, where a strong penalty is the task, if its weights begin larger
-      than they should end.
+    What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights, gradients
+      and updates. A run is reported if its weights have shrunk to `shrunk` of their initial norm or less and keep
+      shrinking from one judgement to the next; if the decay is at least `pull` of what moves the weights (λ‖w‖ relative
+      to ‖g‖ if the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ relative to ‖update‖ if it is applied to
+      the weights, as in AdamW); and if its loss is less than a tenth below its start. If decay applied to the weights
+      removes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is required. A finding stays
+      open while the weights remain near zero and the loss does not fall. A penalty that is added to the loss and
+      recorded separately, such as Keras's regularizers, is judged by its pull 2R/‖w‖ (the gradient of R = λ‖w‖²), the
+      largest in any step, and by the loss without it; the weights need not shrink further.
+    Why it matters: the model forgets as fast as it learns, and ends with zero weights and one prediction for every
+      input.
+    What to do: lower the weight decay, or the penalty; 1e-4 to 5e-4 is usual for SGD and for penalties, 0.01 to 0.1 for
+      AdamW. Adam with a weight_decay of AdamW's size is nearly always a mistake: use AdamW.
+    When it is wrong: ridge regression and the like, where a strong penalty is the task, if the initial weights are
+      larger than the final ones should be.
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization", 2019.
     """
 
