@@ -114,7 +114,8 @@ class SimilarAcrossRuns(Rule):
         batches = memory.get("batches", "")
         return Symptom(
             message=f"Step {first['step']}{mode} is the first that differs from {self.other}: {first['key']}, "
-                    f"{first['words']}, rtol {self.rtol:g}, atol {self.atol:g}; {first['others']} other keys differ too."
+                    f"{first['words']}, rtol {self.rtol:g}, atol {self.atol:g}; {first['others']} other keys differ "
+                    "too."
                     f"{batches and f' {batches}'}",
             remedy=f"Look at what produces {first['key']}: {_REMEDIES.get(key_from_text(first['key']).kind, _ANY)}.",
             evidence=tuple(Evidence(item.key, view.step.number, item.quantity, item.here, item.there, item.in_words())

@@ -124,7 +124,8 @@ class DeadRelu(Rule):
         return Symptom(
             message=f"{int(dead.sum())} of {len(dead)} units {_where(subject)} are dead: each is zero in "
                     f"more than {percent(1 - self.threshold_inactivity)} of {count} outputs.",
-            remedy=f"{slower} and start again: dead units do not come back. Or use LeakyReLU, initialize biases to 0 and "
+            remedy=f"{slower} and start again: dead units do not come back. Or use LeakyReLU, initialize biases to 0 "
+                   "and "
                    "weights with kaiming_normal_, or add a normalization layer before the ReLU.",
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),

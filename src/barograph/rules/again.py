@@ -96,7 +96,8 @@ class NonDeterminism(Rule):
                    "CUBLAS_WORKSPACE_CONFIG=:4096:8, and look for samples ordered by a set or a hash.",
             evidence=(Evidence(key, view.step.number, "loss", loss, then[1], f"{loss!r} now, {then[1]!r} before"),),
             since=int(memory["parted"]),
-            causes=(Suspicion(Cause.NONDETERMINISM, 0.85, f"step {memory['parted']} gave a different loss when run again"),),
+            causes=(Suspicion(Cause.NONDETERMINISM, 0.85, f"step {memory['parted']} gave a different loss when run "
+                                                          "again"),),
         )
 
     def _agree(self, one: float, other: float) -> bool:

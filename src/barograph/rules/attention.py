@@ -120,7 +120,8 @@ def _symptom(
     slower = sentence(lower_rate(learning_rate(view), 3))
     return Symptom(
         message=f'The attention of "{key.path}" {what}: {why}.',
-        remedy=f"{slower} or lengthen the warmup; normalize queries and keys before their product (QK-norm); check that "
+        remedy=f"{slower} or lengthen the warmup; normalize queries and keys before their product (QK-norm); check "
+               "that "
                "logits are scaled by 1/√d.",
         evidence=(Evidence(key, view.step.number, statistic, value, limit, why),),
         subject=key.path,

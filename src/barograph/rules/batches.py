@@ -106,7 +106,8 @@ class RepeatedBatch(Rule):
         seen = f"{memory['same']} steps in a row used the same batch"
         return Symptom(
             message=f"Every step since step {memory['since']} used the same batch{beside}.",
-            remedy="Iterate over the loader (for batch in loader: …): next(iter(loader)) returns the first batch each time.",
+            remedy="Iterate over the loader (for batch in loader: …): next(iter(loader)) returns the first batch each "
+                   "time.",
             evidence=(Evidence(fact(Fact.BATCH_DIGEST), view.step.number, "batch_digest", digest, digest, seen),),
             since=memory["since"], severity=severity, causes=(Suspicion(Cause.REPEATED_BATCH, weight, seen),),
         )
@@ -162,7 +163,8 @@ class UnshuffledData(Rule):
             yield Unjudged(f"no step was recorded with {self.least_labels} labels or more")
             return
         if not labels_stand_alone(view, memory, size):
-            yield Unjudged("samples have many labels each, as pixels and words do; few classes per batch are usual then")
+            yield Unjudged("samples have many labels each, as pixels and words do; few classes per batch are usual "
+                           "then")
             return
         known: dict[str, float] = memory.setdefault("labels", {})
         if len(known) > _MOST_CLASSES:
@@ -267,7 +269,8 @@ class LeakyValidation(Rule):
             return
         size = _evaluated(view) if not parts else None
         if size is not None and _is_part_of_steps(view, memory, size):
-            yield Unjudged("the forward pass without gradients before every step is part of the step, not an evaluation")
+            yield Unjudged("the forward pass without gradients before every step is part of the step, not an "
+                           "evaluation")
             return
         if size is not None and size < self.least_samples:
             yield Unjudged(f"the evaluation had fewer than {self.least_samples} samples")

@@ -68,9 +68,11 @@ class Shrinkage(Rule):
             yield Symptom(
                 message=f"The learning rate of the boosted model is {number(rate)}: each tree overshoots the "
                         "residual that it fits.",
-                remedy=f"Lower the learning rate from {number(rate)} to 0.3 or less (learning_rate, eta), and let early "
+                remedy=f"Lower the learning rate from {number(rate)} to 0.3 or less (learning_rate, eta), and let "
+                       "early "
                        "stopping choose the number of rounds.",
-                evidence=(Evidence(key, view.step.number, "learning_rate", rate, self.highest, "learning rate of the boosted model"),),
+                evidence=(Evidence(key, view.step.number, "learning_rate", rate, self.highest, "learning rate of the "
+                                                                                               "boosted model"),),
                 subject="too high",
                 causes=(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9, f"a learning rate of {number(rate)} scales each "
                                   "tree beyond its fit"),),
@@ -81,7 +83,8 @@ class Shrinkage(Rule):
             yield Symptom(
                 message=f"With a learning rate of {number(rate)}, {int(planned)} rounds can remove at most "
                         f"{percent(reach)} of the residual.",
-                remedy=f"Raise the learning rate from {number(rate)} to {number(min(0.3, 3 / planned))} or more, or the number of rounds "
+                remedy=f"Raise the learning rate from {number(rate)} to {number(min(0.3, 3 / planned))} or more, or "
+                       "the number of rounds "
                        f"to about {number(3 / rate)}." if rate > 0 else "Set a learning rate above 0.",
                 evidence=(Evidence(key, view.step.number, "reach", reach, self.least_reach,
                                    f"{int(planned)} rounds at {number(rate)}"),),
@@ -115,7 +118,8 @@ class RoundsPastBest(Rule):
     rounds: int = parameter(50, "Rounds without a better held-out loss.", at_least=1)
     rise_threshold: float = parameter(0.05, "Share by which the held-out loss must exceed its best.", at_least=0.0)
     memorized_share: float = parameter(
-        0.01, "Share of its first value below which the training loss shows that the samples are memorized.", at_least=0.0,
+        0.01, "Share of its first value below which the training loss shows that the samples are "
+              "memorized.", at_least=0.0,
     )
     window: int = parameter(10, "Held-out losses per median.", at_least=1)
     patience: int = parameter(3, "Judged rounds in a row that must show the fault before a finding opens.", at_least=1)
@@ -138,7 +142,8 @@ class RoundsPastBest(Rule):
             yield Unjudged("no held-out loss of a boosted model was recorded")
             return
         if memory["stopping"]:
-            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without improvement")
+            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without "
+                           "improvement")
             return
         yield from self._compared(view, loss, memory)
 
@@ -190,7 +195,8 @@ class RoundsPastBest(Rule):
         limit = best + (0.0 if by_heart else self.rise_threshold * abs(best)) + _MOVES * _moves(recent)
         if loss > limit:
             yield Symptom(
-                message=f"The held-out loss was best near round {since} ({number(best)}); {step - since} rounds later it is "
+                message=f"The held-out loss was best near round {since} ({number(best)}); {step - since} rounds later "
+                        "it is "
                         f"{number(loss)}, and nothing stops the training.",
                 remedy=f"Use the model of round {since}, and enable early stopping (early_stopping_rounds, "
                        "lightgbm.early_stopping); try shallower trees or more samples per leaf.",
@@ -222,7 +228,8 @@ def _behind(memory: dict[str, Any], *, by_heart: bool) -> tuple[Suspicion, ...]:
         found.append(Suspicion(Cause.TREES_TOO_DEEP, 0.5, f"trees are {int(depth)} levels deep"))
     if memory["first"] - memory["least"] < _A_GAIN * abs(memory["first"]):
         found.insert(0, Suspicion(
-            Cause.LABELS_UNRELATED, 0.65, "the held-out loss was never better than with the first trees: the model learned "
+            Cause.LABELS_UNRELATED, 0.65, "the held-out loss was never better than with the first trees: the model "
+                                          "learned "
             "nothing that generalizes",
             "Check a few rows of the training and validation data: does each label belong to its features?"))
     return tuple(found)

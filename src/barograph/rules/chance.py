@@ -77,7 +77,8 @@ class Plateau(Rule):
         if near and abs(rested.before - rested.now) < _RESTS * baseline and level.first > (1 + _FELL) * now:
             since = course[len(course) // 2].first
             yield Symptom(
-                message=f"The loss has been flat at {now:.4g} since step {since} or earlier, {percent(now / baseline)} of "
+                message=f"The loss has been flat at {now:.4g} since step {since} or earlier, "
+                        f"{percent(now / baseline)} of "
                         f"the loss of a constant prediction ({baseline:.4g}).",
                 remedy="Check that labels belong to their inputs and that inputs differ; then train on one batch with "
                        "learning rates 10 times higher and 10 times lower.",
@@ -185,7 +186,8 @@ class Underfit(Rule):
     name: ClassVar[str] = "underfit"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    near_baseline: float = parameter(_UNDERFIT, "Lower limit of a loss at the baseline, as a multiple of it.", above=0.0)
+    near_baseline: float = parameter(_UNDERFIT, "Lower limit of a loss at the baseline, as a multiple of "
+                                                "it.", above=0.0)
     above_baseline: float = parameter(1.05, "Upper limit of a loss at the baseline, as a multiple of it.", above=1.0)
     least_steps: int = parameter(200, "Steps for which the loss must have been there.", at_least=1)
     window: int = parameter(10, "Recorded losses per median.", at_least=1)
@@ -220,7 +222,8 @@ class Underfit(Rule):
             yield Unjudged("the loss is near its baseline, but falling")
             return
         yield Symptom(
-            message=f"The loss is {fall.now:.4g} after {view.step.number - level.begun} steps; always predicting the same "
+            message=f"The loss is {fall.now:.4g} after {view.step.number - level.begun} steps; always predicting the "
+                    "same "
                     f"gives {baseline:.4g}: the model has learned nothing from its inputs.",
             remedy=_ON_ONE_BATCH,
             evidence=(Evidence(level.key, view.step.number, "median_loss", fall.now, self.near_baseline * baseline,
@@ -270,7 +273,8 @@ class Underfit(Rule):
         since = memory.get("peak_step", 0)
         judged = [item for item in losses if item[0] >= since]
         if len(judged) < _LEAST_EVALUATIONS or judged[-1][0] - judged[0][0] < self.least_steps:
-            yield Unjudged(f"{len(judged)} evaluations so far; needs {_LEAST_EVALUATIONS} over {self.least_steps} steps")
+            yield Unjudged(f"{len(judged)} evaluations so far; needs {_LEAST_EVALUATIONS} over {self.least_steps} "
+                           "steps")
             return
         values = [value for _, value in judged]
         at_baseline = all(self.near_baseline * baseline <= value <= self.above_baseline * baseline for value in values)
@@ -314,6 +318,7 @@ def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: 
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:
         found.append(Suspicion(Cause.FROZEN_PARAMETER, 0.4, f"{percent(frozen)} of the parameters are frozen",
-                               "Unfreeze the layers that should learn (requires_grad = True; trainable = True in Keras)."))
+                               "Unfreeze the layers that should learn (requires_grad = True; trainable = True in "
+                               "Keras)."))
     return by_weight(found)
 

@@ -76,7 +76,8 @@ class Divergence(Rule):
             yield Unjudged("no finite training loss was recorded")
             return
         if view.step.has_rivals:
-            yield Unjudged("there are several optimizers, whose losses may oppose each other, as in adversarial training")
+            yield Unjudged("there are several optimizers, whose losses may oppose each other, as in adversarial "
+                           "training")
             return
         clues = memory.setdefault("clues", {})
         note_targets(view, clues)

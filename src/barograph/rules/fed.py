@@ -159,7 +159,8 @@ def _fed_badly(step: int) -> Symptom:
     return Symptom(
         message=f"NaN or infinite values entered the loss of step {step} before any parameter: in its batch, its "
                 "targets, or a computation on them.",
-        remedy=f"{_FIND.format(step=step)} If they are finite, check the first computations on them: division by a norm "
+        remedy=f"{_FIND.format(step=step)} If they are finite, check the first computations on them: division by a "
+               "norm "
                "or standard deviation of 0, log of 0.",
         subject="batch",
         evidence=(Evidence(fact(Fact.BAD_OPERATION, NOT_AN_OPERATION), step, "nonfinite", 1.0, 0.0,
