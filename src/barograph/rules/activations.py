@@ -32,7 +32,7 @@ from barograph.runs.reading.view import StepView
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
 _EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))
 _APART_STEPS = 10
-"""Steps between two judgements of one layer."""
+"""Steps between two judgments of one layer."""
 _FIRST_STEP, _SETTLED_STEP = 10, 20
 """Units of deep networks may all be on or all off at initialization and recover within a few steps: nothing is judged
 before the first, and before the second only layers that are dead as a whole count."""
@@ -72,7 +72,7 @@ class DeadRelu(Rule):
     threshold_inactivity: float = parameter(
         0.01, "Share of outputs that are not zero below which a unit is dead.", above=0.0, below=1.0,
     )
-    threshold_layer: float = parameter(0.5, "Share of dead units above which a layer is reported.", above=0.0, below=1.0)
+    threshold_layer: float = parameter(0.5, "Share of dead units that a layer may have.", above=0.0, below=1.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -164,7 +164,7 @@ class SaturatedActivation(Rule):
         0.01, "Mean derivative below which a unit is saturated.", above=0.0, below=0.25,
     )
     threshold_layer: float = parameter(
-        0.5, "Share of saturated units above which a layer is reported.", above=0.0, below=1.0,
+        0.5, "Share of saturated units that a layer may have.", above=0.0, below=1.0,
     )
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -229,7 +229,7 @@ _HALF, _NEARLY_ALL = 0.5, 0.9
 def _why_dead(
     view: StepView, subject: Subject, share: float, memory: Memory, momentum: float
 ) -> tuple[Suspicion, ...]:
-    """Return the causes of dead units, from the biases before them, whether they were ever alive, and large steps since."""
+    """Return the causes of dead units: from the biases before them, their history, and large steps."""
     rate, alive = learning_rate(view), memory.get("was_alive", {}).get(subject.key.path)
     large = large_step_in(memory)
     threw = alive is not None and large is not None
@@ -253,7 +253,7 @@ def _why_dead(
 
 
 def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int | None) -> tuple[Suspicion, ...]:
-    """Return the causes of saturated units, from the weights before them, the batch, and whether they were ever unsaturated."""
+    """Return the causes of saturated units: from the weights before them, the batch, and their history."""
     shut = f"{percent(share)} of the units are saturated"
     large = 0.0 if is_normalised_before(view, subject.key.path) else size_of_inputs(view) or 0.0
     gain = _gain_before(view, subject)

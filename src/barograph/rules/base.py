@@ -201,7 +201,8 @@ def check_rule_class(candidate: object) -> type[Rule]:
         if not hasattr(candidate, attribute):
             raise BadRule(f"{title} has no {attribute}; every rule needs one.")
     if not _is_code(candidate.code):
-        raise BadRule(f'{title}.code is {candidate.code!r}; it must be a capital letter and three digits, such as "X101".')
+        raise BadRule(f"{title}.code is {candidate.code!r}; it must be a capital letter and three digits, "
+                      'such as "X101".')
     if not isinstance(candidate.name, str) or not candidate.name:
         raise BadRule(f'{title}.name is {candidate.name!r}; it must be a short string, such as "vanishing-gradient".')
     if not isinstance(candidate.severity, Severity):

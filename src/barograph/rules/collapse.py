@@ -33,7 +33,7 @@ class ActivationCollapse(Rule):
 
     What it sees: the variance of each unit's outputs over the samples (and positions) of a batch, as a share of the
       layer's mean square output: 0 if every sample gives the same output. A layer has collapsed if that share is below
-      `threshold` in three judgements in a row and not growing, while it is a hundred times larger in the first recorded
+      `threshold` in three judgments in a row and not growing, while it is a hundred times larger in the first recorded
       layer.
     Why it matters: later layers can no longer distinguish samples; whatever the loss is, the model has a single
       prediction.

@@ -145,8 +145,8 @@ def deepest_fall(course: Sequence[Point], *, noise: float, unit: float) -> float
     Args:
         course: Points of equal weight.
         noise: Standard error of one point.
-        unit: Fall that matters. If the noise of one point is more than a quarter of it, means over enough points to reduce
-            it to a quarter are compared: the least of many noisy points is always low.
+        unit: Fall that matters. If the noise of one point is more than a quarter of it, means over enough points to
+            reduce it to a quarter are compared: the least of many noisy points is always low.
     """
     if not course:
         return 0.0

@@ -27,7 +27,7 @@ class WeightDecay(Rule):
 
     What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights, gradients
       and updates. A run is reported if its weights have shrunk to `shrunk` of their initial norm or less and keep
-      shrinking from one judgement to the next; if the decay is at least `pull` of what moves the weights (λ‖w‖ relative
+      shrinking from one judgment to the next; if the decay is at least `pull` of what moves the weights (λ‖w‖ relative
       to ‖g‖ if the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ relative to ‖update‖ if it is applied to
       the weights, as in AdamW); and if its loss is less than a tenth below its start. If decay applied to the weights
       removes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is required. A finding stays
@@ -47,9 +47,8 @@ class WeightDecay(Rule):
     name: ClassVar[str] = "weight-decay"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    shrunk: float = parameter(0.5, "Share of their initial norm to which weights must have shrunk.", above=0.0, below=1.0)
-    pull: float = parameter(0.5, "Size of the decay, as a share of what moves the weights, from which on it is too "
-                                 "large.", above=0.0)
+    shrunk: float = parameter(0.5, "Share of their initial norm that weights must fall to.", above=0.0, below=1.0)
+    pull: float = parameter(0.5, "Share of what moves the weights from which on decay is too large.", above=0.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property

@@ -184,7 +184,7 @@ def _below_zero(view: StepView) -> Symptom | None:
             continue
         if key.path in NEVER_NEGATIVE and total is not None and value > 0 and abs(total + value) <= 1e-5 * value:
             return Symptom(
-                message=f"The script minimises the negative of {key.path}: the loss is {number(total)}, and the model "
+                message=f"The script minimizes the negative of {key.path}: the loss is {number(total)}, and the model "
                         "learns to be as wrong as possible.",
                 remedy=f"Remove the minus sign: call backward on {key.path} itself.",
                 evidence=(Evidence(TOTAL_LOSS, view.step.number, "loss", total, 0.0,

@@ -33,7 +33,7 @@ class ExplodingGradient(Rule):
 
     What it sees: gradients before clipping, short of infinity, in two ways. (1) The gradient norms of the layers, in
       every tenth step: the median of the first third of the layers relative to that of the last third, if at least four
-      layers have a gradient and it grows in most of them on the way back. Reported from `ratio` on, three judgements in
+      layers have a gradient and it grows in most of them on the way back. Reported from `ratio` on, three judgments in
       a row. (2) The norm of all gradients together: it has risen in four consecutive recorded steps, or in four medians
       of ten steps each, to `growth` times its start and beyond all earlier values, while the loss at least doubled, to
       above its start.
@@ -118,7 +118,8 @@ class ExplodingGradient(Rule):
                           "Call optimizer.zero_grad() in every step.")
                 if about(facts, Fact.GRADIENTS_KEPT).get("", 0.0) else None,
                 Suspicion(Cause.MOMENTUM_WRONG, 0.7, f"{why}, with a momentum of {number(momentum)}",
-                          f"Lower the momentum from {number(momentum)} to 0.9.") if momentum >= _HIGH_MOMENTUM else None,
+                          f"Lower the momentum from {number(momentum)} to 0.9.")
+                if momentum >= _HIGH_MOMENTUM else None,
                 Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4 if again else 0.6, why, f"{slower}."),
                 Suspicion(Cause.EXPLODING_GRADIENT, 0.5 if again else 0.3, why),
                 None if clipped else Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5 if again else 0.2,

@@ -28,7 +28,7 @@ from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _APART_STEPS = 10
-"""Steps between two judgements: a deep network may need a few steps to start learning."""
+"""Steps between two judgments: a deep network may need a few steps to start learning."""
 _SOON_STEPS, _LOST_WHOLLY, _GROWS_OUT, _GAINS = 3, 1e-6, 10.0, 1.5
 
 
@@ -40,7 +40,7 @@ class VanishingGradient(Rule):
       gradient has vanished if its norm is less than `ratio` of the largest layer's, or if its mean magnitude is below
       `threshold` and its norm less than a hundredth of the largest. Only layers on one path to a loss are compared:
       actor and critic are judged separately (PyTorch). Every tenth step is judged; every third if the least ratio is
-      below 1e-6. If the least ratio has grown by half within three judgements, it may recover by itself, as do layers
+      below 1e-6. If the least ratio has grown by half within three judgments, it may recover by itself, as do layers
       initialized near zero on purpose (LayerScale): that step is not judged. The cause comes from what other rules
       recorded of inputs and outputs, if any.
     Why it matters: such a layer keeps its initial random weights, and the layers after it have to work with its output.
@@ -159,7 +159,7 @@ def _why_vanishing(view: StepView, share: float, between: Between, inputs: float
 
 
 def small_weights(view: StepView) -> str:
-    """Return the path of the layer with the smallest weights relative to kaiming_normal_, if they are far below it; else "".
+    """Return the layer whose weights are smallest relative to kaiming_normal_, quoted; "" if none are far below it.
 
     kaiming_normal_ gives a mean square of 2 / inputs; inputs are estimated as those of a square layer of this size.
     """
