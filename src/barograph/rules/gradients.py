@@ -190,7 +190,7 @@ def _against_vanishing(view: StepView, layers: LayerTable, between: Between, inp
     normed = any("Norm" in item for item in (*classes, *layers.classes))
     return ("Initialize the weights for their activation (kaiming_normal_ for ReLU), " +
             ("and add residual paths around blocks of layers that have none." if normed else
-             "add a normalization layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
+             "and add a normalization layer (BatchNorm, LayerNorm) after each layer, or residual paths around blocks."))
 
 
 @dataclass(frozen=True, kw_only=True)

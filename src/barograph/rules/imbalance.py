@@ -147,7 +147,7 @@ class ClassImbalance(Rule):
         ignored: Mapping[str, float], ratio: float,
     ) -> Symptom:
         total = sum(seen.values())
-        wrong = (f"; {percent(ignored[missed[0]])} of its samples are predicted wrongly"
+        wrong = (f"; {percent(ignored[missed[0]])} of the samples of class {missed[0]} are predicted wrongly"
                  if missed[0] in ignored else "")
         weight = total / (len(seen) * seen[missed[0]])
         return Symptom(
