@@ -102,7 +102,7 @@ def test_two_that_are_not_finite_in_the_same_way_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(("digest", "says"), [
-    (0.0, "The batches were the same up to there."), (1.0, "The batch of step 3 was another already."),
+    (0.0, "The batches were the same up to that step."), (1.0, "The batch of step 3 already differed."),
 ])
 def test_whether_the_batches_were_the_same_is_told(digest: float, says: str) -> None:
     def here(step: int) -> Records:

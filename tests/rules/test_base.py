@@ -81,7 +81,7 @@ def test_a_wrong_value_is_named_with_what_it_must_be(values: dict[str, object], 
 
 
 def test_a_parameter_that_does_not_exist_brings_up_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r'"treshold" is no parameter of too-loud\. Did you mean "threshold"\?'):
+    with pytest.raises(UnknownName, match=r'too-loud has no parameter "treshold"\. Did you mean "threshold"\?'):
         rule_with(TooLoud, {"treshold": 1.0})
 
 

@@ -42,14 +42,14 @@ def test_by_default_a_class_must_hardly_ever_be_right() -> None:
     assert [item.subject for item in symptoms(Confusion(), lost)] == ["class 1"]
 
 
-@pytest.mark.parametrize(("shift", "word"), [(1, "above"), (-1, "below")])
-def test_answers_beside_their_labels_all_along_are_shifted(shift: int, word: str) -> None:
+@pytest.mark.parametrize(("shift", "said"), [(1, "+1"), (-1, "-1")])
+def test_answers_beside_their_labels_all_along_are_shifted(shift: int, said: str) -> None:
     pairs = {(name, (name + shift) % 10): 36 for name in range(10)} | {(name, 0): 4 for name in range(1, 9)}
 
     (symptom,) = symptoms(Confusion(), seen(pairs))
 
     assert symptom.subject == "shifted"
-    assert f"is answered as the class 1 {word} it" in symptom.message
+    assert f"predictions are shifted by {said} from the labels" in symptom.message
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["labels-off-by-one"])
 
 

@@ -28,8 +28,8 @@ def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named(
     found = last(WeightDecay(), *shrinking(10.0, 7.0, 4.0))
 
     assert found.message == (
-        ("Weights have shrunk to 40 % of their initial norm, and the weight decay of 1 pulls on them 40 times as "
-         "strongly as the optimizer moves them."))
+        "Weights have shrunk to 40 % of their initial norm, and the weight decay of 1 pulls on them 40 times as "
+        "strongly as the optimizer moves them.")
     assert found.remedy == "Lower the weight decay from 1 to 0.01 and start again."
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 

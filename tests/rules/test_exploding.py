@@ -68,7 +68,7 @@ def test_a_norm_that_rises_with_the_loss_four_times_is_named() -> None:
     assert found.message == (
         "The gradient explodes: the gradient norm rose from 1 at step 1 to 150, and the loss from 2 to 40.")
     assert found.since == 1
-    assert "Lower the learning rate from 0.5 to 0.05, warm it up, or clip gradients to a norm of 2" in found.remedy
+    assert "Lower the learning rate from 0.5 to 0.05 or warm it up; or clip gradients to a norm of 2" in found.remedy
     assert next(iter(causes(found))) == Cause.LEARNING_RATE_TOO_HIGH
 
 

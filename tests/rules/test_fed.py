@@ -56,7 +56,7 @@ def test_what_was_fed_badly_in_a_step_without_its_batch_is_told_by_the_graph_of_
     assert symptom.message == ("NaN or infinite values entered the loss of step 30 before any parameter: in its "
                                "batch, its targets, or a computation on them.")
     assert "barograph trace RUN --step 30" in symptom.remedy
-    assert "a division by a norm or a spread of 0" in symptom.remedy
+    assert "division by a norm or standard deviation of 0" in symptom.remedy
     assert causes(symptom) == {"non-finite-input": 0.7}
 
 

@@ -111,7 +111,7 @@ def test_units_that_gave_the_same_before_the_first_update_began_equal_though_the
                  *(step_of(number, units={"0": DIFFERENT, "1": DIFFERENT, "2": DIFFERENT}) for number in (3, 6)))
 
     assert [[type(item).__name__ for item in items] for items in found] == [["Unjudged"], ["Symptom"], ["Symptom"]]
-    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" gave the same in step 0, to each')
+    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" were identical at step 0: ')
     assert getattr(found[1][0], "since", None) == 0
 
 

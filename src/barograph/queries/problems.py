@@ -332,7 +332,7 @@ def _remedy(group: _Group, lead: Finding) -> Remedy:
 
 
 _TO_FIND_OUT = {
-    "N101": "Run again with --record; then `barograph replay RUN` names the operation and the sample.",
-    "N102": "Run again with --record; then `barograph replay RUN` names the operation and the sample.",
+    "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
+    "N102": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
 }
 """How to find an unknown cause, by the code of the main finding."""

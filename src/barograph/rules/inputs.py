@@ -324,7 +324,7 @@ class TargetInInput(Rule):
 _LEAST_CLASSES = 3
 _COLUMN = "column"
 _GIVEN_AWAY = {"0": "at the same position", "-1": "one position earlier"}
-"""Targets of a language model equal the position after, so that is no leak."""
+"""Next-token targets equal the input one position later: that is no leak."""
 _LEAST_STEPS, _LEAST_TELLING = 3, 10
 
 
