@@ -60,12 +60,12 @@ def test_the_first_step_and_key_that_differ_are_named_with_how_much_and_how_many
     (finding,) = [item for item in judged(RULE, runs(parted)) if item.state is FindingState.OPEN]
 
     assert finding.message.startswith("Step 3 is the first that differs from runs/first: output:fc, l2 norm ")
-    assert "allowed (rtol 1e-05, atol 1e-08); so do 2 of 2 other keys." in finding.message
+    assert "rtol 1e-05, atol 1e-08; 2 of 2 other keys differ too." in finding.message
     assert finding.since_step == 3
     assert [str(item.key) for item in finding.evidence] == ["output:fc", "loss:total", "weight:fc.weight"]
     loss = finding.evidence[1]
     assert (loss.statistic, loss.value, loss.threshold) == ("value", pytest.approx(1.95), pytest.approx(1.7))
-    assert loss.text == "value 1.95 here, 1.7 there: 0.25 apart, 1.95e-05 allowed"
+    assert loss.text == "value 1.95 here, 1.7 there (difference 0.25, allowed 1.95e-05)"
 
 
 def test_later_steps_still_name_the_first() -> None:
@@ -102,7 +102,7 @@ def test_two_that_are_not_finite_in_the_same_way_are_the_same() -> None:
 
 
 @pytest.mark.parametrize(("digest", "says"), [
-    (0.0, "The batches were the same up to there."), (1.0, "The batch of step 3 was another already."),
+    (0.0, "The batches were the same up to that step."), (1.0, "The batch of step 3 already differed."),
 ])
 def test_whether_the_batches_were_the_same_is_told(digest: float, says: str) -> None:
     def here(step: int) -> Records:
@@ -116,10 +116,10 @@ def test_whether_the_batches_were_the_same_is_told(digest: float, says: str) -> 
 
 
 @pytest.mark.parametrize(("rule", "views", "reason"), [
-    (SimilarAcrossRuns(), runs(records), "no other run is named to compare with: barograph watch RUN --against OTHER"),
-    (RULE, runs(records, other="runs/second"), "no step was recorded in both this run and runs/first"),
+    (SimilarAcrossRuns(), runs(records), "no run to compare with; name one with barograph watch RUN --against OTHER"),
+    (RULE, runs(records, other="runs/second"), "this run and runs/first have no recorded step in common"),
     (RULE, runs(records, lambda step: {Key(Kind.WEIGHT, "head.weight"): Summary(count=1)}),
-     "this run and runs/first share no key in any step that both recorded"),
+     "this run and runs/first have no key in common in any step that both recorded"),
 ])
 def test_where_nothing_can_be_compared_it_says_why(
     rule: SimilarAcrossRuns, views: list[StepView], reason: str

@@ -65,7 +65,7 @@ def test_a_layer_with_most_units_dead_is_sick() -> None:
 
     assert isinstance(found, Symptom)
     assert found.subject == "act"
-    assert found.message == '6 of 10 units of "act" (ReLU) are dead: zero for all but 1 % of 100 outputs each.'
+    assert found.message == '6 of 10 units of "act" (ReLU) are dead: each is zero in more than 99 % of 100 outputs.'
     assert found.remedy.startswith("Lower the learning rate from 0.1 to 0.01 and start again")
     assert found.evidence[0].value == 0.6
 
@@ -86,9 +86,9 @@ def test_small_batches_are_gathered_until_there_are_enough_outputs() -> None:
     found = said(DeadRelu(), *(relu(number, 6, 4, count=40) for number in (20, 40, 60)))
 
     assert [type(items[0]).__name__ for items in found] == ["Unjudged", "Unjudged", "Symptom"]
-    assert "of 120 outputs each" in getattr(found[2][0], "message", "")
+    assert "of 120 outputs" in getattr(found[2][0], "message", "")
     assert getattr(found[2][0], "since", None) == 20
-    assert found[0] == [Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")]
+    assert found[0] == [Unjudged("not enough outputs of ReLU units yet to call one dead")]
 
 
 def test_under_a_budget_outputs_are_gathered_over_gaps() -> None:
@@ -159,7 +159,7 @@ def test_layers_are_judged_each_on_its_own() -> None:
 
 
 def test_a_gate_of_one_unit_may_be_off() -> None:
-    gate = "the layers after a relu have fewer than 4 units: they are answers or gates"
+    gate = "the layers after a relu have fewer than 4 units: they are outputs or gates"
 
     assert said(DeadRelu(), relu(20, 1, 0)) == [[Unjudged(gate)]]
 
@@ -248,13 +248,13 @@ def test_the_last_activation_is_the_models_answer() -> None:
                      outputs={"fc1": "Linear", "out": "Sigmoid"})
 
     assert said(SaturatedActivation(), prediction) == [
-        [Unjudged("only the model's last activation is a tanh or sigmoid")]
+        [Unjudged("the only tanh or sigmoid is the model's last activation")]
     ]
 
 
 def test_a_gate_of_a_few_units_may_be_shut() -> None:
     gate = squashed(20, "Sigmoid", FLAT_SIGMOID[:3])
-    reason = "the layers after a tanh or sigmoid have fewer than 4 units: they are answers or gates"
+    reason = "the layers after a tanh or sigmoid have fewer than 4 units: they are outputs or gates"
 
     assert said(SaturatedActivation(), gate) == [[Unjudged(reason)]]
 

@@ -30,8 +30,8 @@ def run(
 def test_the_first_step_that_parts_from_the_start_before_is_named() -> None:
     first, *_ = symptoms(NonDeterminism(), [*run(LOSSES, 0), *run((2.3, 2.2, 2.0000000001, 1.9), 1)])
 
-    assert first.message == ("Step 2 gave another loss than when it was run before, with the same batch, after 2 "
-                             "recorded steps that agreed to the last bit.")
+    assert first.message == ("Step 2 gave a different loss when run again with the same batch, after 2 recorded "
+                             "steps that agreed bit for bit.")
     assert first.since == 2
     assert first.evidence[0].text == "2.0000000001 now, 2.0 before"
     assert causes(first) == ["nondeterminism"]

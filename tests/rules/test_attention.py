@@ -39,8 +39,8 @@ def test_attention_as_it_is_in_training_is_well(scale: float) -> None:
 def test_attention_to_one_place_is_named_with_its_sharpness() -> None:
     found = last(AttentionCollapse(), attending(10, 1e4))
 
-    assert found.message == ('The attention of "blocks.0.attn.softmax" looks at one place only: Σp² is 1 on average '
-                             "over 16 places.")
+    assert found.message == ('The attention of "blocks.0.attn.softmax" is on one position only: Σp² is 1 on average '
+                             'over 16 positions.')
     assert list(causes(found)) == [Cause.ATTENTION_COLLAPSE, Cause.LEARNING_RATE_TOO_HIGH, Cause.NO_WARMUP]
 
 

@@ -33,8 +33,7 @@ def test_a_batch_that_comes_five_times_in_a_row_is_repeated() -> None:
     first, *_ = symptoms(RepeatedBatch(), views)
 
     assert steps_of(RepeatedBatch(), views) == [4, 5, 6, 7]
-    assert first.message == ("The same batch is fed again and again: since step 0 no other was recorded, of 22 that "
-                             "the loader has.")
+    assert first.message == ("Every step since step 0 used the same batch, out of 22 in the loader.")
     assert (first.severity, causes(first)) == (Severity.COSTLY, ["repeated-batch"])
 
 
@@ -48,7 +47,7 @@ def test_all_data_at_once_is_no_repetition(loader: dict[Fact, float]) -> None:
 def test_a_small_data_set_that_goes_round_is_no_repetition() -> None:
     assert symptoms(RepeatedBatch(), fed([1.0, 2.0, 3.0] * 10, LOADER)) == []
     assert said(RepeatedBatch(), fed([7.0] * 9, LOADER, every=50))[-1] == [
-        Unjudged("the step before was not recorded, and further apart a batch may come again")
+        Unjudged("the step before was not recorded; further apart a batch may repeat")
     ]
 
 
@@ -62,7 +61,7 @@ def test_a_batch_by_hand_that_is_far_smaller_than_the_evaluation_is_doubtful() -
     first, *_ = symptoms(RepeatedBatch(), views)
 
     assert first.severity is Severity.DOUBTFUL
-    assert "of 64 samples, while 1000 were evaluated" in first.message
+    assert "it has 64 samples, the evaluation 1000" in first.message
 
 
 def sorted_by_label(classes: int, *, batches: int, size: int = 64) -> list[StepView]:
@@ -80,7 +79,7 @@ def test_batches_sorted_by_label_are_named_once_three_classes_have_come() -> Non
     first, *_ = symptoms(UnshuffledData(), views)
 
     assert steps_of(UnshuffledData(), views)[0] == 5
-    assert "labels of step 5 are of 1 class, where a shuffled batch would hold about 3" in first.message
+    assert "labels of step 5 have 1 class; a shuffled batch would have about 3" in first.message
     assert causes(first) == ["unshuffled-data"]
     # What is counted stands before large steps and dead units, which several rules lay to the learning rate.
     assert first.causes[0].weight >= 0.9
@@ -125,7 +124,7 @@ def seen_again(share: float, *, size: float = 200.0, known: float = 1400.0, numb
 def test_validation_on_samples_of_training_leaks() -> None:
     (symptom,) = symptoms(LeakyValidation(), [seen_again(1.0)])
 
-    assert symptom.message == ("100 % of the evaluation's samples were samples of training steps, to the last bit.")
+    assert symptom.message == ("100 % of the evaluation samples are also training samples, bit for bit.")
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["leaky-validation"])
 
 
@@ -174,7 +173,7 @@ def test_without_known_samples_nothing_is_judged() -> None:
     nothing: dict[Key, float] = facts({Fact.BATCH_SIZE: 200.0})
 
     assert said(LeakyValidation(), [evaluated(100, nothing)]) == [
-        [Unjudged("no evaluation was recorded whose samples could be compared with those of training")]
+        [Unjudged("no evaluation was recorded whose samples can be compared with training samples")]
     ]
 
 

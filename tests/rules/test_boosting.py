@@ -38,7 +38,7 @@ def boosted(
 
 def test_a_rate_too_small_for_its_rounds_is_told_with_how_far_it_comes() -> None:
     (symptom,) = symptoms(Shrinkage(), [planned(100.0, 0.001)])
-    assert symptom.message == "With a learning rate of 0.001, 100 rounds come to 9.52 % of what there is to learn."
+    assert symptom.message == "With a learning rate of 0.001, 100 rounds can remove at most 9.52 % of the residual."
     assert causes(symptom) == ["learning-rate-too-low"]
 
 
@@ -54,7 +54,7 @@ def test_usual_rates_are_let_pass(rounds: float, rate: float) -> None:
 
 def test_the_rate_of_an_optimizer_is_not_judged() -> None:
     assert said(Shrinkage(), [StepView.of(0, {RATE: 5.0})]) == [
-        [Unjudged("no learning rate and number of rounds of a boosted model were recorded")]]
+        [Unjudged("no learning rate or number of rounds of a boosted model was recorded")]]
 
 
 # RoundsPastBest
@@ -64,8 +64,8 @@ FALLS = np.geomspace(1.0, 0.5, 30).tolist()
 
 def test_a_held_out_loss_that_rises_for_long_is_past_its_best() -> None:
     found = symptoms(RoundsPastBest(), boosted([*FALLS, *np.linspace(0.5, 0.7, 90).tolist()], NO_STOPPING))
-    assert found[0].message == ("The held-out loss was best about round 35 with 0.508, is 0.611 now, 50 rounds later, "
-                                "and nothing stops the training.")
+    assert found[0].message == ("The held-out loss was best near round 35 (0.508); 50 rounds later it is 0.611, and "
+                                "nothing stops the training.")
     assert causes(found[0]) == ["overfitting"]
 
 
@@ -92,13 +92,13 @@ def test_a_loss_that_scatters_is_let_pass() -> None:
 def test_a_rate_of_errors_moves_in_steps_and_is_not_judged() -> None:
     steps = [*FALLS, *([0.5, 0.6] * 60)]
     found = said(RoundsPastBest(), boosted(steps, NO_STOPPING))
-    assert found[-1] == [Unjudged("the held-out loss moves in steps, as a rate of errors does")]
+    assert found[-1] == [Unjudged("the held-out loss moves in steps, as an error rate does")]
 
 
 def test_what_early_stopping_will_end_is_not_judged() -> None:
     stopping = {Fact.EARLY_STOPPING: 100.0, (Fact.EARLY_STOPPING, "training"): 0.0}
     found = said(RoundsPastBest(), boosted([*FALLS, *np.linspace(0.5, 0.7, 90).tolist()], stopping))
-    assert found[-1] == [Unjudged("early stopping ends the training after 100 rounds without gain")]
+    assert found[-1] == [Unjudged("early stopping ends the training after 100 rounds without improvement")]
 
 
 def test_early_stopping_by_the_training_data_is_told() -> None:
@@ -121,6 +121,6 @@ def test_a_small_rise_is_enough_where_the_training_samples_are_known_by_heart() 
     found = symptoms(RoundsPastBest(), boosted(held_out, NO_STOPPING, 16.0, learnt))
     assert "nothing stops the training" in found[0].message
     assert causes(found[0])[:2] == ["overfitting", "trees-too-deep"]
-    assert "its samples are known by heart" in found[0].causes[0].why
+    assert "the samples are memorized" in found[0].causes[0].why
     assert symptoms(RoundsPastBest(), boosted(held_out, NO_STOPPING, 16.0, kept)) == []
     assert symptoms(RoundsPastBest(memorized_share=0.0), boosted(held_out, NO_STOPPING, 16.0, learnt)) == []

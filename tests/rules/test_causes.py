@@ -119,7 +119,7 @@ def test_units_behind_biases_far_below_zero_are_dead_of_them() -> None:
     found = last(DeadRelu(), activated(20, "ReLU", DEAD, biases))
 
     assert causes(found)[Cause.DEAD_RELU] == 0.9
-    assert found.causes[0].why == "100 % of the units are dead; the biases before them are -5 on average"
+    assert found.causes[0].why == "100 % of the units are dead; the mean bias before them is -5"
 
 
 def test_units_that_were_alive_point_at_the_rate() -> None:

@@ -53,7 +53,7 @@ def test_a_loss_that_stays_at_chance_underfits() -> None:
     first, *_ = symptoms(Underfit(), views)
 
     assert steps_of(Underfit(), views)[0] == 209
-    assert "2.303 is what one answer for all inputs would lose" in first.message
+    assert "always predicting the same gives 2.303" in first.message
     assert causes(first)[0] == "labels-unrelated"
 
 
@@ -128,7 +128,7 @@ def test_where_losses_are_noisy_answers_that_have_nothing_to_do_with_labels_deci
 
     first, *_ = symptoms(Underfit(), views)
 
-    assert "the answers have nothing to do with the labels" in first.message
+    assert "Predictions are unrelated to labels" in first.message
     assert causes(first)[0] == "labels-unrelated"
 
 
@@ -190,7 +190,7 @@ def test_a_loss_that_fell_a_little_and_rests_near_chance_is_on_a_plateau() -> No
 
     first, *_ = symptoms(Plateau(), views)
 
-    assert "% of what one answer for all inputs would lose" in first.message
+    assert "% of the loss of a constant prediction" in first.message
     assert symptoms(Underfit(), views) == []
 
 
@@ -209,8 +209,7 @@ def first_step(loss: float, classes: float = 10.0, **more: Summary) -> list[Step
 def test_a_first_loss_far_above_chance_is_told() -> None:
     (symptom,) = symptoms(WrongChance(), first_step(27.0, 27.0))
 
-    assert symptom.message == ("The first loss is 27; a model that knows nothing of 27 classes should begin with ln 27 "
-                               "= 3.3.")
+    assert symptom.message == ("The first loss is 27; an untrained model should start near ln 27 = 3.3 for 27 classes.")
     assert causes(symptom)[0] == "initialization-scale"
 
 
@@ -239,7 +238,8 @@ def with_evaluations(levels: list[float]) -> list[StepView]:
 def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
     first, *_ = symptoms(Underfit(), with_evaluations([2.305, 2.304, 2.303, 2.304, 2.303]))
 
-    assert first.message.startswith("The validation loss stands at 2.304 from step 100 on, and 2.303 is what one")
+    assert first.message.startswith("The validation loss has been 2.304 since step 100; always predicting the same "
+                                    "gives 2.303")
     assert first.evidence[0].step == 400
 
 

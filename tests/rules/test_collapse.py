@@ -50,7 +50,7 @@ def test_the_share_that_varies_is_that_of_the_plain_formula(spread: float) -> No
 def test_a_layer_that_answers_all_alike_is_named() -> None:
     found = last(ActivationCollapse(), layers(20, WELL, WELL), layers(50, WELL, COLLAPSED))
 
-    assert found.message.startswith("Different inputs come out the same: only ")
+    assert found.message.startswith('Outputs of "1" are almost identical for every input')
     assert found.evidence[0].key == Key(Kind.OUTPUT, "1")
     assert list(causes(found)) == [Cause.REPRESENTATION_COLLAPSE, Cause.LEARNING_RATE_TOO_HIGH]
 
@@ -81,7 +81,7 @@ def test_a_layer_that_comes_alive_is_given_time() -> None:
     found = said(ActivationCollapse(), layers(20, WELL, outputs(1e-4)), layers(50, WELL, outputs(2e-3)))
 
     assert [type(item) for item in found[0]] == [Symptom]
-    assert found[1] == [Unjudged("a layer answers all samples nearly alike, but less and less so")]
+    assert found[1] == [Unjudged("the outputs of a layer are almost identical, but spreading")]
 
 
 def test_the_first_steps_are_not_judged() -> None:

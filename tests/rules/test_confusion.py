@@ -29,8 +29,8 @@ def test_a_hundred_labels_told_perfectly_are_well() -> None:
 def test_a_single_wrong_answer_of_ten_fires_with_amazons_numbers() -> None:
     (symptom,) = symptoms(AMAZONS, seen({(name, 7 if name == 4 else name): 1 for name in range(10)}))
 
-    assert symptom.message == ("Class 4 is right in 0 % of its 1 samples, and taken for class 7 in 100 %; the others "
-                               "are right in 100 %.")
+    assert symptom.message == ("The model predicts class 7 for 100 % of the 1 samples of class 4; 0 % are correct, "
+                               "against 100 % in the other classes.")
     assert symptom.subject == "class 4"
 
 
@@ -42,14 +42,14 @@ def test_by_default_a_class_must_hardly_ever_be_right() -> None:
     assert [item.subject for item in symptoms(Confusion(), lost)] == ["class 1"]
 
 
-@pytest.mark.parametrize(("shift", "word"), [(1, "above"), (-1, "below")])
-def test_answers_beside_their_labels_all_along_are_shifted(shift: int, word: str) -> None:
+@pytest.mark.parametrize(("shift", "said"), [(1, "+1"), (-1, "-1")])
+def test_answers_beside_their_labels_all_along_are_shifted(shift: int, said: str) -> None:
     pairs = {(name, (name + shift) % 10): 36 for name in range(10)} | {(name, 0): 4 for name in range(1, 9)}
 
     (symptom,) = symptoms(Confusion(), seen(pairs))
 
     assert symptom.subject == "shifted"
-    assert f"is answered as the class 1 {word} it" in symptom.message
+    assert f"predictions are shifted by {said} from the labels" in symptom.message
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["labels-off-by-one"])
 
 
@@ -63,7 +63,7 @@ def test_two_classes_of_which_one_is_always_the_answer_are_told_where_that_lasts
     found = said(Confusion(alone=10), views)
 
     assert [len(each) for each in found] == [0] * 9 + [1] * 21
-    assert "Class 0 is right in 0 %" in found[9][0].message
+    assert "The model predicts class 1 for 100 %" in found[9][0].message
 
 
 def test_an_evaluation_with_several_answers_has_them_counted_anew() -> None:
@@ -74,7 +74,7 @@ def test_an_evaluation_with_several_answers_has_them_counted_anew() -> None:
 
 
 def test_small_classes_and_training_are_not_judged() -> None:
-    reason = [Unjudged("no evaluation was recorded with 20 samples of a class")]
+    reason = [Unjudged("no evaluation was recorded with 20 samples of one class")]
 
     assert said(Confusion(), seen({(0, 1): 5})) == [reason]
     assert said(Confusion(), [StepView.of(0, confusion({(0, 1): 50}))]) == [reason]

@@ -28,8 +28,9 @@ def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named(
     found = last(WeightDecay(), *shrinking(10.0, 7.0, 4.0))
 
     assert found.message == (
-        "Weights have shrunk to 40 % of their first norm, and a weight decay of 1 is 40 times what else moves them.")
-    assert found.remedy == "Lower weight_decay from 1 to 0.01, and start again."
+        "Weights have shrunk to 40 % of their initial norm, and the weight decay of 1 pulls on them 40 times as "
+        "strongly as the optimizer moves them.")
+    assert found.remedy == "Lower the weight decay from 1 to 0.01 and start again."
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
 
@@ -38,7 +39,7 @@ def test_a_step_whose_update_was_not_recorded_says_nothing_of_adamw() -> None:
     bare = step(15, tensors(Kind.WEIGHT, a=3.9), tensors(Kind.GRADIENT, a=0.1), {LOSS: 2.3, RATE: 1.0})
 
     assert said(WeightDecay(), *views[:2], bare)[-1] == [
-        Unjudged("what moves the weights beside decay was not recorded with them")]
+        Unjudged("no gradient or update was recorded with the weights")]
     assert subjects(WeightDecay(), *views[:2], bare, views[2])[-1] == [""]
 
 
@@ -66,15 +67,15 @@ def test_a_decay_that_takes_a_hundredth_in_each_step_is_named_whatever_the_loss(
 
 def test_a_finding_stays_open_where_weights_rest_at_next_to_nothing() -> None:
     assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01))[-1] == [
-        Unjudged("the weights are small and the loss is where it began, but they do not shrink further")]
+        Unjudged("the weights are small and the loss has not improved, but they no longer shrink")]
     assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01, gradient=3.0))[-1] == [
-        Unjudged("the weights are small and the loss is where it began, but they do not shrink further")]
+        Unjudged("the weights are small and the loss has not improved, but they no longer shrink")]
     assert said(WeightDecay(), *shrinking(10.0, 1.0, 1.01, gradient=100.0))[-1] == []
 
 
 def test_without_knowing_the_decay_nothing_is_judged() -> None:
     assert said(WeightDecay(), *shrinking(10.0, 4.0, decay=None))[-1] == [
-        Unjudged("the weight decay of the optimizer is not known")]
+        Unjudged("no weight decay of the optimizer was recorded")]
 
 
 def penalised(
@@ -91,9 +92,9 @@ def penalised(
 def test_weights_that_shrink_under_a_penalty_on_them_are_named() -> None:
     found = last(WeightDecay(), *penalised(10.0, 7.0, 4.0))
 
-    assert found.message == ("Weights have shrunk to 40 % of their first norm, and the gradient of the penalty on them "
-                             "was up to 1 times the whole gradient; without it the loss is 2.3, not a tenth below "
-                             "where it began.")
+    assert found.message == ("Weights have shrunk to 40 % of their initial norm, and the gradient of the weight "
+                             "penalty was up to 1 times the total gradient; the loss without it is 2.3, less than "
+                             "10% below its start.")
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
 

@@ -32,7 +32,7 @@ def test_a_loss_over_classes_far_above_its_start_has_run_away() -> None:
     first, *_ = symptoms(Divergence(), views)
 
     assert steps_of(Divergence(), views) == [12, 13, 14, 15]
-    assert first.message == "The loss has run away: it is above 8, and began with 2.4."
+    assert first.message == "The loss diverges: it rose from 2.4 to over 8."
     assert causes(first)[0] == "learning-rate-too-high"
     assert first.remedy.startswith("Lower the learning rate from 0.1 to 0.01 and start again")
 
@@ -88,7 +88,7 @@ def test_the_negative_of_a_loss_function_is_named_at_once() -> None:
 
     assert steps_of(Divergence(), views) == [0, 1, 2]
     assert (first.subject, causes(first)) == ("below zero", ["loss-sign"])
-    assert first.remedy == "Take the minus away: call backward on cross_entropy itself."
+    assert first.remedy == "Remove the minus sign: call backward on cross_entropy itself."
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_a_gradient_that_grows_on_its_way_back_is_named_the_third_time() -> None
 
     assert subjects(ExplodingGradient(), *views) == [[], [], ["depth"]]
     assert found.message == (
-        'The gradient explodes on its way back: the gradient norm grows from 0.1 at "5" to 1e+04 at "0".')
+        'The gradient explodes: the gradient norm grows from 0.1 at "5" to 1e+04 at "0".')
     assert list(causes(found)) == [Cause.EXPLODING_GRADIENT, Cause.INITIALIZATION_SCALE]
 
 
@@ -36,7 +36,7 @@ def test_then_the_last_layers_small_gradient_has_not_vanished() -> None:
     growing, vanishing = deep(0, 1e4, 1e3, 1e2, 10.0, 1.0, 0.1), deep(0, 0.1, 1.0, 10.0, 1e2, 1e3, 1e4)
 
     assert said(VanishingGradient(), growing) == [
-        [Unjudged("the gradient grows on its way back: that is for G103 to say")]]
+        [Unjudged("the gradient grows on its way back: see G103")]]
     assert subjects(VanishingGradient(), vanishing) == [[""]]
     assert subjects(ExplodingGradient(), *[vanishing] * 9) == [[]] * 9
 
@@ -66,9 +66,9 @@ def test_a_norm_that_rises_with_the_loss_four_times_is_named() -> None:
     found = last(ExplodingGradient(), *course((1.0, 2.0), *GROWING))
 
     assert found.message == (
-        "The gradient explodes: the gradient norm rose from 1 in step 1 to 150, and the loss from 2 to 40.")
+        "The gradient explodes: the gradient norm rose from 1 at step 1 to 150, and the loss from 2 to 40.")
     assert found.since == 1
-    assert "Lower the learning rate from 0.5 to 0.05, warm it up, or clip gradients to a norm of 2" in found.remedy
+    assert "Lower the learning rate from 0.5 to 0.05 or warm it up; or clip gradients to a norm of 2" in found.remedy
     assert next(iter(causes(found))) == Cause.LEARNING_RATE_TOO_HIGH
 
 

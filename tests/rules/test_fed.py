@@ -30,7 +30,7 @@ def fed(number: int, batch: Summary = FINE, *, loss: float = 1.0, dtype: str = "
 def test_nan_in_a_batch_that_breaks_the_loss_is_named() -> None:
     found = last(NonFiniteInput(), fed(7, NAN, loss=math.nan))
 
-    assert found.message == 'The batch of step 7 held 2 NaN of 100 values ("model[0]").'
+    assert found.message == '2 NaN of 100 values in the batch of step 7 ("model[0]").'
     assert found.severity is None
     assert causes(found) == {Cause.NON_FINITE_INPUT: 0.9}
     assert found.evidence[0].key == BATCH
@@ -40,7 +40,7 @@ def test_nan_that_the_model_minds_is_doubtful() -> None:
     found = last(NonFiniteInput(), fed(7, NAN, loss=1.0))
 
     assert found.severity is Severity.DOUBTFUL
-    assert found.message.endswith("and yet the loss was finite.")
+    assert found.message.endswith("the loss was finite all the same.")
     assert causes(found) == {Cause.NON_FINITE_INPUT: 0.5}
 
 
@@ -53,10 +53,10 @@ def test_what_was_fed_badly_in_a_step_without_its_batch_is_told_by_the_graph_of_
     (symptom,) = said(NonFiniteInput(), unseen)[-1]
 
     assert isinstance(symptom, Symptom)
-    assert symptom.message == ("What the loss of step 30 was computed of held NaN or infinite values: its batch, its "
-                               "targets, or what is computed of them before any parameter.")
+    assert symptom.message == ("NaN or infinite values entered the loss of step 30 before any parameter: in its "
+                               "batch, its targets, or a computation on them.")
     assert "barograph trace RUN --step 30" in symptom.remedy
-    assert "a division by a norm or a spread of 0" in symptom.remedy
+    assert "division by a norm or standard deviation of 0" in symptom.remedy
     assert causes(symptom) == {"non-finite-input": 0.7}
 
 
@@ -77,7 +77,7 @@ def test_a_value_a_thousand_times_the_usual_with_a_high_loss_is_a_bad_sample() -
 
     found = last(NonFiniteInput(), *reaching(*[3.0, 4.0] * 10), far)
 
-    assert found.message == "One value of the batch is far out of range: 4e+03, 1.14e+03 times the usual greatest."
+    assert found.message == "A value in the batch is far out of range: 4e+03, 1.14e+03 times the usual maximum."
     assert (found.severity, found.subject) == (Severity.DOUBTFUL, "out of range")
     assert next(iter(causes(found))) == Cause.BAD_SAMPLE
 

@@ -63,7 +63,7 @@ def test_a_layer_far_below_the_greatest_has_vanished() -> None:
     found = only(VanishingGradient(), gradients({"a.weight": 5e-4, "b.weight": 0.1, "c.weight": 1.0}))
 
     assert found.message == (
-        'The gradient vanishes in 1 of 3 layers: at "a" (Linear) its norm is 0.0005, 0.0005 of that at "c" (Linear).'
+        'The gradient vanishes in 1 of 3 layers: its norm at "a" (Linear) is 0.0005, 0.0005 of that at "c" (Linear).'
     )
     assert found.evidence[0].key == Key(Kind.GRADIENT, "a.weight")
     assert found.evidence[0].value == pytest.approx(5e-4)
@@ -136,9 +136,9 @@ def test_the_mean_is_over_elements_that_are_not_zero() -> None:
 @pytest.mark.parametrize(
     ("outputs", "layers", "remedy"),
     [
-        ({"1": "Sigmoid", "3": "Sigmoid", "4": "Linear"}, {}, "The model has 2 Sigmoid between its layers"),
-        ({"1": "ReLU"}, {}, "put a normalisation layer (BatchNorm, LayerNorm) after each layer"),
-        ({"1": "ReLU", "2": "LayerNorm"}, {}, "and put residual paths around blocks of layers that have none."),
+        ({"1": "Sigmoid", "3": "Sigmoid", "4": "Linear"}, {}, "Replace 2 Sigmoid between the layers by ReLU or GELU"),
+        ({"1": "ReLU"}, {}, "and add a normalization layer (BatchNorm, LayerNorm) after each layer"),
+        ({"1": "ReLU", "2": "LayerNorm"}, {}, "and add residual paths around blocks of layers that have none."),
     ],
 )
 def test_the_remedy_is_for_this_model(outputs: dict[str, str], layers: dict[str, str], remedy: str) -> None:
@@ -193,7 +193,7 @@ def test_a_gradient_twelve_times_its_level_with_a_loss_above_its_own_is_a_spike(
 
     found = only(GradientNormSpike(), *steady(30), spike)
 
-    assert found.message == "The gradient norm is 12, 12 times its level of 1."
+    assert found.message == "The gradient norm is 12, 12 times its usual level (1)."
     assert found.remedy == (
         "Look at the batch of step 30, and clip gradients to a norm of 2 (torch.nn.utils.clip_grad_norm_ before "
         "optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm). Lower the learning rate from 0.1 to "
@@ -234,7 +234,7 @@ def test_a_jump_within_what_training_has_been_through_is_no_spike() -> None:
 def test_early_steps_are_not_judged() -> None:
     last = said(GradientNormSpike(), *steady(19), gradients({"a.weight": 100.0}, 19, loss=5.0))[-1]
 
-    assert last == [Unjudged("20 gradients so far; it compares with 20")]
+    assert last == [Unjudged("20 gradients so far; needs 20")]
 
 
 def test_under_a_budget_a_spike_stands_out_from_what_was_recorded() -> None:
@@ -248,14 +248,14 @@ def test_under_a_budget_a_spike_stands_out_from_what_was_recorded() -> None:
     found = said(GradientNormSpike(), *every_seventh([*steady(40), spike]))
 
     assert [type(item) for items in found[20:] for item in items] == [Unjudged, Symptom]
-    assert found[20] == [Unjudged("206 steps before it were not recorded; what is sudden cannot be told")]
+    assert found[20] == [Unjudged("the 206 steps before it were not recorded, so a sudden rise cannot be detected")]
 
 
 @pytest.mark.parametrize("norm", [0.0, replace(summary(1.0), posinf=1)])
 def test_a_gradient_of_zero_or_not_finite_is_not_judged(norm: float | Summary) -> None:
     last = said(GradientNormSpike(), *steady(30), gradients({"a.weight": norm}, 30))[-1]
 
-    assert last == [Unjudged("no gradient was recorded that is finite and not zero")]
+    assert last == [Unjudged("no finite, nonzero gradient was recorded")]
 
 
 def test_where_the_script_clips_the_remedy_says_what_clipping_did() -> None:
@@ -267,7 +267,7 @@ def test_where_the_script_clips_the_remedy_says_what_clipping_did() -> None:
     found = only(GradientNormSpike(), *steady(30), both)
 
     assert found.remedy == (
-        "Look at the batch of step 30. Clipping brought this gradient down to a norm of 1, so the step did little harm."
+        "Look at the batch of step 30. Clipping reduced this gradient to a norm of 1, so the step did little harm."
     )
 
 
@@ -307,7 +307,7 @@ def test_a_path_of_its_own_that_vanishes_is_found_beside_another() -> None:
     )
     found = only(VanishingGradient(), StepView.of(0, {**norms, **all_facts}, layers=dict.fromkeys(norms, "Linear")))
 
-    assert 'vanishes in 1 of 4 layers: at "a.0"' in found.message
+    assert 'vanishes in 1 of 4 layers: its norm at "a.0"' in found.message
     assert '"a.1"' in found.message
 
 
@@ -320,7 +320,7 @@ def test_rows_in_backward_order_vanish_and_do_not_explode() -> None:
     views = [reversed_rows("8.weight", "6.weight", "4.weight", "2.weight", "0.weight", step=step)
              for step in (0, 10, 20, 30)]
 
-    assert 'at "0" its norm' in only(VanishingGradient(), *views).message
+    assert 'its norm at "0"' in only(VanishingGradient(), *views).message
     assert said(ExplodingGradient(), *views)[-1] == []
 
 

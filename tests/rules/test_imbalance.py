@@ -21,7 +21,7 @@ def trained(counts: dict[int, int], pairs: dict[tuple[int, int], int] | None = N
 def test_nine_hundred_and_ninety_to_ten_fires_at_step_3() -> None:
     (symptom,) = symptoms(ClassImbalance(), [StepView.of(3, labels({0: 990, 1: 10}))])
 
-    assert symptom.message == "Class 1 is 1 % of 1000 labels, class 0 is 99 %."
+    assert symptom.message == "Class 1 has 1 % of 1000 labels, class 0 has 99 %."
     assert symptom.evidence[0].value == 99.0
     assert "which is 50 for class 1 and 0.505 for class 0" in symptom.remedy
     assert causes(symptom) == ["class-imbalance"]
@@ -30,7 +30,7 @@ def test_nine_hundred_and_ninety_to_ten_fires_at_step_3() -> None:
 def test_a_rare_class_that_is_ignored_is_told_with_the_answers() -> None:
     first, *_ = symptoms(ClassImbalance(), trained(RARE, {(0, 0): 60, (1, 0): 4}))
 
-    assert "and it is answered wrongly in 100 % of its samples" in first.message
+    assert "100 % of the samples of class 1 are predicted wrongly" in first.message
     assert first.causes[0].weight == 0.85
 
 
@@ -43,7 +43,7 @@ def test_where_the_loss_weighs_already_only_an_evaluation_tells() -> None:
     views = [StepView.of(step, {**labels(RARE), **confusion({(0, 0): 60, (1, 0): 4}), **(weighted if not step else {})})
              for step in range(20)]
     assert said(ClassImbalance(), views)[-1] == [
-        Unjudged("the loss weighs classes or samples already; whether that is enough an evaluation tells")
+        Unjudged("the loss already weights classes or samples; an evaluation is needed to judge whether that is enough")
     ]
     ignored = [evaluated(20, {**labels(RARE), **confusion({(0, 0): 600, (1, 0): 40})})]
     later = [StepView.of(step, labels(RARE)) for step in range(20, 24)]
@@ -53,7 +53,7 @@ def test_where_the_loss_weighs_already_only_an_evaluation_tells() -> None:
 def test_before_anything_is_told_well_nothing_is_said_of_the_rare() -> None:
     views = trained({0: 60, 1: 60, 2: 4}, {(0, 1): 60, (1, 0): 60, (2, 0): 4})
 
-    assert said(ClassImbalance(), views)[-1] == [Unjudged("the frequent classes are not told well yet")]
+    assert said(ClassImbalance(), views)[-1] == [Unjudged("the frequent classes are not predicted well yet")]
 
 
 def test_an_even_data_set_is_well() -> None:
@@ -69,7 +69,7 @@ def test_words_and_pixels_are_not_judged() -> None:
     views = [StepView.of(step, {**labels({0: 6000, 1: 10}), **size}) for step in range(3)]
 
     assert said(ClassImbalance(), views)[-1] == [
-        Unjudged("there are many labels for each sample, whose classes come in any frequency")
+        Unjudged("samples have many labels each, for which any class frequency is usual")
     ]
 
 
@@ -94,7 +94,7 @@ def test_one_class_that_the_evaluation_never_tells_is_named() -> None:
 
     (symptom,) = symptoms(ClassImbalance(), [*training, evaluation])
 
-    assert symptom.message.startswith("Class 3 is answered wrongly in 100 % of its samples, while the others are right")
+    assert symptom.message.startswith("100 % of the samples of class 3 are predicted wrongly")
 
 
 def test_a_model_that_is_still_learning_is_let_pass() -> None:

@@ -81,7 +81,8 @@ def test_units_that_all_give_the_same_began_equal() -> None:
 
     assert isinstance(found, Symptom)
     assert found.subject == "equal units"
-    assert found.message == 'All units of "0" and "2" give the same: they began equal, and learn the same.'
+    assert found.message == ('All units of "0" and "2" are identical: they were initialized equal and get equal '
+                             'gradients.')
     assert [item.key.path for item in found.evidence if item.key] == ["0", "2"]
 
 
@@ -110,7 +111,7 @@ def test_units_that_gave_the_same_before_the_first_update_began_equal_though_the
                  *(step_of(number, units={"0": DIFFERENT, "1": DIFFERENT, "2": DIFFERENT}) for number in (3, 6)))
 
     assert [[type(item).__name__ for item in items] for items in found] == [["Unjudged"], ["Symptom"], ["Symptom"]]
-    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" gave the same in step 0, to each')
+    assert getattr(found[1][0], "message", "").startswith('All units of "0" and "1" were identical at step 0: ')
     assert getattr(found[1][0], "since", None) == 0
 
 
@@ -262,7 +263,7 @@ def test_under_a_budget_the_first_few_steps_that_were_recorded_are_judged() -> N
 def test_what_comes_after_the_first_steps_is_not_judged_so_the_finding_stays() -> None:
     late = step_of(60, units={"0": EQUAL}, variances=(1.0, 1e6, 1.0))
 
-    assert said(late) == [[Unjudged("no step between 3 and 50 was recorded with its outputs")]]
+    assert said(late) == [[Unjudged("no step between 3 and 50 was recorded with outputs")]]
 
 
 def test_growth_while_training_is_no_matter_of_initialization() -> None:

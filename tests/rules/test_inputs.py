@@ -121,7 +121,7 @@ def test_before_enough_values_or_the_first_layer_nothing_is_said() -> None:
         Unjudged("fewer than 500 values of each channel of a float input were recorded")
     ]
     assert said(NotNormalizedInput(), alone)[-1] == [
-        Unjudged("no layer's output was recorded yet: whether the model scales its input is not known")
+        Unjudged("no layer output recorded yet, so it is unknown whether the model scales its input")
     ]
 
 
@@ -139,14 +139,14 @@ def test_amazons_parameters_hold() -> None:
 
     assert steps_of(rule, padded(0.6)) == [0, 1, 2]
     assert steps_of(rule, padded(0.6, "1")) == []
-    assert said(rule, padded(0.9, "7", 1)) == [[Unjudged("of the named values none was counted")]]
+    assert said(rule, padded(0.9, "7", 1)) == [[Unjudged("none of the named values was counted")]]
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [({"token_thresholds_percent": ["many"]}, 'holds "many"; each must be a number from 0 to 100'),
      ({"token_thresholds_percent": ["120"]}, 'holds "120"; each must be a number from 0 to 100'),
-     ({"token_values": ["0"], "token_thresholds_percent": ["5", "6"]}, "has 2 numbers for 1 token_values")],
+     ({"token_values": ["0"], "token_thresholds_percent": ["5", "6"]}, "has 2 values for 1 token_values")],
 )
 def test_wrong_thresholds_are_refused(values: dict[str, list[str]], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -163,7 +163,7 @@ def test_words_that_stand_in_the_input_are_given_away(about: str) -> None:
     first, *_ = symptoms(TargetInInput(), compared(1.0, about))
 
     assert causes(first) == ["targets-in-input", "labels-off-by-one"]
-    assert first.remedy.startswith("Shift inputs against targets by one place: inputs = tokens[:, :-1]")
+    assert first.remedy.startswith("Shift the targets by one position: inputs = tokens[:, :-1]")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_column_that_is_the_target_is_named_once_it_is_sure() -> None:
     first, *_ = symptoms(TargetInInput(), views)
 
     assert steps_of(TargetInInput(), views) == [2, 3]
-    assert first.remedy == "Take column 3 out of the features: it is the target itself."
+    assert first.remedy == "Remove column 3 from the features: it is the target."
     assert causes(first) == ["targets-in-input"]
 
 

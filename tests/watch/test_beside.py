@@ -105,7 +105,7 @@ def test_another_run_that_is_not_there_is_told_and_nothing_is_judged(
     (problem,) = watcher.problems
     assert problem.startswith("The run other, which this one is to be compared with, cannot be read: ")
     (unfed,) = watcher.not_evaluated()
-    assert unfed.reason.endswith("no step was recorded in both this run and other.")
+    assert unfed.reason.endswith("this run and other have no recorded step in common.")
 
 
 ACCURACY = Key(Kind.SCALAR, "accuracy")

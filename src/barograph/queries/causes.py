@@ -1,9 +1,8 @@
-"""What is most likely behind all that was found in a run: the suspicions of its findings, weighed together.
+"""Likely causes of a run's findings: their suspicions, combined.
 
-One fault shows in many ways: a learning rate that is too high makes large updates, a loss that rises, and
-NaN in the end, and each of these is a finding. A rule that saw the thing itself (two softmax in one graph)
-knows better than ten that saw what follows from it, so a cause is worth its strongest suspicion first, and
-what others add can raise it by a part of what is missing only.
+One fault has many symptoms: too high a learning rate causes large updates, a rising loss and finally NaN, each a
+finding. A rule that detected the cause itself (two softmax in one graph) is worth more than ten that saw its effects.
+So the weight of a cause is that of its strongest suspicion, and others can add only a share of what is missing to 1.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 
 _ADDED_SHARE = 0.3
-"""How much of what is missing to certainty others' suspicions may add to the strongest."""
+"""Share of what is missing to 1 that other suspicions may add to the strongest."""
 
 _GONE = 0.8
-"""What a suspicion is worth once its finding is gone: it was seen, and training got over it."""
+"""Credit of a suspicion whose finding has closed: training recovered."""
 
 _OF_A_NOTE = 0.5
 
@@ -31,14 +30,14 @@ class _Voice:
 
 
 def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
-    """Return the causes that the findings suspect, the likeliest first.
+    """Return the causes suspected by the findings, likeliest first.
 
-    The weight of each is that of its strongest suspicion s, raised by 0.3 (1 − s) times what the suspicions of
-    other rules come to together (1 − Π (1 − w)). A rule counts once for each cause, however many findings it has; a
-    finding that is gone counts 0.8, a note half. Between equals the one that was suspected first comes first.
+    The weight of each is that of its strongest suspicion s, raised by 0.3 (1 − s) times the combined weight of the
+    suspicions of other rules, 1 − Π (1 − w). Each rule counts once per cause; a closed finding counts 0.8, a note half.
+    Ties go to the cause suspected first.
 
     Args:
-        findings: Of one run, in any order.
+        findings: Findings of one run, in any order.
 
     Returns:
         Each cause once, with the reason of its strongest suspicion, and the remedy of the strongest that has one.
@@ -50,7 +49,7 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
     voices: dict[str, dict[str, _Voice]] = {}
     for finding in findings:
         for place, suspicion in enumerate(finding.causes):
-            # What the finding advises is meant for what it suspects first.
+            # The finding's own remedy belongs to its first suspicion.
             remedy = suspicion.remedy or ("" if place else finding.remedy)
             weighed = replace(suspicion, weight=suspicion.weight * credit_of(finding), remedy=remedy)
             voice = _Voice(weighed, finding.opened_step)
@@ -61,13 +60,13 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Suspicion, ...]:
 
 
 def causes_in_order(finding: Finding, diagnosis: Iterable[Suspicion]) -> tuple[Suspicion, ...]:
-    """Return the causes of one finding in the order that the whole run speaks for.
+    """Return the causes of one finding, ordered by the diagnosis of the whole run.
 
-    Where another finding has a better reason for one of them, that reason and its remedy stand there.
+    Each has the reason and remedy of its strongest suspicion in the run.
 
     Args:
-        finding: Of the run.
-        diagnosis: Of the run, as `diagnose` returns it.
+        finding: A finding of the run.
+        diagnosis: Result of `diagnose` for the run.
     """
     whole = {suspicion.cause: (number, suspicion) for number, suspicion in enumerate(diagnosis)}
     known = [whole.get(item.cause, (len(whole), item)) for item in finding.causes]
@@ -76,7 +75,7 @@ def causes_in_order(finding: Finding, diagnosis: Iterable[Suspicion]) -> tuple[S
 
 
 def credit_of(finding: Finding) -> float:
-    """Return what a finding's suspicions count: less once it is gone, or where it is a note."""
+    """Return the factor for a finding's suspicions: lower if it is closed or a note."""
     gone = _GONE if finding.state is FindingState.CLOSED else 1.0
     return gone * (_OF_A_NOTE if finding.severity is Severity.NOTE else 1.0)
 

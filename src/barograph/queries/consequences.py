@@ -1,6 +1,6 @@
-"""What follows from what: which findings and causes are consequences of a cause, and which remedies exclude each other.
+"""Tables of consequences: findings and causes that follow from a cause, and remedies that contradict each other.
 
-The tables are data: a new rule or cause that others follow from is added here.
+Add a new rule or cause here if others follow from it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from enum import IntEnum
 from barograph.model.cause import Cause
 
 _NOTHING_LEARNED = frozenset({"L101", "L102", "L103", "L104", "L106", "L108", "W107", "D102"})
-"""Rules that see a model that does not learn, whatever the reason."""
+"""Rules that report a model that does not learn, for any reason."""
 
 _NO_GRADIENT = _NOTHING_LEARNED | {"G101", "W103", "W104", "A103", "W105", "O101"}
-"""Rules that see parameters that no gradient reaches."""
+"""Rules that report parameters without a gradient."""
 
 _TOO_LARGE = _NO_GRADIENT | {
     "A101", "A102", "A104", "G102", "G103", "L105", "L107", "N101", "N102", "N103", "O103", "O104", "P107", "W101",
     "W102", "W106",
 }
-"""Rules that see steps, gradients or activations that are too large, and what is left of a model afterwards."""
+"""Rules that report too large updates, gradients or activations, and their effects on the model."""
 
 _NOT_FINITE = _TOO_LARGE - {"L107", "W102", "O104"}
-"""Rules that see what NaN and infinite values leave behind."""
+"""Rules that report the effects of NaN and infinite values."""
 
 _MISREAD_AS = frozenset({
     Cause.LABELS_UNRELATED, Cause.LEARNING_RATE_TOO_LOW, Cause.OVERFITTING, Cause.VANISHING_GRADIENT,
@@ -31,14 +31,14 @@ _MISREAD_AS = frozenset({
     Cause.CLASS_IMBALANCE, Cause.FP16_UNDERFLOW, Cause.STALE_OPTIMIZER, Cause.ATTENTION_COLLAPSE,
     Cause.UNUSED_PARAMETER,
 })
-"""Causes that a model which cannot learn is easily mistaken for."""
+"""Causes easily confused with a model that cannot learn."""
 
 _OF_LARGE_STEPS = _MISREAD_AS | {
     Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION, Cause.EXPLODING_GRADIENT, Cause.NO_GRADIENT_CLIPPING,
     Cause.INITIALIZATION_SCALE, Cause.FP16_OVERFLOW, Cause.LOSS_SCALE_COLLAPSE, Cause.NO_WARMUP, Cause.BAD_SAMPLE,
     Cause.SCRIPT_ERROR, Cause.MOMENTUM_WRONG, Cause.EXP_OVERFLOW,
 }
-"""Causes that are seen after steps that were too large, and come from them."""
+"""Causes that follow from too large updates."""
 
 _DEAD = _MISREAD_AS | {Cause.INITIALIZATION_SCALE, Cause.SATURATED_ACTIVATION}
 _STRUCK = _OF_LARGE_STEPS | {Cause.LEARNING_RATE_TOO_HIGH}
@@ -94,7 +94,7 @@ CAUSES_AFTER: Mapping[str, frozenset[str]] = {
                      Cause.DIVISION_BY_ZERO, Cause.SQRT_OF_ZERO, Cause.FP16_OVERFLOW,
                      Cause.LOSS_SCALE_COLLAPSE), _STRUCK),
 }
-"""Causes that are suspected because of another one."""
+"""Causes suspected as a consequence of another cause."""
 
 WITNESSES: Mapping[str, tuple[str, ...]] = {
     Cause.LEARNING_RATE_TOO_HIGH: ("W101", "L105", "G103", "L104"),
@@ -107,13 +107,13 @@ WITNESSES: Mapping[str, tuple[str, ...]] = {
     Cause.LABELS_UNRELATED: ("L108",),
     Cause.OVERFITTING: ("L102", "T104"),
 }
-"""Rules that see a cause itself, before others that only suspect it: the first of them gives the evidence."""
+"""Rules that detect a cause directly, best first: the first one with a finding gives the evidence."""
 
 SYMPTOMS: tuple[str, ...] = (
     "N104", "N101", "N102", "N103", "P107", "L105", "G103", "W101", "A101", "A102", "A103", "G101", "W104", "W103",
     "L108", "L101", "L104", "L106", "L102", "L103",
 )
-"""Rules that see one another's consequences, the earliest in the chain first: for findings without a known cause."""
+"""Rules in causal order, for findings without a known cause."""
 
 AFTER_SYMPTOM: Mapping[str, frozenset[str]] = {
     "N104": _NOT_FINITE,
@@ -132,7 +132,7 @@ AFTER_SYMPTOM: Mapping[str, frozenset[str]] = {
     "L106": frozenset({"L103"}),
     "L102": frozenset({"L103"}),
 }
-"""Rules whose findings follow from what another rule saw, where no cause is known."""
+"""Rules whose findings follow from another rule's finding, if no cause is known."""
 
 BY_LARGE_STEPS = frozenset({
     "A101", "A102", "A103", "G102", "G103", "L101", "L104", "L105", "L108", "N101", "N102", "W101", "W104", "W106",
@@ -144,11 +144,11 @@ BEGIN_LATER = frozenset({
     Cause.BAD_SAMPLE, Cause.NON_FINITE_INPUT, Cause.EXP_OVERFLOW, Cause.LOG_OF_ZERO, Cause.DIVISION_BY_ZERO,
     Cause.SQRT_OF_ZERO, Cause.FP16_OVERFLOW, Cause.EXPLODING_GRADIENT, Cause.SCHEDULER_MISPLACED, Cause.SCRIPT_ERROR,
 })
-"""Causes that begin at a step of the training; the others can act from its first step."""
+"""Causes that start at some step of the training; the others act from the first step."""
 
 
 class Direction(IntEnum):
-    """Which way a remedy moves a setting."""
+    """Whether a remedy raises or lowers a setting."""
 
     DOWN = -1
     UP = 1
@@ -163,4 +163,4 @@ DIRECTIONS: Mapping[str, tuple[str, Direction]] = {
     Cause.OVERFITTING: ("weight decay", Direction.UP),
     Cause.TREES_TOO_DEEP: ("depth of trees", Direction.DOWN),
 }
-"""The setting that the remedy of a cause changes, and which way."""
+"""The setting that the remedy of a cause changes, and its direction."""

@@ -1,7 +1,7 @@
-"""What is wrong with a run: its findings, grouped by the cause behind them.
+"""Problems of a run: its findings, grouped by cause.
 
-One fault shows in many findings. A problem is a cause, the findings that speak for it, and those that follow from
-it. Where no finding has more than a usual suspect, the cause is not known, and the problem says what would find it.
+One fault causes many findings. A problem is a cause, the findings that are evidence for it, and those that follow from
+it. If findings have only usual suspects, the cause is unknown, and the problem says how to find it.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from barograph.queries.titles import SURE, cause_in_words, tidy, title_of
 from barograph.rules.words import number, sentence
 
 KNOWN = 0.2
-"""A suspicion must be stronger to count: below are the usual suspects, for which nothing in the run speaks."""
+"""A suspicion must be stronger to count: weaker ones are usual suspects without evidence in the run."""
 
 _RIVAL = 0.6
-"""A finding with so strong a cause of its own follows from no other, unless its cause does."""
+"""A finding with a cause this strong follows from no other cause, unless its own cause does."""
 
 _NEARLY = 0.65
-"""A cause that brings another about is taken for it where its own weight is at least this share of the other's."""
+"""A cause replaces its consequence as the root if its weight is at least this share of the consequence's."""
 
 _OF_A_JUMP = 0.95
 _SOON_STEPS = 100
-"""The first finding that a jump of the learning rate explains opens within so many steps of it."""
+"""Steps after a jump of the learning rate within which the first finding must open to be explained by it."""
 
 EVIDENCE_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RateJump:
-    """A step at which the learning rate became several times what it had ever been.
+    """A step at which the learning rate rose to several times its previous maximum.
 
     Attributes:
-        worker: Group of workers.
+        worker: Worker group.
         step: The first recorded step with the new rate.
         old: The rate before.
-        new: The rate from then on.
+        new: The new rate.
         before: The last recorded step with the old rate.
     """
 
@@ -63,7 +63,7 @@ class RateJump:
 
     @property
     def when(self) -> str:
-        """At which step, or between which, where those between were not recorded."""
+        """The step, or the recorded steps around it."""
         if self.step - self.before <= 1:
             return f"at step {self.step:,}"
         return f"between steps {self.before:,} and {self.step:,}"
@@ -74,16 +74,16 @@ class Problem:
     """One thing that is wrong with a run.
 
     Attributes:
-        title: What is wrong, in one line.
-        cause: Name of the cause, one of `Cause` or a rule's own; "" where it is not known.
-        weight: How strongly the evidence speaks for it, from 0 to 1.
-        severity: The worst of its findings.
-        state: Open as long as one of its findings is.
+        title: The problem in one line.
+        cause: Name of the cause, one of `Cause` or a custom one; "" if unknown.
+        weight: Strength of the evidence for it, from 0 to 1.
+        severity: Worst severity of its findings.
+        state: Open while one of its findings is open.
         since_step: First step that showed it.
         evidence: One or two lines.
-        remedy: What to do; where the cause is not known, what would find it.
-        findings: All its findings: the one that shows it first, then others that speak for the cause, then the rest.
-        consequences: Names of the other rules whose findings follow from it, in the order they opened.
+        remedy: What to do; if the cause is unknown, how to find it.
+        findings: All its findings: the main evidence, other evidence for the cause, then consequences.
+        consequences: Names of the rules whose findings follow from it, in order of opening.
     """
 
     title: str
@@ -99,11 +99,11 @@ class Problem:
 
     @property
     def id(self) -> str:
-        """The same as long as its cause and its first finding are."""
+        """Stable while its cause and its first finding are the same."""
         return f"{self.cause or 'unknown'}-{self.findings[0].id}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data; findings by their ids."""
+        """Return the problem as plain JSON data, findings by id."""
         remedy = asdict(self.remedy)
         remedy["direction"] = None if self.remedy.direction is None else self.remedy.direction.name.lower()
         return {
@@ -116,7 +116,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A cause with its findings; `cause` is None where it is not known."""
+    """A cause with its findings; `cause` is None if unknown."""
 
     cause: Suspicion | None
     direct: tuple[Finding, ...]
@@ -125,10 +125,10 @@ class _Group:
 
 
 def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> tuple[Problem, ...]:
-    """Return the problems behind the findings of one run: open ones first, then the best evidenced, notes last.
+    """Return the problems of one run: open ones first, then by strength of evidence, notes last.
 
     Args:
-        findings: Of one run, in any order.
+        findings: Findings of one run, in any order.
         jumps: Steps at which its learning rate jumped.
 
     Example:
@@ -150,7 +150,7 @@ def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> 
 
 
 def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
-    # The best evidenced first, since others may follow from it; but a lost run before all, though nobody knows why.
+    # Strongest evidence first, since others may follow from it; but a broken run of unknown cause before all.
     lost = problem.severity is Severity.BREAKING and not problem.cause
     return (problem.state is not FindingState.OPEN, problem.cause == Cause.SCRIPT_ERROR,
             problem.severity is Severity.NOTE, not lost, -problem.weight, SEVERITY_ORDER.index(problem.severity),
@@ -160,7 +160,7 @@ def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
 def _with_jumps(
     findings: tuple[Finding, ...], jumps: Sequence[RateJump]
 ) -> tuple[list[Finding], Mapping[str, RateJump]]:
-    """Return the findings, those that a jump of the learning rate explains blaming it; and that jump, by their ids."""
+    """Return the findings, blaming jumps of the learning rate where they explain them, and the jumps by id."""
     blamed: dict[str, RateJump] = {}
     for jump in jumps:
         hit = [item for item in findings if item.worker == jump.worker and item.code in BY_LARGE_STEPS
@@ -181,7 +181,7 @@ def _blaming(finding: Finding, jump: RateJump) -> Finding:
 
 
 def _root_of(findings: Sequence[Finding]) -> Suspicion | None:
-    """Return the cause that explains most of what is left: the best evidenced one, or what it follows from."""
+    """Return the cause that explains most remaining findings: the one with the strongest evidence, or its own cause."""
     known = [item for item in diagnose(findings) if any(_own(found).get(item.cause) for found in findings)]
     if not known:
         return None
@@ -203,7 +203,7 @@ def _exclude_each_other(one: str, other: str) -> bool:
 
 
 def _own(finding: Finding) -> dict[str, float]:
-    """Return the causes that the finding has evidence for, and how strong it is."""
+    """Return the causes that the finding has evidence for, with their weights."""
     return {item.cause: item.weight for item in finding.causes if item.weight > KNOWN}
 
 
@@ -213,7 +213,7 @@ def _speaks_for(finding: Finding, cause: str) -> bool:
 
 
 def _onset(cause: str, findings: Iterable[Finding]) -> int:
-    """Return the step from which on a cause could act."""
+    """Return the first step at which a cause could act."""
     return min((item.since_step for item in findings if cause in _own(item)), default=0)
 
 
@@ -229,7 +229,7 @@ def _group_of(cause: Suspicion, findings: Sequence[Finding], blamed: Mapping[str
              and item.opened_step >= onset and _follows(item, name)]
     direct.sort(key=lambda item: _rank_of_witness(item, name))
     if jump is not None:
-        # All of it follows from the jump; the first of it shows the jump.
+        # Everything follows from the jump; the first finding is its evidence.
         first, *others = sorted(direct, key=_by_opening)
         direct, after = [first], [*others, *after]
     after.sort(key=_by_opening)
@@ -258,7 +258,7 @@ def _follows(finding: Finding, cause: str) -> bool:
 
 
 def _with_symptoms(groups: list[_Group], unexplained: Iterable[Finding]) -> list[_Group]:
-    """Return the groups with the findings that have no known cause: below what they follow from, or by themselves."""
+    """Return the groups with the findings of unknown cause added: to the group they follow from, or as their own."""
     order = {code: place for place, code in enumerate(SYMPTOMS)}
     found = list(groups)
     for finding in sorted(unexplained, key=lambda item: (order.get(item.code, len(order)), item.opened_step, item.id)):
@@ -335,4 +335,4 @@ _TO_FIND_OUT = {
     "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
     "N102": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
 }
-"""What would find the cause that is not known yet, by the rule that leads."""
+"""How to find an unknown cause, by the code of the main finding."""

@@ -1,4 +1,4 @@
-"""What to do about a problem: one thing, with the setting that it changes, and no two that exclude each other."""
+"""Remedies of problems: one thing to do, with the setting that it changes, without contradictions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Remedy:
 
     Attributes:
         text: A sentence.
-        setting: The setting that it changes, as "learning rate"; "" where it changes none that is known.
-        old: Its value in this run; None where that is not known.
-        new: The value to try; None where none is named.
-        direction: Which way the setting moves; None where that is not known.
+        setting: The setting that it changes, such as "learning rate"; "" if none is known.
+        old: Value in this run; None if unknown.
+        new: Value to try; None if none is named.
+        direction: Whether to raise or lower the setting; None if unknown.
     """
 
     text: str
@@ -32,11 +32,11 @@ class Remedy:
 
 
 def remedy_of(cause: str, text: str) -> Remedy:
-    """Return the first thing that an advice names, with the setting that it changes.
+    """Return the first remedy in a text, with the setting that it changes.
 
     Args:
-        cause: What it is against; "" where that is not known.
-        text: As a rule words it.
+        cause: Name of the cause; "" if unknown.
+        text: Remedy text of a rule.
 
     Example:
         >>> remedy_of("learning-rate-too-high", "Lower the learning rate from 30 to 3; or clip.").new
@@ -52,7 +52,7 @@ def remedy_of(cause: str, text: str) -> Remedy:
 
 
 def first_advice(text: str) -> str:
-    """Return the first of several advices: the text up to a semicolon outside parentheses, of a long one a sentence.
+    """Return the first of several remedies: up to a semicolon outside parentheses, or the first sentence if long.
 
     Example:
         >>> first_advice("Clip gradients (clip_grad_norm_; clipnorm in Keras); lower the rate.")
@@ -70,13 +70,13 @@ def first_advice(text: str) -> str:
 
 
 def without_conflicts(remedies: list[tuple[str, Remedy]]) -> list[Remedy]:
-    """Return the remedies of a run's problems such that no two move one setting to different values.
+    """Return the remedies of a run's problems, without contradictory values for one setting.
 
     Args:
-        remedies: Title and remedy of each problem, the best evidenced first.
+        remedies: Title and remedy of each problem, strongest evidence first.
 
     Returns:
-        In the same order; one that would move a setting that an earlier one moves says to fix that first.
+        In the same order; a remedy that contradicts an earlier one says to fix that problem first.
     """
     moved: dict[str, tuple[str, Remedy]] = {}
     kept: list[Remedy] = []
@@ -95,7 +95,7 @@ def without_conflicts(remedies: list[tuple[str, Remedy]]) -> list[Remedy]:
 
 
 def contradicting(remedies: list[Remedy]) -> int:
-    """Return how many pairs of remedies move one setting in opposite directions or to different values."""
+    """Return the number of pairs of remedies that change one setting in opposite directions or to different values."""
     moves = [item for item in remedies if item.setting and item.direction is not None]
     return sum(
         one.setting == other.setting and (one.direction, one.new) != (other.direction, other.new)

@@ -1,4 +1,4 @@
-"""The title of a problem: what a person would say is wrong, in one line."""
+"""Titles of problems, one line each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from barograph.model.cause import Cause
 from barograph.model.finding import Finding
 
 SURE = 0.5
-"""Weight from which on a title states the cause; below it states what was seen."""
+"""Weight from which on a title names the cause; below it names the symptom."""
 
 _OF_CAUSES: Mapping[str, str] = {
     Cause.LEARNING_RATE_TOO_HIGH: "The learning rate is too high",
@@ -31,7 +31,7 @@ _OF_CAUSES: Mapping[str, str] = {
     Cause.INPLACE_UPDATE: "A tensor that backward needs is changed in place",
     Cause.GRADIENTS_NOT_AVERAGED: "Workers do not average their gradients",
     Cause.SAME_DATA_ON_ALL_WORKERS: "All workers train on the same samples",
-    Cause.NONDETERMINISM: "The training is not deterministic",
+    Cause.NONDETERMINISM: "Training is not deterministic",
     Cause.WRONG_LOSS: "The loss function does not fit the task",
     Cause.LOSS_SIGN: "The loss has the wrong sign",
     Cause.SOFTMAX_TWICE: "Softmax is applied twice",
@@ -43,7 +43,7 @@ _OF_CAUSES: Mapping[str, str] = {
     Cause.TARGETS_IN_INPUT: "The target leaks into the input",
     Cause.INPUT_NOT_NORMALIZED: "Inputs are not normalized",
     Cause.NON_FINITE_INPUT: "The input data contain NaN or infinite values",
-    Cause.BAD_SAMPLE: "One sample is far out of range",
+    Cause.BAD_SAMPLE: "A sample is far out of range",
     Cause.UNSHUFFLED_DATA: "The training data are not shuffled",
     Cause.REPEATED_BATCH: "The same batch is used again and again",
     Cause.CLASS_IMBALANCE: "Some classes are too rare to be learned",
@@ -83,7 +83,7 @@ _OF_RULES: Mapping[str, str] = {
     "L104": "The loss has spikes",
     "L105": "The loss diverges",
     "L106": "The loss is on a plateau",
-    "L107": "The first loss is not that of guessing",
+    "L107": "The first loss is far above chance",
     "L108": "The model has learned nothing from its inputs",
     "N101": "NaN or infinite values",
     "N102": "NaN or infinite values",
@@ -91,7 +91,7 @@ _OF_RULES: Mapping[str, str] = {
     "W104": "Parameters do not change",
     "A103": "Different inputs give the same output",
 }
-"""What rules see, in one line; of others the first clause of the message."""
+"""Titles of symptoms, by rule; other rules use the first clause of the message."""
 
 _UNITS = {"A101": "dead", "A102": "saturated"}
 _MOST_CHARS = 72
@@ -101,9 +101,9 @@ def title_of(cause: str, weight: float, lead: Finding) -> str:
     """Return the title of a problem.
 
     Args:
-        cause: What is behind it; "" where that is not known.
-        weight: How strongly the evidence speaks for the cause.
-        lead: The finding that speaks for it most.
+        cause: Name of the cause; "" if unknown.
+        weight: Strength of the evidence for the cause, from 0 to 1.
+        lead: The finding with the strongest evidence.
     """
     if cause and weight >= SURE:
         if lead.code in _UNITS and cause in (Cause.DEAD_RELU, Cause.SATURATED_ACTIVATION):
@@ -127,7 +127,7 @@ def cause_in_words(cause: str) -> str:
 
 
 def first_clause(message: str) -> str:
-    """Return the first clause of a message, of a long one the beginning.
+    """Return the first clause of a message, shortened if it is long.
 
     Example:
         >>> first_clause("The gradient explodes: its norm rose from 1 to 100. It will not stop.")
@@ -138,7 +138,7 @@ def first_clause(message: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return a text of a rule with percentages and vanishing numbers as people write them.
+    """Return a rule's text with percentages without a space and numbers that are practically zero as 0.
 
     Example:
         >>> tidy('62.5 % of the units; the norm is 5.09e-17'), tidy("0.1 % or less")

@@ -1,4 +1,4 @@
-"""The rule about two runs that should be one."""
+"""The rule that compares two runs that should agree."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _IN_ORDER = (
     Kind.LEARNING_RATE, Kind.UPDATE, Kind.OPTIMIZER_STATE, Kind.WEIGHT, Kind.SCALAR, Kind.CUSTOM, Kind.IMPORTANCE,
     Kind.TREE,
 )
-"""What is compared, in the order in which a step makes it: what differs first is nearest to the cause."""
+"""Compared kinds, in the order in which a step computes them: the first difference is nearest to the cause."""
 
 _COUNTS = ("count", "nan", "posinf", "neginf")
 _MOST_EVIDENCE = 3
 
 
 class _Difference(NamedTuple):
-    """One quantity of one key that is not the same."""
+    """One quantity of one key that differs."""
 
     key: Key
     quantity: str
@@ -40,28 +40,29 @@ class _Difference(NamedTuple):
     allowed: float
 
     def in_words(self) -> str:
-        return (f"{self.quantity} {self.here:.9g} here, {self.there:.9g} there: {abs(self.here - self.there):.3g} "
-                f"apart, {self.allowed:.3g} allowed")
+        return (f"{self.quantity} {self.here:.9g} here, {self.there:.9g} there (difference "
+                f"{abs(self.here - self.there):.3g}, allowed {self.allowed:.3g})")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarAcrossRuns(Rule):
-    """R101: The same tensor at the same step is not the same in two runs that should agree.
+    """R101: A tensor differs at the same step of two runs that should agree.
 
-    What it sees: each step that both runs recorded, joined by mode, optimizer and number, and in it each key of both:
-      of a tensor the number of elements and of those that are not finite, its mean, its l2 norm and its extremes; of a
-      loss or another number itself. Two agree where they lie within `atol + rtol * size`, and the size is that of the
-      tensor (for the mean its root mean square), so that a mean near zero raises no alarm. It names the first step
-      and, in the order in which a step computes, the first key that differ. Whether the batches were the same is told
-      where both runs recorded their digests. Elements that changed places are not seen: what is recorded of a tensor
-      is its summary. Where another run is named when a training starts, all that may differ is recorded, at every step
-      that the budget has room for; else what other rules ask for is compared.
-    Why it matters: what should repeat a run and does not has changed something nobody meant to change: the data, the
-      seed, a default of a library, the hardware. The first difference leads to it; later ones only follow.
-    What to do: look at what makes the first key that differs: for a batch the loader, its seed and its order; for an
-      output with the same input that layer, its dropout and precision; for a gradient the loss; for an update the
-      optimizer and its settings. Where the runs agree at first and drift apart slowly, raise `rtol`.
-    When it is wrong: runs that are meant to differ; kernels that add in any order, whose last digits differ and grow.
+    What it sees: each step that both runs recorded, matched by mode, optimizer and number, and in it each key that both
+      have. For a tensor: the numbers of elements and of nonfinite elements, mean, l2 norm and extremes; for a loss or
+      another number: its value. Two values agree if they differ by at most `atol + rtol * size`, where size is that of
+      the tensor (for the mean, its root mean square), so that a mean near zero raises no alarm. The finding names the
+      first step and, in the order in which a step computes them, the first key that differ. If both runs recorded batch
+      digests, it says whether the batches were the same. Permuted elements are not seen: only summaries of tensors are
+      recorded. If the other run is named when a training starts, everything that may differ is recorded, at every step
+      that the budget allows; otherwise only what other rules ask for is compared.
+    Why it matters: if a rerun differs, something changed that nobody meant to change: the data, the seed, a library
+      default, the hardware. The first difference leads to it; later ones only follow.
+    What to do: look at what produces the first key that differs. Batch: the loader, its seed and order. Output with the
+      same input: that layer, its dropout and precision. Gradient: the loss. Update: the optimizer and its settings. If
+      the runs agree at first and drift apart slowly, raise `rtol`.
+    When it is wrong: runs that are meant to differ; nondeterministic kernels, whose differences in the last digits
+      grow.
     Source: the rule SimilarAcrossRuns of Amazon SageMaker Debugger; tolerances as in numpy.allclose.
     """
 
@@ -69,13 +70,13 @@ class SimilarAcrossRuns(Rule):
     name: ClassVar[str] = "similar-across-runs"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    other: str = parameter("", "Place of the run to compare with, as a path or a URL; --against names it, too.")
-    rtol: float = parameter(1e-5, "Difference that is let pass, as a share of the size.", at_least=0.0)
-    atol: float = parameter(1e-8, "Difference that is let pass whatever the size.", at_least=0.0)
+    other: str = parameter("", "Path or URL of the run to compare with; same as --against.")
+    rtol: float = parameter(1e-5, "Allowed difference, relative to the size.", at_least=0.0)
+    atol: float = parameter(1e-8, "Allowed absolute difference.", at_least=0.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # All that is there, once it is known beside what: a training that is compared with none pays for none of it.
+        # Ask for everything only if there is a run to compare with: other trainings pay nothing.
         kinds = frozenset(_IN_ORDER if self.other else (Kind.LOSS,))
         return (Selection(kinds=kinds, schedule=Schedule(modes=frozenset(Mode))),)
 
@@ -85,11 +86,11 @@ class SimilarAcrossRuns(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if not self.other:
-            yield Unjudged("no other run is named to compare with: barograph watch RUN --against OTHER")
+            yield Unjudged("no run to compare with; name one with barograph watch RUN --against OTHER")
             return
         there = view.beside(self.other)
         if there is None:
-            yield Unjudged(f"no step was recorded in both this run and {self.other}")
+            yield Unjudged(f"this run and {self.other} have no recorded step in common")
             return
         _note_batches(view, there, memory)
         compared = 0
@@ -99,7 +100,7 @@ class SimilarAcrossRuns(Rule):
             compared += shared
             differences += found
         if not compared:
-            yield Unjudged(f"this run and {self.other} share no key in any step that both recorded")
+            yield Unjudged(f"this run and {self.other} have no key in common in any step that both recorded")
         elif differences:
             yield self._symptom(view, differences, compared, memory)
 
@@ -113,16 +114,17 @@ class SimilarAcrossRuns(Rule):
         batches = memory.get("batches", "")
         return Symptom(
             message=f"Step {first['step']}{mode} is the first that differs from {self.other}: {first['key']}, "
-                    f"{first['words']} (rtol {self.rtol:g}, atol {self.atol:g}); so do {first['others']} other keys."
+                    f"{first['words']}, rtol {self.rtol:g}, atol {self.atol:g}; {first['others']} other keys differ "
+                    "too."
                     f"{batches and f' {batches}'}",
-            remedy=f"Look at what makes {first['key']}: {_REMEDIES.get(key_from_text(first['key']).kind, _ANY)}.",
+            remedy=f"Look at what produces {first['key']}: {_REMEDIES.get(key_from_text(first['key']).kind, _ANY)}.",
             evidence=tuple(Evidence(item.key, view.step.number, item.quantity, item.here, item.there, item.in_words())
                            for item in differences[:_MOST_EVIDENCE]),
             since=first["step"],
         )
 
     def _of_kind(self, view: StepView, there: StepView, kind: Kind) -> tuple[int, list[_Difference]]:
-        """Return how many keys of that kind both runs have in this step, and one difference of each that differs."""
+        """Return how many keys of a kind both runs have in this step, and one difference for each key that differs."""
         found: list[_Difference] = []
         ours, theirs = view.columns(kind, histograms=False), there.columns(kind, histograms=False)
         row_of = {subject.key: row for row, subject in enumerate(theirs.subjects)}
@@ -141,7 +143,7 @@ class SimilarAcrossRuns(Rule):
     def _of_tensors(self, keys: list[Key], ours: Any, theirs: Any) -> Iterator[_Difference]:
         at = {name: number for number, name in enumerate(MOMENT_FIELDS)}
         if np.array_equal(ours, theirs, equal_nan=True):
-            return  # as it should be, and nearly always is
+            return  # the usual case
         for key, one, two in zip(keys, ours.tolist(), theirs.tolist(), strict=True):
             for name in _COUNTS:
                 if one[at[name]] != two[at[name]]:
@@ -179,29 +181,29 @@ class SimilarAcrossRuns(Rule):
         return abs(here - there) <= self._allowed(size)
 
 
-_ANY = "what it is computed from, and with which settings"
+_ANY = "its inputs and settings"
 _REMEDIES = {
     Kind.BATCH: "the data, the seed of the loader and the order of the samples",
     Kind.INPUT: "the data, the seed of the loader and the order of the samples",
     Kind.TARGET: "the labels, and the order of the samples",
-    Kind.OUTPUT: "the layer's first weights (seeds), its dropout and its precision; and whether the input was the same",
-    Kind.LOSS: "first weights and data (seeds), dropout, and the loss function itself",
-    Kind.GRADIENT: "the loss, and kernels that add in any order",
+    Kind.OUTPUT: "the layer's initial weights (seeds), dropout and precision, and whether its input was the same",
+    Kind.LOSS: "initial weights and data (seeds), dropout, and the loss function",
+    Kind.GRADIENT: "the loss, and nondeterministic kernels",
     Kind.LEARNING_RATE: "the settings of the optimizer and its schedule",
     Kind.UPDATE: "the optimizer and its settings",
-    Kind.OPTIMIZER_STATE: "the optimizer and its settings; whether one run was resumed without it",
-    Kind.WEIGHT: "the seed of the first weights, or the optimizer that moved it",
+    Kind.OPTIMIZER_STATE: "the optimizer, its settings, and whether one run was resumed without its state",
+    Kind.WEIGHT: "the seed of the initial weights, or the optimizer",
 }
 
 
 def _note_batches(view: StepView, there: StepView, memory: Memory) -> None:
-    """Keep in the memory whether the runs were fed the same up to the first step that differs."""
+    """Remember whether the runs got the same batches up to the first step that differs."""
     if "first" in memory:
         return
     here, other = fact_value(view, Fact.BATCH_DIGEST), fact_value(there, Fact.BATCH_DIGEST)
     if here is None or other is None:
         return
     if here == other:
-        memory.setdefault("batches", "The batches were the same up to there.")
+        memory.setdefault("batches", "The batches were the same up to that step.")
     elif not memory.get("batches", "").startswith("The batch of"):
-        memory["batches"] = f"The batch of step {view.step.number} was another already."
+        memory["batches"] = f"The batch of step {view.step.number} already differed."

@@ -1,4 +1,4 @@
-"""Rules about units (neurons, channels) that have stopped to answer."""
+"""Rules about units (neurons, channels) that are dead or saturated."""
 
 from __future__ import annotations
 
@@ -32,36 +32,36 @@ from barograph.runs.reading.view import StepView
 _AT = {name: index for index, name in enumerate(UNIT_FIELDS)}
 _EVERY = Schedule(every=20, modes=frozenset({Mode.TRAIN}))
 _APART_STEPS = 10
-"""Steps between two judgements of one layer."""
+"""Steps between two judgments of one layer."""
 _FIRST_STEP, _SETTLED_STEP = 10, 20
-"""Deep networks begin with units that are all on or all off, and come alive within a few steps: nothing is judged
-before the first, and before the second only a layer that is dead as a whole counts."""
+"""Units of deep networks may all be on or all off at initialization and recover within a few steps: nothing is judged
+before the first, and before the second only layers that are dead as a whole count."""
 _LEAST_UNITS = 4
-"""A layer of fewer units is an answer or a gate, and may well be off altogether."""
+"""A layer with fewer units is an output or a gate, and may legitimately be off."""
 
 _PASSING = ("MaxPool", "AvgPool", "AdaptiveAvgPool", "AdaptiveMaxPool", "Dropout", "Flatten", "Unflatten", "Identity")
-"""Modules that hand a unit's silence on."""
+"""Modules that pass a unit's zeros through."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadRelu(Rule):
-    """A101: Most units of a ReLU layer are dead: they answer nothing to any sample.
+    """A101: Most units of a ReLU layer are dead: they output zero for almost every sample.
 
-    What it sees: for each unit (channel of a convolution, else neuron) after a ReLU the share of outputs that
-      are not zero, over at least a hundred outputs, gathered over as many recorded steps as that takes. A unit
-      is dead where the share is below `threshold_inactivity`; the layer is sick where more than `threshold_layer`
-      of its units are; once the loss has come down to half of what it was, where more than nine in ten are, since
-      the others evidently do. Up to nine in ten the finding is doubtful, beyond that costly. Behind units that answered
-      in the first steps, before a step that changed the weights by more than a tenth, is the learning rate. A
-      ReLU that is called as a function is seen where its output enters the next module.
+    What it sees: for each unit (channel of a convolution, else neuron) after a ReLU, the share of nonzero outputs, over
+      at least a hundred outputs gathered from as many recorded steps as that takes. A unit is dead if that share is
+      below `threshold_inactivity`. A layer is reported if more than `threshold_layer` of its units are dead; once the
+      loss has halved, only if more than nine in ten are, since the model evidently trains with the rest. Up to nine in
+      ten the finding is doubtful, above that costly. If the units were alive in the first steps, before a step that
+      changed the weights by more than a tenth, the learning rate is suspected. A ReLU called as a function is seen if
+      its output is the input of a module.
     Why it matters: a dead unit gets no gradient, so it never comes back. The layer works with what is left.
-    What to do: lower the learning rate, since one large step kills most; He initialisation; biases not below
-      zero; LeakyReLU, GELU or SiLU in place of ReLU; a normalisation layer before it.
-    When it is wrong: networks that are made to be sparse; deep networks in their first steps, whose units may
-      all be on or off for all inputs; batches with few kinds of samples.
-    Tried on: silent on all 145 healthy trainings, whose layers have up to 39 % of their units dead (47 % in the first
-      steps of six layers and more). Biases begun at −5 and learning rates of 2 (SGD), 0.1 and 1 (Adam) fire at step
-      40 to 80, with 63 to 100 % dead.
+    What to do: lower the learning rate, since one large step kills most units; initialize weights with kaiming_normal_
+      (He) and biases to 0; replace ReLU by LeakyReLU, GELU or SiLU; add a normalization layer before it.
+    When it is wrong: networks that are sparse by design; deep networks in their first steps, whose units may all be on
+      or off for all inputs; batches with few kinds of samples.
+    Tried on: no finding on all 145 healthy trainings, whose layers have up to 39% of their units dead (47% in the first
+      steps of six layers and more). Biases initialized to −5 and learning rates of 2 (SGD), 0.1 and 1 (Adam) are found
+      at steps 40 to 80, with 63% to 100% dead.
     Source: Lu, Shin, Su & Karniadakis, "Dying ReLU and initialization", 2019; Amazon SageMaker Debugger's DeadRelu.
     """
 
@@ -72,7 +72,7 @@ class DeadRelu(Rule):
     threshold_inactivity: float = parameter(
         0.01, "Share of outputs that are not zero below which a unit is dead.", above=0.0, below=1.0,
     )
-    threshold_layer: float = parameter(0.5, "Share of dead units above which a layer is sick.", above=0.0, below=1.0)
+    threshold_layer: float = parameter(0.5, "Share of dead units that a layer may have.", above=0.0, below=1.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -90,7 +90,7 @@ class DeadRelu(Rule):
             if view.step.number < last.get(subject.key.path, _FIRST_STEP - _APART_STEPS) + _APART_STEPS:
                 early += 1
                 if view.step.number < _FIRST_STEP and (units.columns[:, _AT["zeros"]] < units.count).mean() > _MOST:
-                    # Any answer proves a unit alive; it takes many to call one dead.
+                    # One nonzero output proves a unit alive; it takes many zeros to call one dead.
                     memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
                 continue
             gathered = _gathered(memory, view.step.number, subject.key, units, _AT["zeros"],
@@ -109,9 +109,9 @@ class DeadRelu(Rule):
             else:
                 memory.setdefault("was_alive", {})[subject.key.path] = view.step.number
         if waiting:
-            yield Unjudged("outputs of ReLU units were recorded, but fewer than it takes to call one dead")
+            yield Unjudged("not enough outputs of ReLU units yet to call one dead")
         elif early:
-            yield Unjudged(f"a layer is judged every {_APART_STEPS} steps, from step {_FIRST_STEP} on")
+            yield Unjudged(f"a layer is judged every {_APART_STEPS} steps, from step {_FIRST_STEP}")
         elif not judged:
             yield Unjudged(_why_none(view, ("ReLU", "ReLU6"), "relu"))
 
@@ -122,14 +122,15 @@ class DeadRelu(Rule):
         share = float(dead.mean())
         slower = sentence(lower_rate(learning_rate(view), 10))
         return Symptom(
-            message=f"{int(dead.sum())} of {len(dead)} units {_where(subject)} are dead: zero for all but "
-                    f"{percent(self.threshold_inactivity)} of {count} outputs each.",
-            remedy=f"{slower} and start again, since dead units do not come back; or use LeakyReLU, He initialisation "
-                   "with zero biases, or a normalisation layer before it.",
+            message=f"{int(dead.sum())} of {len(dead)} units {_where(subject)} are dead: each is zero in "
+                    f"more than {percent(1 - self.threshold_inactivity)} of {count} outputs.",
+            remedy=f"{slower} and start again: dead units do not come back. Or use LeakyReLU, initialize biases to 0 "
+                   "and "
+                   "weights with kaiming_normal_, or add a normalization layer before the ReLU.",
             evidence=(Evidence(subject.key, view.step.number, "dead_share", share, self.threshold_layer,
                                f"{percent(share)} of units dead"),),
             subject=subject.key.path, since=since,
-            # Many a model trains well with half of its units; with a tenth of them none does.
+            # Many models train well with half of their units; none does with a tenth.
             severity=Severity.DOUBTFUL if share <= _NEARLY_ALL else None,
             causes=_why_dead(view, subject, share, memory, momentum),
         )
@@ -137,21 +138,20 @@ class DeadRelu(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class SaturatedActivation(Rule):
-    """A102: Most units of a tanh or sigmoid layer are saturated, and let no gradient through.
+    """A102: Most units of a tanh or sigmoid layer are saturated and pass almost no gradient.
 
-    What it sees: for each unit after a tanh or sigmoid the mean of the derivative over its outputs, which is
-      exactly 1 − mean(y²) for tanh and mean(y) − mean(y²) for the sigmoid. A unit is saturated where that is below
-      `threshold_derivative` (as if all inputs lay beyond ±3.00 and ±4.59); the layer is sick where more than
-      `threshold_layer` of its units are. The last activation of the model is its answer and is not judged, nor are
-      layers of fewer than four units.
-    Why it matters: what comes back through a saturated unit is multiplied with next to nothing: everything before
-      it stops learning.
-    What to do: Xavier initialisation; a normalisation layer before the activation; a lower learning rate; inputs
-      scaled to zero mean and unit variance; ReLU or GELU in its place.
-    When it is wrong: gates that are meant to be open or shut; binary codes in an inner layer.
-    Tried on: silent on all 145 healthy trainings; the median unit of their tanh layers has a mean derivative of 0.69
-      and more, of their sigmoid layers of 0.2. Tanh layers with weights of standard deviation 3 fire by step 120, with
-      30 at step 20; eight sigmoid layers at the end of a training that failed.
+    What it sees: for each unit after a tanh or sigmoid, the mean derivative over its outputs: exactly 1 − mean(y²) for
+      tanh and mean(y) − mean(y²) for sigmoid. A unit is saturated if that is below `threshold_derivative` (as if all
+      inputs were beyond ±3.00 and ±4.59). A layer is reported if more than `threshold_layer` of its units are
+      saturated. The model's last activation is its output and is not judged, nor are layers with fewer than four units.
+    Why it matters: the gradient through a saturated unit is multiplied by almost zero: everything before it stops
+      learning.
+    What to do: initialize weights with xavier_uniform_; add a normalization layer before the activation; lower the
+      learning rate; scale inputs to zero mean and unit variance; replace the activation by ReLU or GELU.
+    When it is wrong: gates that are open or shut by design; binary codes in an inner layer.
+    Tried on: no finding on all 145 healthy trainings; the median unit of their tanh layers has a mean derivative of at
+      least 0.69, of their sigmoid layers 0.2. Tanh layers with weights of standard deviation 3 are found by step 120,
+      of standard deviation 30 at step 20; eight sigmoid layers at the end of a training that failed.
     Source: Glorot & Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010;
       Amazon SageMaker Debugger's SaturatedActivation, which counts inputs beyond bounds.
     """
@@ -164,7 +164,7 @@ class SaturatedActivation(Rule):
         0.01, "Mean derivative below which a unit is saturated.", above=0.0, below=0.25,
     )
     threshold_layer: float = parameter(
-        0.5, "Share of saturated units above which a layer is sick.", above=0.0, below=1.0,
+        0.5, "Share of saturated units that a layer may have.", above=0.0, below=1.0,
     )
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -176,7 +176,7 @@ class SaturatedActivation(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         judged = 0
         classes = remember_facts(view, memory, Fact.CLASSES).get(Fact.CLASSES.value, 0.0)
-        # A loss that began far above chance comes down to half by unlearning its first answers alone.
+        # A loss that starts far above chance halves just by unlearning its initial predictions.
         began_far = classes >= 2 and memory.get("first_loss", 0.0) > FAR_FROM_CHANCE * math.log(classes)
         works = _has_halved(view, memory) and not began_far
         last = [subject.key for subject in view.columns(Kind.OUTPUT, histograms=False).subjects[-1:]]
@@ -192,7 +192,7 @@ class SaturatedActivation(Rule):
             else:
                 memory.setdefault("was_open", {})[subject.key.path] = view.step.number
         if not judged:
-            yield Unjudged("only the model's last activation is a tanh or sigmoid" if found else
+            yield Unjudged("the only tanh or sigmoid is the model's last activation" if found else
                            _why_none(view, ("Tanh", "Sigmoid"), "tanh", "sigmoid"))
 
     def _symptom(
@@ -202,9 +202,10 @@ class SaturatedActivation(Rule):
         slower = lower_rate(learning_rate(view), 10)
         return Symptom(
             message=f"{int(saturated.sum())} of {len(saturated)} units {_where(subject)} are saturated: their mean "
-                    f"derivative is below {number(self.threshold_derivative)} (median of all units {number(middle)}).",
-            remedy=f"Initialise what feeds it with xavier_uniform_, or put a normalisation layer before it; if it was "
-                   f"well at first, {slower}; or use ReLU or GELU in its place.",
+                    f"derivative is below {number(self.threshold_derivative)} (median over all units "
+                    f"{number(middle)}).",
+            remedy=f"Initialize the weights before it with xavier_uniform_, or add a normalization layer before it; if "
+                   f"it was unsaturated at first, {slower}; or replace it by ReLU or GELU.",
             evidence=(Evidence(subject.key, view.step.number, "saturated_share", share, self.threshold_layer,
                                f"{percent(share)} of units saturated"),),
             subject=subject.key.path,
@@ -214,7 +215,7 @@ class SaturatedActivation(Rule):
 
 
 def _has_halved(view: StepView, memory: Memory) -> bool:
-    """Take the loss in; return whether it has come down to half of what it was at first."""
+    """Record the loss; return whether it is below half of the first one."""
     found = stated_loss(view)
     if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
         return bool(memory.get("halved"))
@@ -228,44 +229,44 @@ _HALF, _NEARLY_ALL = 0.5, 0.9
 def _why_dead(
     view: StepView, subject: Subject, share: float, memory: Memory, momentum: float
 ) -> tuple[Suspicion, ...]:
-    """Return why units are dead: by how the layer before stands now, whether they were alive, and what came between."""
+    """Return the causes of dead units: from the biases before them, their history, and large steps."""
     rate, alive = learning_rate(view), memory.get("was_alive", {}).get(subject.key.path)
     large = large_step_in(memory)
     threw = alive is not None and large is not None
     bias = _bias_before(view, subject)
     mean, mean_square = (float("nan"), float("nan")) if bias is None else bias
-    # Where large steps came first, they made the biases low: how these began is not to blame.
+    # After a large step, the step made the biases low, not the initialization.
     low = not threw and mean < -_LOW_BIAS and mean_square < 2 * mean * mean
     died = f"{percent(share)} of the units are dead"
     return ranked(
         Suspicion(Cause.DEAD_RELU, 0.9 if low else 0.6,
-                  f"{died}; the biases before them are {number(mean)} on average" if low else died,
-                  "Begin biases at 0, or use LeakyReLU." if low else ""),
-        Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}, which were alive in step {alive}; the momentum is "
-                  f"{number(momentum)}", "Lower the momentum to 0.9.")
+                  f"{died}; the mean bias before them is {number(mean)}" if low else died,
+                  "Initialize biases to 0, or use LeakyReLU." if low else ""),
+        Suspicion(Cause.MOMENTUM_WRONG, 0.6, f"{died}; they were alive at step {alive}; the momentum is "
+                  f"{number(momentum)}", f"Lower the momentum from {number(momentum)} to 0.9.")
         if alive is not None and momentum >= _HIGH_MOMENTUM else None,
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75 if threw else 0.4, f"{died}, which were alive in step {alive}"
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.75 if threw else 0.4, f"{died}; they were alive at step {alive}"
                   + (f"; {large}" if threw else ""),
                   f"{sentence(lower_rate(rate, 10))}.") if alive is not None else
-        Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since they were first looked at"),
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.2, f"{died} since the first recorded step"),
     )
 
 
 def _why_saturated(view: StepView, subject: Subject, share: float, was_open: int | None) -> tuple[Suspicion, ...]:
-    """Return why units are saturated: by the weights before them, the batch, and whether they ever were open."""
+    """Return the causes of saturated units: from the weights before them, the batch, and their history."""
     shut = f"{percent(share)} of the units are saturated"
     large = 0.0 if is_normalised_before(view, subject.key.path) else size_of_inputs(view) or 0.0
     gain = _gain_before(view, subject)
     return ranked(
-        # It is the thing itself, unless something is seen that brings it about.
+        # Saturation is its own cause unless something else explains it.
         Suspicion(Cause.SATURATED_ACTIVATION,
                   0.5 if large > LARGE_INPUT or (was_open is None and gain > _LARGE_GAIN) else 0.75, shut),
-        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the inputs of the model are {number(large)} in size",
+        Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"the model's inputs have an RMS of {number(large)}",
                   SCALE_INPUTS) if large > LARGE_INPUT else None,
-        Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or before, and the weights "
-                  f"that feed one unit make up {number(gain)} in squares, 1 is usual",
-                  "Initialise with xavier_uniform_.") if was_open is None and gain > _LARGE_GAIN else None,
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{shut}, which were open in step {was_open}",
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.6, f"{shut} since step {view.step.number} or earlier; the squared "
+                  f"weights that feed one unit add up to {number(gain)}, where 1 is usual",
+                  "Initialize the weights with xavier_uniform_.") if was_open is None and gain > _LARGE_GAIN else None,
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{shut}; they were not at step {was_open}",
                   f"{sentence(lower_rate(learning_rate(view), 10))}.") if was_open is not None else None,
     )
 
@@ -277,7 +278,7 @@ _LARGE_GAIN = 4.0
 
 
 def _module_before(view: StepView, subject: Subject) -> str:
-    """Return the path of the module that ran before an activation; of one called as a function, likewise."""
+    """Return the path of the module that ran before an activation module or function."""
     order = table_of(view, Kind.OUTPUT)
     row = _row_by_path(order.subjects).get(subject.key.path, 0) - 1
     while row >= 0 and order.subjects[row].layer.startswith(_PASSING):
@@ -286,8 +287,9 @@ def _module_before(view: StepView, subject: Subject) -> str:
 
 
 def _summary_before(view: StepView, subject: Subject, *names: str) -> Summary | None:
-    """Return a parameter of what feeds an activation: of its own layer, where that has the activation within as those
-    of Keras, else of the module before it; None where it is not known."""
+    """Return a parameter of the layer that feeds an activation, or None.
+
+    That is the layer itself if it contains the activation, as in Keras, else the module before it."""
     for layer in (subject.key.path, _module_before(view, subject)):
         for name in names:
             found = view.summary(Key(Kind.WEIGHT, f"{layer}.{name}"))
@@ -297,13 +299,13 @@ def _summary_before(view: StepView, subject: Subject, *names: str) -> Summary | 
 
 
 def _bias_before(view: StepView, subject: Subject) -> tuple[float, float] | None:
-    """Return mean and mean square of the biases before an activation; None where they are not known."""
+    """Return mean and mean square of the biases before an activation, or None if unknown."""
     bias = _summary_before(view, subject, "bias")
     return None if bias is None else (bias.mean, bias.sum_sq / bias.finite)
 
 
 def _gain_before(view: StepView, subject: Subject) -> float:
-    """Return the squares of the weights that feed one unit before an activation, added up; 0 where not known."""
+    """Return the sum of the squared weights that feed one unit before an activation, or 0 if unknown."""
     units, weight = view.units(subject.key), _summary_before(view, subject, "weight", "kernel")
     return weight.sum_sq / len(units.columns) if units is not None and weight is not None else 0.0
 
@@ -315,7 +317,7 @@ def _mean_derivative(layer: str, units: UnitSummaries) -> Numbers:
 
 
 def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[tuple[Subject, UnitSummaries]]:
-    """Yield the units after each activation: of modules of these classes, and where the function was called."""
+    """Yield the units after each activation, whether a module of these classes or a call of the function."""
     for subject, units in view.unit_summaries(Kind.OUTPUT, classes):
         if len(units.columns) >= _LEAST_UNITS:
             yield subject, units
@@ -324,7 +326,7 @@ def _after(view: StepView, classes: tuple[str, ...], function: str) -> Iterator[
         row = _row_by_path(order).get(subject.key.path, 0) - 1
         while row >= 0 and order[row].layer.startswith(_PASSING):
             row -= 1
-        # The output of a module is judged as such; only a function has no output of its own.
+        # Modules are judged by their own outputs; only functions have none.
         if len(units.columns) >= _LEAST_UNITS and not (row >= 0 and order[row].layer in classes):
             yield subject, units
 
@@ -335,19 +337,20 @@ def _row_by_path(subjects: tuple[Subject, ...]) -> dict[str, int]:
 
 
 def _why_none(view: StepView, classes: tuple[str, ...], *functions: str) -> str:
-    """Return why no layer with these activations could be judged in a step."""
+    """Return why no layer with these activations could be judged."""
     seen = (*view.unit_summaries(Kind.OUTPUT, classes), *view.unit_summaries(Kind.INPUT, functions))
     after = " or ".join(functions)
     if any(len(units.columns) < _LEAST_UNITS for _, units in seen):
-        return f"the layers after a {after} have fewer than {_LEAST_UNITS} units: they are answers or gates"
+        return f"the layers after a {after} have fewer than {_LEAST_UNITS} units: they are outputs or gates"
     return f"no units after a {after} were recorded"
 
 
 def _gathered(
     memory: Memory, step: int, key: Key, units: UnitSummaries, column: int, *, least: int
 ) -> tuple[Numbers, int, int] | None:
-    """Return one column and the outputs a unit, added up over recorded steps until there are `least`, and the first
-    of these steps; else None."""
+    """Return a column and the outputs per unit, summed over recorded steps, and the first of these steps.
+
+    None until each unit has `least` outputs."""
     gathering: dict[str, Any] = memory.setdefault("gathering", {})
     values, count, since = units.columns[:, column], units.count, step
     before = gathering.pop(str(key), None)

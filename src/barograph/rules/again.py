@@ -1,4 +1,4 @@
-"""The rule about a training that is run again and goes another way."""
+"""The rule about a rerun that gives different numbers."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _IN_TRAINING = frozenset({Mode.TRAIN})
 
 @dataclass(frozen=True, kw_only=True)
 class NonDeterminism(Rule):
-    """P105: The same step, run again, gives other numbers, although the script asked for deterministic algorithms.
+    """P105: A rerun step gives different numbers although the script asked for deterministic algorithms.
 
-    What it sees: of a run that was started again from its beginning, the loss of each step whose batch is the same as
-      that of the same step before. As long as the first steps agree to the last bit, so must those after them; the
-      first that differs by more than `rtol`, with the same batch and learning rate, is where the two part. Only where
-      torch.use_deterministic_algorithms is on, over the first `num_steps` steps recorded.
-    Why it matters: what cannot be repeated cannot be debugged, and a comparison of two settings compares their luck.
+    What it sees: in a run that was restarted from its beginning, the loss of each step that had the same batch the
+      first time. If the first steps agree bit for bit, the later ones must too; the first loss that differs by more
+      than `rtol`, with the same batch and learning rate, is reported. Judged only if torch.use_deterministic_algorithms
+      is on, over the first `num_steps` recorded steps.
+    Why it matters: a run that cannot be repeated cannot be debugged, and a comparison of two settings compares luck.
     What to do: seed every generator (random, numpy, torch, the loader's workers); set CUBLAS_WORKSPACE_CONFIG=:4096:8;
-      look for atomics in kernels of one's own, and for sets and hashes that order samples.
-    When it is wrong: something else was changed between the two starts (a dropout share, another library).
+      look for atomics in your own kernels, and for samples ordered by a set or a hash.
+    When it is wrong: something else was changed between the two starts (a dropout rate, a library).
     Source: the PyTorch notes on reproducibility.
     """
 
@@ -41,8 +41,8 @@ class NonDeterminism(Rule):
     severity: ClassVar[Severity] = Severity.DOUBTFUL
     across_attempts: ClassVar[bool] = True
 
-    rtol: float = parameter(0.0, "Relative difference of two losses that is let pass.", at_least=0.0)
-    num_steps: int = parameter(200, "Recorded steps of a start that are remembered.", at_least=2)
+    rtol: float = parameter(0.0, "Allowed relative difference of two losses.", at_least=0.0)
+    num_steps: int = parameter(200, "Recorded steps to remember from each start.", at_least=2)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -65,7 +65,7 @@ class NonDeterminism(Rule):
         memory["attempt"] = view.attempt
         found, digest = stated_loss(view), fact_value(view, Fact.BATCH_DIGEST)
         if found is None or digest is None or not math.isfinite(found[1]):
-            yield Unjudged("no step was recorded with a finite loss and the content of its batch")
+            yield Unjudged("no step was recorded with a finite loss and a batch digest")
             return
         key, loss = found
         now: dict[str, list[Any]] = memory.setdefault("now", {})
@@ -73,30 +73,31 @@ class NonDeterminism(Rule):
             now[str(view.step.number)] = [digest, loss, learning_rate(view)]
         then = memory.get("before", {}).get(str(view.step.number))
         if then is None:
-            yield Unjudged("no step was recorded twice")
+            yield Unjudged("no step ran twice")
             return
         if memory["parted"] == "":
-            yield Unjudged("this start was not the same as the one before from its first step on")
+            yield Unjudged("this start differed from the previous one from its first step")
             return
         if then[0] != digest or then[2] != learning_rate(view) or (
                 not self._agree(then[1], loss) and not memory["agreed"]):
-            # Another state, other data or other settings: nothing can be said of what follows.
+            # Different state, data or settings: later steps cannot be compared.
             memory["parted"] = memory["parted"] or ""
             if not memory["parted"]:
-                yield Unjudged("this start was not the same as the one before from its first step on")
+                yield Unjudged("this start differed from the previous one from its first step")
                 return
         if self._agree(then[1], loss) and not memory["parted"]:
             memory["agreed"] += 1
             return
         memory["parted"] = memory["parted"] or str(view.step.number)
         yield Symptom(
-            message=f"Step {memory['parted']} gave another loss than when it was run before, with the same batch, "
-                    f"after {memory['agreed']} recorded steps that agreed to the last bit.",
+            message=f"Step {memory['parted']} gave a different loss when run again with the same batch, after "
+                    f"{memory['agreed']} recorded steps that agreed bit for bit.",
             remedy="Seed every generator (random, numpy, torch, the loader's workers), set "
-                   "CUBLAS_WORKSPACE_CONFIG=:4096:8, and look for sets and hashes that order samples.",
+                   "CUBLAS_WORKSPACE_CONFIG=:4096:8, and look for samples ordered by a set or a hash.",
             evidence=(Evidence(key, view.step.number, "loss", loss, then[1], f"{loss!r} now, {then[1]!r} before"),),
             since=int(memory["parted"]),
-            causes=(Suspicion(Cause.NONDETERMINISM, 0.85, f"step {memory['parted']} run again gave another loss"),),
+            causes=(Suspicion(Cause.NONDETERMINISM, 0.85, f"step {memory['parted']} gave a different loss when run "
+                                                          "again"),),
         )
 
     def _agree(self, one: float, other: float) -> bool:

@@ -1,4 +1,4 @@
-"""The rule about attention that looks at one place only, whatever it is shown."""
+"""The rule about attention that collapses onto one position or becomes uniform."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ _LEAST_PLACES = 4.0
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionCollapse(Rule):
-    """A104: Attention looks at one place only, or everywhere alike.
+    """A104: Attention has collapsed onto one position, or is uniform.
 
-    What it sees: (1) what modules of class Softmax inside attention return (modules or paths named "softmax", "attn",
-      "attend"). Rows that sum to one tell, from their sum and sum of squares alone, at how many places attention looks
-      on average: 1 / Σp², between one and all of them. Sick is a layer where Σp² is above `one_place` over at least
-      four places. Everywhere alike counts where Σp² is within `uniform` of 1 / places, after it once was half more.
-      (2) Where attention runs fused (scaled_dot_product_attention) no probabilities exist to be seen; there the outputs
-      of the query and key projections are taken, told by their usual names (q_proj, query, to_q, wq, …; qkv and c_attn
-      where the thirds are queries, keys, values): the spread of the logits is about the root mean square of the queries
-      times the spread of the keys over places. Sick from `max_logit` on, where a softmax passes no gradient.
-    Why it matters: attention that is one-hot lets no gradient through to queries and keys; its layer is a fixed wiring,
-      and logits that grow so end in divergence.
-    What to do: a lower learning rate or a longer warm-up; normalise queries and keys (QK-norm); the scale 1/√d; weight
-      decay on the query and key projections.
-    When it is wrong: a layer that is meant to copy from one place (hard attention, a pointer network). Nothing is known
-      of nn.MultiheadAttention, whose projections are no modules, nor of projections by other names: there this rule
-      says that it was not evaluated. Heads of one layer are seen together, so a single head may collapse unseen.
+    What it sees: (1) the outputs of Softmax modules inside attention (modules or paths named "softmax", "attn",
+      "attend"). For rows that sum to one, sum and sum of squares give the number of positions attended to on average: 1
+      / Σp², between one and all of them. A layer is reported if Σp² is above `one_place` over at least four positions,
+      or within `uniform` of 1 / positions after it once was half as much again. (2) Fused attention
+      (scaled_dot_product_attention) has no probabilities to record; there the outputs of the query and key projections
+      are used, found by their usual names (q_proj, query, to_q, wq, …; qkv and c_attn, whose thirds are queries, keys,
+      values). The spread of the logits is about the root mean square of the queries times the spread of the keys over
+      positions. A layer is reported from `max_logit` on, where softmax passes no gradient.
+    Why it matters: one-hot attention passes no gradient to queries and keys: the layer becomes fixed wiring, and logits
+      that keep growing end in divergence.
+    What to do: lower the learning rate or lengthen the warmup; normalize queries and keys (QK-norm); scale logits by
+      1/√d; add weight decay on the query and key projections.
+    When it is wrong: layers that copy from one position by design (hard attention, a pointer network).
+      nn.MultiheadAttention, whose projections are no modules, and projections with other names are not seen; the rule
+      then reports that it was not evaluated. The heads of a layer are judged together, so a single collapsed head may
+      go unseen.
     Source: Zhai et al., "Stabilizing transformer training by preventing attention entropy collapse", 2023; Dehghani et
       al., "Scaling vision transformers to 22 billion parameters", 2023, section 3, on the growth of attention logits.
     """
@@ -59,18 +60,18 @@ class AttentionCollapse(Rule):
     name: ClassVar[str] = "attention-collapse"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    one_place: float = parameter(0.99, "Mean of Σp² above which attention looks at one place.", above=0.0, below=1.0)
-    uniform: float = parameter(1e-4, "How near, as a share, Σp² must be to 1 / places to count as alike everywhere.",
+    one_place: float = parameter(0.99, "Mean of Σp² above which attention is on one position.", above=0.0, below=1.0)
+    uniform: float = parameter(1e-4, "Relative distance of Σp² from 1 / positions below which attention is uniform.",
                                at_least=0.0, below=1.0)
     max_logit: float = parameter(
-        100.0, "Spread of the logits, told from queries and keys, that is too large.", above=0.0,
+        100.0, "Spread of the logits, estimated from queries and keys, that is too large.", above=0.0,
     )
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
         schedule = Schedule(every=50, steps=frozenset({10, 20, 30, 40}), modes=frozenset({Mode.TRAIN}))
-        # One Selection for both ways to see attention: either will do.
+        # One Selection for both ways to see attention: either is enough.
         return (Selection(kinds=frozenset({Kind.OUTPUT}), include=(*_NAMES, *_PROBABILITIES),
                           layers=frozenset({"Softmax", "Linear", "Conv1D"}), schedule=schedule, units=True),)
 
@@ -87,8 +88,8 @@ class AttentionCollapse(Rule):
             if logit > self.max_logit:
                 yield self._of_logits(view, key, logit)
         if not judged:
-            yield Unjudged("no attention was seen: neither a Softmax that returns probabilities over four places or "
-                           "more, nor query and key projections by their usual names, unit by unit")
+            yield Unjudged("no attention was recorded: no Softmax over four or more positions, and no query and key "
+                           "projections with their usual names")
 
     def _of_probabilities(
         self, view: StepView, key: Key, collisions: float, places: float, memory: Memory
@@ -96,16 +97,16 @@ class AttentionCollapse(Rule):
         sharp: dict[str, float] = memory.setdefault("sharpest", {})
         sharp[key.path] = max(collisions * places, sharp.get(key.path, 0.0))
         if collisions > self.one_place:
-            yield _symptom(view, key, "looks at one place only", f"Σp² is {number(collisions)} on average over "
-                           f"{number(places)} places", ("collisions", collisions, self.one_place), one_place=True)
+            yield _symptom(view, key, "is on one position only", f"Σp² is {number(collisions)} on average over "
+                           f"{number(places)} positions", ("collisions", collisions, self.one_place), one_place=True)
         elif collisions * places < 1 + self.uniform and sharp[key.path] > _ONCE_SHARP:
-            yield _symptom(view, key, "looks everywhere alike", f"Σp² is {number(collisions)} on average, as of "
-                           f"{number(places)} places that weigh the same",
+            yield _symptom(view, key, "is uniform", f"Σp² is {number(collisions)} on average, that of "
+                           f"{number(places)} equal weights",
                            ("collisions", collisions, (1 + self.uniform) / places), one_place=False)
 
     def _of_logits(self, view: StepView, key: Key, logit: float) -> Symptom:
-        why = f"queries and keys are so large that its logits spread by about {number(logit)}"
-        return _symptom(view, key, "looks at one place only", why, ("logit_spread", logit, self.max_logit),
+        why = f"its queries and keys are so large that the logits spread by about {number(logit)}"
+        return _symptom(view, key, "is on one position only", why, ("logit_spread", logit, self.max_logit),
                         one_place=True)
 
 
@@ -119,8 +120,9 @@ def _symptom(
     slower = sentence(lower_rate(learning_rate(view), 3))
     return Symptom(
         message=f'The attention of "{key.path}" {what}: {why}.',
-        remedy=f"{slower} or lengthen the warm-up; normalise queries and keys before their product (QK-norm), and see "
-               "that logits are scaled by 1/√d.",
+        remedy=f"{slower} or lengthen the warmup; normalize queries and keys before their product (QK-norm); check "
+               "that "
+               "logits are scaled by 1/√d.",
         evidence=(Evidence(key, view.step.number, statistic, value, limit, why),),
         subject=key.path,
         causes=ranked(
@@ -132,13 +134,13 @@ def _symptom(
 
 
 def _probabilities(view: StepView) -> Iterator[tuple[Key, float, float]]:
-    """Yield each recorded softmax of an attention with its mean Σp² and the number of places it looks over."""
+    """Yield each recorded attention softmax with its mean Σp² and its number of positions."""
     table = table_of(view, Kind.OUTPUT)
     for row in _softmaxes(table.subjects):
         total, squares = float(table.column("sum")[row]), float(table.column("sum_sq")[row])
         if not table.whole[row] or total <= 0 or float(table.column("min")[row]) < 0:
             continue
-        # Each row sums to one: the sum is how many rows there are.
+        # Each row sums to one, so the total is the number of rows.
         places = float(table.column("count")[row]) / total
         if places >= _LEAST_PLACES and abs(total - round(total)) < _OFF_BY * total:
             yield table.subjects[row].key, squares / total, places
@@ -155,13 +157,13 @@ def _softmaxes(subjects: tuple[Subject, ...]) -> tuple[int, ...]:
 
 @once
 def _projections(subjects: tuple[Subject, ...]) -> dict[str, tuple[str, str]]:
-    """Return the paths of projections to queries and keys, each with its block's path and its own name."""
+    """Return the paths of query and key projections, each with its block's path and its own name."""
     parts = {subject.key.path: subject.key.path.rpartition(".")[::2] for subject in subjects}
     return {path: part for path, part in parts.items() if part[1] in (*_QUERIES, *_KEYS, *_PACKED)}
 
 
 def _logits(view: StepView) -> Iterator[tuple[Key, float]]:
-    """Yield each attention whose projections were recorded with about how far its logits spread."""
+    """Yield each attention whose projections were recorded, with the estimated spread of its logits."""
     queries: dict[str, UnitSummaries] = {}
     keys: dict[str, tuple[Key, UnitSummaries]] = {}
     parts = _projections(view.columns(Kind.OUTPUT, histograms=False).subjects)
@@ -185,9 +187,9 @@ def _logits(view: StepView) -> Iterator[tuple[Key, float]]:
 
 
 def _spread(queries: UnitSummaries, keys: UnitSummaries) -> float:
-    """Return how far logits spread over places, for queries and keys in directions of their own.
+    """Return the spread of logits over positions, for queries and keys with independent directions.
 
-    A part of the keys that is the same at all places moves all logits alike, and a softmax does not see it.
+    A part of the keys that is equal at all positions shifts all logits equally, and softmax ignores it.
     """
     finite = np.maximum(keys.count - keys.columns[:, _NONFINITE], 1.0)
     squares = keys.columns[:, _SUM_SQ] / finite

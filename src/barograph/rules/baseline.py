@@ -1,6 +1,6 @@
-"""What a model loses that gives the same answer to every input: the entropy of the labels, the variance of the targets.
+"""The loss of a constant prediction: the entropy of the labels, or the variance of the targets.
 
-A model at that level has learnt nothing from its inputs, whatever its loss was at first.
+A model at that level has learned nothing from its inputs, whatever its first loss was.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ SOFTMAX_LOSSES = frozenset({
     "softmax_cross_entropy", "softmax_cross_entropy_with_integer_labels", "safe_softmax_cross_entropy",
     "SoftmaxCrossEntropyLoss",
 })
-"""Names of losses over classes one of which is true, of torch, of Keras, of Optax and of MXNet."""
+"""Names of losses over mutually exclusive classes in PyTorch, Keras, Optax and MXNet."""
 
 FAR_FROM_CHANCE = 3.5
-"""How many times ln C a first loss over C classes must be for the model to have begun far from knowing nothing."""
+"""Multiple of ln C above which a first loss over C classes is far above chance."""
 
 BINARY_LOSSES = frozenset({"binary_cross_entropy", "binary_cross_entropy_with_logits", "binary_crossentropy",
                            "sigmoid_binary_cross_entropy", "SigmoidBinaryCrossEntropyLoss"})
-"""Names of losses over a yes or a no."""
+"""Names of binary losses."""
 
 CLASS_LOSSES = SOFTMAX_LOSSES | BINARY_LOSSES
-"""Names of losses over classes, in nats, whose level can be told from the labels alone."""
+"""Names of losses over classes, in nats, whose baseline follows from the labels alone."""
 
 SQUARES = frozenset({"mse_loss", "mse", "mean_squared_error", "squared_error"})
 """Names of the mean squared error."""
 
 HALVED_SQUARES = frozenset({"l2_loss"})
-"""Names of half of it."""
+"""Names of half the mean squared error."""
 
 DISTANCES = SQUARES | HALVED_SQUARES | {
     "l1_loss", "smooth_l1_loss", "huber_loss", "mae", "mean_absolute_error", "huber", "L1Loss", "L2Loss", "HuberLoss",
 }
-"""Names of losses that grow with the distance of an answer from its target."""
+"""Names of losses that grow with the distance of a prediction from its target."""
 
 NEVER_NEGATIVE = (CLASS_LOSSES - {"nll_loss"}) | DISTANCES
-"""Names of losses that cannot be below zero where labels and targets are what they must be."""
+"""Names of losses that cannot be negative for valid labels and targets."""
 
 _MOST_CLASSES = 1000
 _LEAST_LABELS = 200
@@ -56,10 +56,10 @@ _MOST_MICRO_BATCHES = 16
 
 @once_a_view
 def plain_loss(view: StepView) -> tuple[Key, float] | None:
-    """Return the loss function's value of a step, where that alone is what is minimised; else None.
+    """Return the value of the step's loss function if that alone is minimized; else None.
 
-    A loss that is put together of several, or made by the script itself, is none: it may mean anything, and rise.
-    That of each micro-batch may have been divided by their number.
+    A sum of several losses, or one computed by the script itself, does not count: it may mean anything, and rise.
+    The loss of each micro-batch may have been divided by their number.
 
     Example:
         >>> total, squares = Key(Kind.LOSS, "total"), Key(Kind.LOSS, "mse_loss")
@@ -88,11 +88,11 @@ def _is_a_part(total: float, value: float) -> bool:
 
 
 def note_targets(view: StepView, memory: dict[str, Any]) -> None:
-    """Add up the labels and targets of a step, loss by loss."""
+    """Add up the labels and targets of a step for each loss."""
     for loss, counts in labels_of(view).items():
         known: dict[str, float] = memory.setdefault("labels", {}).setdefault(loss, {})
         if len(known) + len(counts_of(view)[loss]) > 2 * _MOST_CLASSES:
-            # So many classes come in any frequency, and to remember them all would cost too much.
+            # With so many classes any frequency is usual, and remembering them all would cost too much.
             continue
         for name, count in counts:
             known[name] = known.get(name, 0.0) + count
@@ -104,14 +104,14 @@ def note_targets(view: StepView, memory: dict[str, Any]) -> None:
         sums = memory.setdefault("targets", {}).setdefault(subject.key.path, {"sums": [0.0, 0.0, 0.0], "levels": []})
         sums["sums"] = [before + now for before, now in
                         zip(sums["sums"], (targets.count, targets.sum, targets.sum_sq), strict=True)]
-        # The first few and the last few: whether they moved between.
+        # The first few and the last few, to see whether they moved.
         sums["levels"].append(targets.rms)
         if len(sums["levels"]) > 2 * _RECENT:
             del sums["levels"][_RECENT]
 
 
 def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
-    """Return what a constant answer would lose, by the labels and targets that were noted; None where unknown.
+    """Return the loss of a constant prediction for the labels and targets noted so far; None if unknown.
 
     Example:
         >>> memory = {"labels": {"cross_entropy": {"0": 500.0, "1": 500.0}}}
@@ -129,22 +129,22 @@ def baseline_of(loss: str, memory: Mapping[str, Any]) -> float | None:
         if count < _LEAST_TARGETS:
             return None
         variance = float(squares / count - (total / count) ** 2)
-        # Of targets that are as good as constant the variance is what is left of cancelled digits.
+        # For nearly constant targets the variance is rounding error.
         level = variance / 2 if loss in HALVED_SQUARES else variance
         return level if variance > 1e-9 * squares / count else None
     return None
 
 
 def target_level(loss: str, memory: Mapping[str, Any]) -> float | None:
-    """Return the root mean square of the targets of a loss; None where none were noted."""
+    """Return the root mean square of a loss's targets; None if none were noted."""
     levels = memory.get("targets", {}).get(loss, {}).get("levels")
     return max(levels) if levels else None
 
 
 def targets_stand(loss: str, memory: Mapping[str, Any]) -> bool:
-    """Return whether the targets of a loss are known to be as large now as they were at first.
+    """Return whether the targets of a loss are known to have kept their size.
 
-    Where a model makes its own targets (Q-learning) they grow as it learns, and the loss with them.
+    If a model computes its own targets (Q-learning), they grow as it learns, and the loss with them.
     """
     levels = memory.get("targets", {}).get(loss, {}).get("levels", [])
     if len(levels) < 2:

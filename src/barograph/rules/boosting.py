@@ -1,4 +1,4 @@
-"""Rules about how boosted trees are trained: how much of each is taken, and how many."""
+"""Rules about the learning rate and the number of rounds of boosted trees."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _DEPTH = Key(Kind.TREE, "depth")
 
 @dataclass(frozen=True, kw_only=True)
 class Shrinkage(Rule):
-    """T103: The learning rate of a boosted model is beyond what boosting bears, or too small for its rounds.
+    """T103: The learning rate of a boosted model is too high, or too low for its number of rounds.
 
-    What it sees: the learning rate, and how many rounds are planned. Each round takes away at most that share of what
-      is left to be learnt, so that n rounds come to 1 − (1 − rate)ⁿ of it. Sick is a rate above `highest`, with which
-      each tree goes beyond the mark that it aims at, or a plan that comes to less than `least_reach`.
-    Why it matters: above 1 the answers swing, and from 2 on they run away; with a rate too small the model ends close
-      to the constant that it began with, however good its trees are.
-    What to do: a rate of 0.02 to 0.3, and so many rounds that rate · rounds is 3 or more, with early stopping.
-    When it is wrong: a rate that a callback raises later; a model that is to be trained on from where it ends.
+    What it sees: the learning rate and the planned number of rounds. Each round removes at most that share of the
+      residual, so n rounds remove at most 1 − (1 − rate)ⁿ of it. A rate above `highest` is reported, at which each tree
+      overshoots the residual that it fits, and a plan that removes less than `least_reach`.
+    Why it matters: above 1 the predictions oscillate, and from 2 on they diverge; with too low a rate the model ends
+      close to its initial constant, however good its trees are.
+    What to do: a rate of 0.02 to 0.3, and enough rounds that rate · rounds is 3 or more, with early stopping.
+    When it is wrong: a rate that a callback raises later; a model that will be trained further.
     Source: Friedman, "Greedy Function Approximation: A Gradient Boosting Machine", 2001, section 5, on shrinkage, which
       lies between 0 and 1; so says XGBoost's documentation of eta.
     """
@@ -44,9 +44,9 @@ class Shrinkage(Rule):
     name: ClassVar[str] = "shrinkage"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    highest: float = parameter(1.0, "Learning rate that is let pass.", above=0.0)
+    highest: float = parameter(1.0, "Highest allowed learning rate.", above=0.0)
     least_reach: float = parameter(
-        0.2, "Share of what there is to learn that the planned rounds must be able to come to.", at_least=0.0,
+        0.2, "Share of the residual that the planned rounds must be able to remove.", at_least=0.0,
         below=1.0,
     )
 
@@ -60,54 +60,55 @@ class Shrinkage(Rule):
         if rate is not None and math.isfinite(rate):
             memory["rate"] = rate
         if planned is None or "rate" not in memory:
-            yield Unjudged("no learning rate and number of rounds of a boosted model were recorded")
+            yield Unjudged("no learning rate or number of rounds of a boosted model was recorded")
             return
         rate = float(memory["rate"])
         key = Key(Kind.LEARNING_RATE, "group0")
         if rate > self.highest:
             yield Symptom(
-                message=f"The learning rate of the boosted model is {number(rate)}: each tree goes beyond the mark "
-                        "that it aims at.",
-                remedy="Set it to 0.3 or less (learning_rate, eta), with as many rounds as early stopping finds.",
-                evidence=(Evidence(key, view.step.number, "learning_rate", rate, self.highest, "of boosted trees"),),
+                message=f"The learning rate of the boosted model is {number(rate)}: each tree overshoots the "
+                        "residual that it fits.",
+                remedy=f"Lower the learning rate from {number(rate)} to 0.3 or less (learning_rate, eta), and let "
+                       "early "
+                       "stopping choose the number of rounds.",
+                evidence=(Evidence(key, view.step.number, "learning_rate", rate, self.highest, "learning rate of the "
+                                                                                               "boosted model"),),
                 subject="too high",
-                causes=(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9, f"a rate of {number(rate)} takes more than all "
-                                  "that a tree says"),),
+                causes=(Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.9, f"a learning rate of {number(rate)} scales each "
+                                  "tree beyond its fit"),),
             )
             return
         reach = 1.0 - (1.0 - rate) ** planned if rate >= 0 else 0.0
         if reach < self.least_reach:
             yield Symptom(
-                message=f"With a learning rate of {number(rate)}, {int(planned)} rounds come to {percent(reach)} of "
-                        "what there is to learn.",
-                remedy=f"Raise the learning rate to {number(min(0.3, 3 / planned))} or more, or the number of rounds "
+                message=f"With a learning rate of {number(rate)}, {int(planned)} rounds can remove at most "
+                        f"{percent(reach)} of the residual.",
+                remedy=f"Raise the learning rate from {number(rate)} to {number(min(0.3, 3 / planned))} or more, or "
+                       "the number of rounds "
                        f"to about {number(3 / rate)}." if rate > 0 else "Set a learning rate above 0.",
                 evidence=(Evidence(key, view.step.number, "reach", reach, self.least_reach,
                                    f"{int(planned)} rounds at {number(rate)}"),),
                 subject="too low",
-                causes=(Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.9, f"{int(planned)} rounds at {number(rate)} come to "
-                                  f"{percent(reach)} of the way"),),
+                causes=(Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.9, f"{int(planned)} rounds at {number(rate)} can "
+                                  f"remove at most {percent(reach)} of the residual"),),
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RoundsPastBest(Rule):
-    """T104: Boosting goes on long after its held-out loss was best, or stops by the data it is trained on.
+    """T104: Boosting continues long after its best held-out loss, or early stopping monitors the training data.
 
-    What it sees: the loss of the first held-out data set after every round, as the median of the last `window`. Past
-      its best is a model whose held-out loss has not been better for `rounds` rounds, is above its best by
-      `rise_threshold` and by three times what it moves from round to round, and that no early stopping will end. Where
-      the training loss has fallen below `memorized_share` of its first, so that the samples are known by heart, any
-      rise beyond those moves will do. Losses that move in steps, as rates of errors do, are not judged. Likewise sick
-      is early stopping that watches the data which is trained on: their loss falls for ever, so that it never stops
-      anything.
-    Why it matters: each further tree fits what holds for the training samples alone, makes the model worse and
-      prediction slower.
-    What to do: early stopping on held-out data (early_stopping_rounds, lightgbm.early_stopping), and take the best
-      round; shallower trees, more samples in a leaf, a smaller learning rate.
-    When it is wrong: held-out sets of a few dozen samples, whose best round is luck.
-    Source: Prechelt, "Early stopping – but when?", 1998; that 50 rounds without gain are enough is custom with boosted
-      trees.
+    What it sees: the loss of the first held-out data set after every round, as the median of the last `window`. A model
+      is past its best if the held-out loss has not improved for `rounds` rounds, exceeds its best by `rise_threshold`
+      and by three times its usual change per round, and no early stopping will end the training. If the training loss
+      has fallen below `memorized_share` of its first value, so that the samples are memorized, any rise beyond the
+      usual change counts. Losses that move in steps, such as error rates, are not judged. Early stopping that monitors
+      the training data is reported too: that loss keeps falling, so it never stops anything.
+    Why it matters: each further tree fits the training samples only; it makes the model worse and prediction slower.
+    What to do: early stopping on held-out data (early_stopping_rounds, lightgbm.early_stopping), and the model of the
+      best round; shallower trees, more samples per leaf, a lower learning rate.
+    When it is wrong: held-out sets of a few dozen samples, whose best round is chance.
+    Source: Prechelt, "Early stopping – but when?", 1998; 50 rounds without improvement is customary for boosted trees.
     """
 
     code: ClassVar[str] = "T104"
@@ -117,9 +118,10 @@ class RoundsPastBest(Rule):
     rounds: int = parameter(50, "Rounds without a better held-out loss.", at_least=1)
     rise_threshold: float = parameter(0.05, "Share by which the held-out loss must exceed its best.", at_least=0.0)
     memorized_share: float = parameter(
-        0.01, "Share of its first value below which the training loss means samples known by heart.", at_least=0.0,
+        0.01, "Share of its first value below which the training loss shows that the samples are "
+              "memorized.", at_least=0.0,
     )
-    window: int = parameter(10, "Held-out losses whose median is taken.", at_least=1)
+    window: int = parameter(10, "Held-out losses per median.", at_least=1)
     patience: int = parameter(3, "Judged rounds in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -140,7 +142,8 @@ class RoundsPastBest(Rule):
             yield Unjudged("no held-out loss of a boosted model was recorded")
             return
         if memory["stopping"]:
-            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without gain")
+            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without "
+                           "improvement")
             return
         yield from self._compared(view, loss, memory)
 
@@ -154,19 +157,19 @@ class RoundsPastBest(Rule):
             memory.setdefault("trained_first", trained)
             memory["trained"] = trained
         if stopping is None or not math.isfinite(stopping):
-            yield Unjudged("whether early stopping ends the training is not known")
+            yield Unjudged("no early-stopping setting was recorded")
             return
         on_training = bool(view.scalar(_ON_TRAINING))
         memory["stopping"] = 0.0 if on_training else stopping
         if stopping and on_training:
             yield Symptom(
-                message="Early stopping watches the data that the model is trained on, and will not stop it.",
-                remedy="Hand it held-out data (evals, valid_sets, eval_set), the last of them for XGBoost.",
+                message="Early stopping monitors the training data, so it never stops the training.",
+                remedy="Pass held-out data (evals, valid_sets, eval_set); XGBoost monitors the last set.",
                 evidence=(Evidence(_ON_TRAINING, view.step.number, "on_training", 1.0, 0.0,
-                                   f"{int(stopping)} rounds without gain were asked for"),),
+                                   f"early stopping is set to {int(stopping)} rounds without improvement"),),
                 subject="watches the training data",
-                causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9, "the data that it is validated on is that of training"),
-                        Suspicion(Cause.OVERFITTING, 0.3, "nothing ends the training in time")),
+                causes=(Suspicion(Cause.LEAKY_VALIDATION, 0.9, "early stopping monitors the training data"),
+                        Suspicion(Cause.OVERFITTING, 0.3, "nothing stops the training in time")),
             )
 
     def _compared(self, view: StepView, loss: float, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -176,7 +179,7 @@ class RoundsPastBest(Rule):
         memory.setdefault("first", loss)
         memory["least"] = min(loss, memory.get("least", loss))
         if len(recent) < self.window:
-            yield Unjudged(f"{len(recent)} held-out losses so far; it takes {self.window}")
+            yield Unjudged(f"{len(recent)} held-out losses so far; needs {self.window}")
             return
         loss = float(median(recent[-self.window:]))
         if loss < memory.get("best", math.inf):
@@ -186,16 +189,17 @@ class RoundsPastBest(Rule):
         if step - since < self.rounds:
             return
         if len(recent) >= _LEAST_LOSSES and len(set(recent)) <= len(recent) / 2:
-            yield Unjudged("the held-out loss moves in steps, as a rate of errors does")
+            yield Unjudged("the held-out loss moves in steps, as an error rate does")
             return
         by_heart = 0.0 <= memory.get("trained", math.inf) < self.memorized_share * memory.get("trained_first", 0.0)
         limit = best + (0.0 if by_heart else self.rise_threshold * abs(best)) + _MOVES * _moves(recent)
         if loss > limit:
             yield Symptom(
-                message=f"The held-out loss was best about round {since} with {number(best)}, is {number(loss)} now, "
-                        f"{step - since} rounds later, and nothing stops the training.",
-                remedy=f"Take the model of round {since}, and stop early next time (early_stopping_rounds, "
-                       "lightgbm.early_stopping); shallower trees, more samples in a leaf.",
+                message=f"The held-out loss was best near round {since} ({number(best)}); {step - since} rounds later "
+                        "it is "
+                        f"{number(loss)}, and nothing stops the training.",
+                remedy=f"Use the model of round {since}, and enable early stopping (early_stopping_rounds, "
+                       "lightgbm.early_stopping); try shallower trees or more samples per leaf.",
                 evidence=(Evidence(TOTAL_LOSS, step, "validation_loss", loss, limit, f"{number(best)} at best"),),
                 subject="past its best", since=since, causes=_behind(memory, by_heart=by_heart),
             )
@@ -208,7 +212,7 @@ _A_GAIN = 0.01
 
 
 def _moves(losses: list[float]) -> float:
-    """Return how much a loss moves from round to round, beside its trend, in the median."""
+    """Return the median change of a loss from round to round, beyond its trend."""
     moves = sorted(abs(after - 2 * middle + before) / math.sqrt(6)
                    for before, middle, after in zip(losses, losses[1:], losses[2:], strict=False))
     return moves[len(moves) // 2] if moves else 0.0
@@ -217,14 +221,15 @@ def _moves(losses: list[float]) -> float:
 def _behind(memory: dict[str, Any], *, by_heart: bool) -> tuple[Suspicion, ...]:
     why = "the held-out loss rises from round to round"
     if by_heart:
-        why += f", and the training loss fell to {number(memory['trained'])}: its samples are known by heart"
+        why += f", and the training loss fell to {number(memory['trained'])}: the samples are memorized"
     found = [Suspicion(Cause.OVERFITTING, 0.6, why)]
     depth = memory.get("depth", 0.0)
     if depth > _USUAL_DEPTH:
         found.append(Suspicion(Cause.TREES_TOO_DEEP, 0.5, f"trees are {int(depth)} levels deep"))
     if memory["first"] - memory["least"] < _A_GAIN * abs(memory["first"]):
         found.insert(0, Suspicion(
-            Cause.LABELS_UNRELATED, 0.65, "the held-out loss was never better than with the first trees, so what was "
-            "learnt holds for the training samples alone",
-            "See that each label belongs to its features, in training and in validation: look at a few rows."))
+            Cause.LABELS_UNRELATED, 0.65, "the held-out loss was never better than with the first trees: the model "
+                                          "learned "
+            "nothing that generalizes",
+            "Check a few rows of the training and validation data: does each label belong to its features?"))
     return tuple(found)

@@ -1,4 +1,4 @@
-"""Rules that hold the loss against chance: what a model loses that has not looked at its inputs."""
+"""Rules that compare the loss with chance: the loss of a model that ignores its inputs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _TARGETS = Selection(
 
 @dataclass(frozen=True, kw_only=True)
 class Plateau(Rule):
-    """L106: The loss came down a little and rests, hardly better than one answer for all inputs.
+    """L106: The loss fell a little and is now flat, hardly better than a constant prediction.
 
-    What it sees: the training loss where a loss function of torch stands alone in what is minimised, beside its
-      baseline: the entropy of the labels, or the variance of the targets (see L108). A plateau is a loss that fell from
-      where it began, has since rested for `least_steps` (by less than 0.5 % of the baseline) and for half of the
-      training, and stands between `near_baseline` of the baseline and where L108 takes over.
-    Why it matters: so near the baseline the model has hardly used its inputs; more of the same will not help.
-    What to do: look at labels and inputs first; then try learning rates ten times as large and as small.
-    When it is wrong: tasks that are as hard as that. A loss that rests farther down may have converged, and is let
-      pass: no number tells a good floor from a bad one.
+    What it sees: the training loss, if a single known loss function is minimized, beside its baseline: the entropy of
+      the labels, or the variance of the targets (see L108). A plateau is a loss that fell from its start, has since
+      been flat (within 0.5% of the baseline) for `least_steps` and for half of the training, and lies between
+      `near_baseline` of the baseline and the range of L108.
+    Why it matters: so near the baseline the model has hardly used its inputs; more steps will not help.
+    What to do: check labels and inputs first; then try learning rates 10 times higher and 10 times lower.
+    When it is wrong: tasks that are that hard. A loss that is flat farther down may have converged and is not reported:
+      no number distinguishes a good minimum from a bad one.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: compare with an input-independent baseline.
     """
 
@@ -51,10 +51,10 @@ class Plateau(Rule):
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
     near_baseline: float = parameter(
-        0.9, "Share of the baseline above which a plateau is told.", at_least=0.0, below=1.0,
+        0.9, "Share of the baseline above which a plateau is reported.", at_least=0.0, below=1.0,
     )
-    least_steps: int = parameter(500, "Steps that the loss must have rested for.", at_least=1)
-    window: int = parameter(10, "Recorded losses whose median is taken.", at_least=1)
+    least_steps: int = parameter(500, "Steps for which the loss must have been flat.", at_least=1)
+    window: int = parameter(10, "Recorded losses per median.", at_least=1)
     patience: int = parameter(3, "Medians in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(5, "Medians in a row without the fault before a finding closes.", at_least=1)
 
@@ -77,10 +77,11 @@ class Plateau(Rule):
         if near and abs(rested.before - rested.now) < _RESTS * baseline and level.first > (1 + _FELL) * now:
             since = course[len(course) // 2].first
             yield Symptom(
-                message=f"The loss rests at {now:.4g} since step {since} or before, {percent(now / baseline)} of what "
-                        f"one answer for all inputs would lose ({baseline:.4g}).",
-                remedy="See that labels belong to their inputs and inputs differ; then train on one batch alone with "
-                       "learning rates ten times as large and ten times as small.",
+                message=f"The loss has been flat at {now:.4g} since step {since} or earlier, "
+                        f"{percent(now / baseline)} of "
+                        f"the loss of a constant prediction ({baseline:.4g}).",
+                remedy="Check that labels belong to their inputs and that inputs differ; then train on one batch with "
+                       "learning rates 10 times higher and 10 times lower.",
                 evidence=(Evidence(level.key, view.step.number, "median_loss", now, self.near_baseline * baseline,
                                    f"fell by {number(rested.before - rested.now)} in the second half of the training"),
                           ),
@@ -93,19 +94,19 @@ _UNDERFIT, _FELL, _RESTS = 0.97, 0.05, 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class WrongChance(Rule):
-    """L107: The first loss is far above what an untrained model should have.
+    """L107: The first loss is far above that of an untrained model.
 
-    What it sees: the loss of the first step, where a loss function over classes stands alone in what is minimised, and
-      the number of classes. A model that knows nothing and says so loses ln C. The first loss is wrong where it is
-      `factor` times that, and 4 above it. Below ln C is well: a model that comes trained begins there.
-    Why it matters: the model begins sure of nonsense. The first hundred steps go into taking that back, and large
-      outputs bring large gradients with them.
-    What to do: begin the last layer with small weights (a tenth of its usual scale) and no bias; bring inputs to zero
-      mean and unit variance; normalise before the last layer.
-    When it is wrong: a trained model whose classes now mean something else; an embedding that serves as the last layer
-      and begins with unit variance, where training gets over it soon.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Digits with pixels from 0 to 255 begin with 12.7 in place of 2.3 and fire.
+    What it sees: the loss of the first step, if a single loss function over classes is minimized, and the number of
+      classes C. A model that predicts all classes alike has a loss of ln C. The first loss is wrong if it is `factor`
+      times that, and 4 above it. A loss below ln C is fine: pretrained models start there.
+    Why it matters: the model starts out confident and wrong. The first hundred steps undo that, and large outputs bring
+      large gradients with them.
+    What to do: initialize the last layer's weights at a tenth of their usual scale and its biases to 0; scale inputs to
+      zero mean and unit variance; normalize before the last layer.
+    When it is wrong: a pretrained model whose classes have changed; an embedding that serves as the last layer and
+      starts with unit variance, from which training recovers soon.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). Digits with pixels from 0 to 255 start at 12.7 instead of 2.3 and are found.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: "verify loss at init".
     """
 
@@ -113,7 +114,7 @@ class WrongChance(Rule):
     name: ClassVar[str] = "wrong-chance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    factor: float = parameter(FAR_FROM_CHANCE, "How many times ln C the first loss must be.", above=1.0)
+    factor: float = parameter(FAR_FROM_CHANCE, "Multiple of ln C above which the first loss is wrong.", above=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -125,7 +126,7 @@ class WrongChance(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.number != 0 or view.step.mode is not Mode.TRAIN:
-            # No later step says anything about the first one, so what was found there stays found.
+            # No later step says anything about the first one, so its finding stays.
             yield Unjudged("the first step was not recorded")
             return
         found, classes = plain_loss(view), fact_value(view, Fact.CLASSES)
@@ -139,16 +140,16 @@ class WrongChance(Rule):
             return
         reach = batch_reach(view)
         yield Symptom(
-            message=f"The first loss is {number(loss)}; a model that knows nothing of {int(classes)} classes should "
-                    f"begin with ln {int(classes)} = {number(chance)}.",
-            remedy="Begin the last layer with weights of a tenth of their scale and no bias, and "
-                   "bring the inputs to zero mean and unit variance.",
+            message=f"The first loss is {number(loss)}; an untrained model should start near ln {int(classes)} = "
+                    f"{number(chance)} for {int(classes)} classes.",
+            remedy="Initialize the last layer's weights at a tenth of their usual scale and its biases to 0, and scale "
+                   "the inputs to zero mean and unit variance.",
             evidence=(Evidence(key, view.step.number, "loss", loss, limit, f"ln C is {number(chance)}"),),
             causes=by_weight([
                 Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the first loss is {number(loss / chance)} times ln C"),
                 Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.55 if reach > _FAR_INPUT else 0.15,
                           f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect"),
-                Suspicion(Cause.LABELS_OFF_BY_ONE, 0.1, "a trained model whose classes are counted otherwise"),
+                Suspicion(Cause.LABELS_OFF_BY_ONE, 0.1, "a pretrained model may number its classes differently"),
             ]),
         )
 
@@ -159,25 +160,25 @@ _FAR_INPUT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Underfit(Rule):
-    """L108: The training loss stays at what one answer for all inputs would lose.
+    """L108: The training loss stays at that of a constant prediction.
 
-    What it sees: the training loss where a loss function of torch stands alone in what is minimised, beside its
-      baseline: the entropy of the labels for losses over classes, the variance of the targets for the mean squared
-      error, gathered over the steps that recorded them. The model underfits where the last third of the losses stands
-      between `near_baseline` and `above_baseline` of the baseline, over at least `least_steps` steps since the learning
-      rate last rose, and does not fall by a hundredth of the baseline. Where single losses are too noisy for that, or
-      the first third still came down to the baseline, the mean of the last two thirds will do, if the last answers to
-      200 labels and more have nothing to do with them (χ² of the counts). Likewise where the losses of four
-      evaluations and more that are as far apart stand there.
-    Why it matters: the model has learnt how often each answer is right, and nothing of its inputs.
-    What to do: train on one batch alone. If the loss does not fall to zero there, the fault is in the loss, the graph
-      or the learning rate; if it does, look at labels and inputs.
-    When it is wrong: tasks that are as hard as that (returns of shares, coin tosses); models that stand at chance for
-      hundreds of steps before they learn; losses weighted by class, whose baseline is another (where they differ by
-      more than `above_baseline` nothing is said). Trainings with several optimizers are not judged.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Labels shuffled and learning rates of 1e-4 (SGD) and 1e-6 (Adam) fire at step 229; under the default
-      budget, where so small a training records few losses, by its evaluations at step 286.
+    What it sees: the training loss, if a single known loss function is minimized, beside its baseline: the entropy of
+      the labels for losses over classes, the variance of the targets for the mean squared error, gathered from the
+      steps that recorded them. The model underfits if the last third of the losses lies between `near_baseline` and
+      `above_baseline` times the baseline, over at least `least_steps` steps since the learning rate last rose, and
+      falls by less than a hundredth of the baseline. If single losses are too noisy for that, or the first third still
+      fell to the baseline, the mean of the last two thirds is used, provided that the last predictions for 200 labels
+      or more are unrelated to them (χ² of the counts). Losses of four or more evaluations at the baseline, over as many
+      steps, count too.
+    Why it matters: the model has learned the frequency of each target and nothing from its inputs.
+    What to do: train on one batch. If the loss does not fall to zero, the fault is in the loss, the graph or the
+      learning rate; if it does, check labels and inputs.
+    When it is wrong: tasks that are that hard (stock returns, coin tosses); models that stay at chance for hundreds of
+      steps before they learn; losses weighted by class, whose baseline differs (if by more than `above_baseline`,
+      nothing is reported). Trainings with several optimizers are not judged.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). Shuffled labels and learning rates of 1e-4 (SGD) and 1e-6 (Adam) are found at step 229; under the
+      default budget, where so small a training records few losses, from its evaluations at step 286.
     Source: Karpathy, "A Recipe for Training Neural Networks", 2019: compare with an input-independent baseline.
     """
 
@@ -185,10 +186,11 @@ class Underfit(Rule):
     name: ClassVar[str] = "underfit"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    near_baseline: float = parameter(_UNDERFIT, "Share of the baseline from which on the loss is at it.", above=0.0)
-    above_baseline: float = parameter(1.05, "Share of the baseline up to which the loss is at it.", above=1.0)
-    least_steps: int = parameter(200, "Steps the loss must have stood there.", at_least=1)
-    window: int = parameter(10, "Recorded losses whose median is taken.", at_least=1)
+    near_baseline: float = parameter(_UNDERFIT, "Lower limit of a loss at the baseline, as a multiple of "
+                                                "it.", above=0.0)
+    above_baseline: float = parameter(1.05, "Upper limit of a loss at the baseline, as a multiple of it.", above=1.0)
+    least_steps: int = parameter(200, "Steps for which the loss must have been there.", at_least=1)
+    window: int = parameter(10, "Recorded losses per median.", at_least=1)
     patience: int = parameter(3, "Medians in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(5, "Medians in a row without the fault before a finding closes.", at_least=1)
 
@@ -217,11 +219,12 @@ class Underfit(Rule):
         if not memory["at_chance"]:
             return
         if fall.before - fall.now >= _STILL_FALLS * baseline:
-            yield Unjudged("the loss is near its baseline, and falls")
+            yield Unjudged("the loss is near its baseline, but falling")
             return
         yield Symptom(
-            message=f"The loss stands at {fall.now:.4g}, and {baseline:.4g} is what one answer for all inputs would "
-                    f"lose: after {view.step.number - level.begun} steps the model has learnt nothing of its inputs.",
+            message=f"The loss is {fall.now:.4g} after {view.step.number - level.begun} steps; always predicting the "
+                    "same "
+                    f"gives {baseline:.4g}: the model has learned nothing from its inputs.",
             remedy=_ON_ONE_BATCH,
             evidence=(Evidence(level.key, view.step.number, "median_loss", fall.now, self.near_baseline * baseline,
                                f"{percent(fall.now / baseline)} of the baseline"),),
@@ -230,13 +233,14 @@ class Underfit(Rule):
 
 
     def _mean_is_at_chance(self, level: Level) -> bool:
-        """Return whether the mean of the last two thirds of the losses is at the baseline, and rests: means of many
-        losses are known better than medians of ten."""
+        """Return whether the mean of the last two thirds of the losses is at the baseline and flat.
+
+        The mean of many losses has less noise than medians of ten."""
         values, baseline = [point.value for point in level.late], level.baseline
         half = len(values) // 2
         error = level.noise / math.sqrt(len(values))
         fall = fmean(values[:half]) - fmean(values[half:]) if half else 0.0
-        # Two standard errors within what `near_baseline` leaves: the mean is not by chance where it is.
+        # Two standard errors fit into what `near_baseline` allows: the mean is not there by chance.
         return (2 * error <= (1 - self.near_baseline) * baseline
                 and self.near_baseline * baseline <= fmean(values) <= self.above_baseline * baseline
                 and fall < max(_STILL_FALLS * baseline, 2 * error))
@@ -245,9 +249,9 @@ class Underfit(Rule):
     def _unrelated(view: StepView, memory: Memory, level: Level) -> Symptom:
         now, baseline = fmean(point.value for point in level.late), level.baseline
         return Symptom(
-            message=f"The loss stands at {now:.4g} on average since step {level.late[0].first}, {baseline:.4g} is what "
-                    "one answer for all inputs would lose, and the answers have nothing to do with the labels: the "
-                    "model has learnt nothing of its inputs.",
+            message=f"The loss averages {now:.4g} since step {level.late[0].first}; always predicting the same gives "
+                    f"{baseline:.4g}. Predictions are unrelated to labels: the model has learned nothing from its "
+                    "inputs.",
             remedy=_ON_ONE_BATCH,
             evidence=(Evidence(level.key, view.step.number, "mean_loss", now, baseline,
                                f"{percent(now / baseline)} of the baseline"),),
@@ -261,7 +265,7 @@ class Underfit(Rule):
             yield Unjudged("the training loss itself is at its baseline")
             return
         if found is None or baseline is None or memory.get("loss") != found[0].path:
-            yield Unjudged("no evaluation was recorded whose baseline is known from training")
+            yield Unjudged("no evaluation was recorded with a baseline known from training")
             return
         losses: list[list[float]] = memory.setdefault("evaluated", [])
         losses.append([view.step.number, found[1]])
@@ -269,7 +273,7 @@ class Underfit(Rule):
         since = memory.get("peak_step", 0)
         judged = [item for item in losses if item[0] >= since]
         if len(judged) < _LEAST_EVALUATIONS or judged[-1][0] - judged[0][0] < self.least_steps:
-            yield Unjudged(f"{len(judged)} evaluations so far; it takes {_LEAST_EVALUATIONS} over {self.least_steps} "
+            yield Unjudged(f"{len(judged)} evaluations so far; needs {_LEAST_EVALUATIONS} over {self.least_steps} "
                            "steps")
             return
         values = [value for _, value in judged]
@@ -278,11 +282,10 @@ class Underfit(Rule):
             return
         now, first = values[-1], int(judged[0][0])
         yield Symptom(
-            message=f"The validation loss stands at {now:.4g} from step {first} on, and {baseline:.4g} is what one "
-                    "answer for all inputs would lose: the model has learnt nothing that holds for samples it has "
-                    "not seen.",
-            remedy="See that labels belong to their inputs, in training and in validation; train on one batch alone, "
-                   "with learning rates ten times as large and ten times as small.",
+            message=f"The validation loss has been {now:.4g} since step {first}; always predicting the same gives "
+                    f"{baseline:.4g}: the model has learned nothing that generalizes.",
+            remedy="Check that labels belong to their inputs, in training and in validation; train on one batch with "
+                   "learning rates 10 times higher and 10 times lower.",
             evidence=(Evidence(found[0], view.step.number, "validation_loss", now, self.near_baseline * baseline,
                                f"{percent(now / baseline)} of the baseline in {len(values)} evaluations"),),
             since=first, causes=_behind_standing_at_chance(memory, now, baseline),
@@ -290,8 +293,8 @@ class Underfit(Rule):
 
 
 _ON_ONE_BATCH = (
-    "Train on one batch alone. If the loss does not fall to zero there, look at the learning rate, at what cuts the "
-    "graph, and at what the loss is handed; if it does, look at whether labels belong to their inputs.")
+    "Train on one batch. If the loss does not fall to zero, check the learning rate, the graph (detach, no_grad) and "
+    "the arguments of the loss; if it does, check that labels belong to their inputs.")
 _STILL_FALLS = 0.01
 _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
@@ -303,9 +306,9 @@ def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: 
         *pace_suspicions(memory),
         Suspicion(
             Cause.LABELS_UNRELATED, 0.5 if usual else 0.3,
-            f"the loss stands at {now:.4g}, what one answer for all inputs would lose ({baseline:.4g})"
-            + (", although the weights move at a usual pace" if usual else ""),
-            "See that each label belongs to its input: shuffle both with one permutation, and look at a few pairs.",
+            f"the loss is {now:.4g}, that of a constant prediction is {baseline:.4g}"
+            + (", although the updates have a usual size" if usual else ""),
+            "Check a few pairs: does each label belong to its input? Shuffle both with one permutation.",
         ),
         Suspicion(Cause.DETACHED_GRAPH, 0.1, "a usual suspect"),
         Suspicion(Cause.SOFTMAX_TWICE, 0.1, "a usual suspect"),
@@ -315,6 +318,7 @@ def _behind_standing_at_chance(memory: Mapping[str, Any], now: float, baseline: 
     frozen = memory.get("frozen", 0.0)
     if frozen >= _MOSTLY_FROZEN:
         found.append(Suspicion(Cause.FROZEN_PARAMETER, 0.4, f"{percent(frozen)} of the parameters are frozen",
-                               "Let the layers that should learn be trained (requires_grad; trainable in Keras)."))
+                               "Unfreeze the layers that should learn (requires_grad = True; trainable = True in "
+                               "Keras)."))
     return by_weight(found)
 

@@ -1,6 +1,6 @@
-"""What a step says beside its loss that speaks for one cause or another: facts, counts of classes, how far it went.
+"""Readers of the evidence for a cause in a step: facts, class counts, the size of updates.
 
-Here stands how to read it. What it means for a fault is the rules' to say.
+They read; the rules judge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barograph.rules.words import number, raise_rate, sentence
 from barograph.runs.reading.view import StepView
 
 MOST_CLASSES = 200
-"""With more classes than this some are always rare, and to remember all pairs would cost too much."""
+"""With more classes some are always rare, and remembering all pairs would cost too much."""
 
 _MANY_LABELS = 4.0
 _MOST_RATIOS = 5
@@ -31,7 +31,7 @@ _LOW_RATE, _VERY_LOW_RATE = 5e-4, 1e-5
 
 
 def fact_value(view: StepView, name: Fact, about: str | int = "") -> float | None:
-    """Return one fact of a step; None where it was not looked for, or is no finite number.
+    """Return one fact of a step; None if it was not recorded or is not finite.
 
     Example:
         >>> from barograph.model.facts import fact
@@ -46,7 +46,7 @@ def fact_value(view: StepView, name: Fact, about: str | int = "") -> float | Non
 
 
 def facts_about(view: StepView, name: Fact) -> dict[str, float]:
-    """Return what a fact is about, to its value; the fact as a whole is not among it.
+    """Return the values of a fact by subject, without the value for the fact as a whole.
 
     Example:
         >>> from barograph.model.facts import fact
@@ -58,7 +58,7 @@ def facts_about(view: StepView, name: Fact) -> dict[str, float]:
 
 @once_a_view
 def counts_of(view: StepView) -> dict[str, dict[int, float]]:
-    """Return how often each class was the truth in this step, for each loss.
+    """Return how often each class was the target in this step, for each loss.
 
     Example:
         >>> from barograph.model.key import Key
@@ -75,7 +75,7 @@ def counts_of(view: StepView) -> dict[str, dict[int, float]]:
 
 @once_a_view
 def labels_of(view: StepView) -> dict[str, list[tuple[str, float]]]:
-    """Return, for each loss, the classes that were the truth in this step, as texts, and how often each was.
+    """Return, for each loss, the target classes of this step as strings, with their counts.
 
     Example:
         >>> from barograph.model.key import Key
@@ -88,7 +88,7 @@ def labels_of(view: StepView) -> dict[str, list[tuple[str, float]]]:
 
 @once_a_view
 def confusions_of(view: StepView) -> dict[str, dict[tuple[int, int], float]]:
-    """Return how often a class was the truth and another the answer in this step, for each loss.
+    """Return the counts of (target, predicted class) in this step, for each loss.
 
     Example:
         >>> from barograph.model.key import Key
@@ -104,9 +104,9 @@ def confusions_of(view: StepView) -> dict[str, dict[tuple[int, int], float]]:
 
 
 def labels_stand_alone(view: StepView, memory: dict[str, Any], labels: float) -> bool:
-    """Take in how many labels a step had; return whether they are one for each sample, as far as is known.
+    """Record the number of labels of a step; return whether samples have one each, as far as is known.
 
-    Many for each sample are words, pixels or the like, whose classes come in any frequency.
+    Samples with many labels are texts, images or the like, in which any class frequency is usual.
     """
     samples = fact_value(view, Fact.BATCH_SIZE)
     if samples:
@@ -115,7 +115,7 @@ def labels_stand_alone(view: StepView, memory: dict[str, Any], labels: float) ->
 
 
 def batch_reach(view: StepView) -> float:
-    """Return the largest finite magnitude in what the model was fed; 0 where that was not recorded.
+    """Return the largest finite magnitude of the model's inputs; 0 if not recorded.
 
     Example:
         >>> from barograph.model.key import Key
@@ -143,7 +143,7 @@ def by_weight(suspicions: Iterable[Suspicion]) -> tuple[Suspicion, ...]:
 
 
 def note_pace(view: StepView, memory: dict[str, Any]) -> None:
-    """Remember how far the optimizer's last recorded steps went beside the weights, and at which learning rate."""
+    """Remember the size of the last recorded updates relative to the weights, and the learning rate."""
     pace = _pace_of(view)
     if pace.rate is not None:
         memory["rate"] = pace.rate
@@ -156,14 +156,14 @@ def note_pace(view: StepView, memory: dict[str, Any]) -> None:
 
 
 def note_largest_step(view: StepView, memory: dict[str, Any]) -> None:
-    """Remember the step of the optimizer that went farthest beside the weights that it changed."""
+    """Remember the update that was largest relative to the weights that it changed."""
     ratio = _pace_of(view).ratio
     if ratio > memory.get("largest_step", [0.0])[0]:
         memory["largest_step"] = [ratio, view.step.number]
 
 
 def large_step_in(memory: Mapping[str, Any]) -> str | None:
-    """Return what `note_largest_step` remembered of a step that is larger than those that training begins with.
+    """Return a clause about the largest update that `note_largest_step` remembered, if it is unusually large.
 
     Example:
         >>> large_step_in({"largest_step": [0.75, 0]})
@@ -174,12 +174,12 @@ def large_step_in(memory: Mapping[str, Any]) -> str | None:
 
 
 class _Pace(NamedTuple):
-    """How far the optimizer goes in a step.
+    """The size of an update.
 
     Attributes:
-        rate: Learning rate; None where it was not recorded.
-        frozen: Share of the parameters that are frozen; None where it was not recorded.
-        ratio: Of the step to the weights; NaN where it was not recorded.
+        rate: Learning rate; None if not recorded.
+        frozen: Share of the parameters that are frozen; None if not recorded.
+        ratio: Norm of the update divided by that of the weights; NaN if not recorded.
     """
 
     rate: float | None
@@ -196,7 +196,7 @@ def _pace_of(view: StepView) -> _Pace:
 
 
 def _update_ratio(view: StepView) -> float:
-    """Return the norm of the step beside that of the weights that it changed; NaN where there is none."""
+    """Return the norm of the update divided by that of the weights that it changed; NaN if there is none."""
     updates, weights = table_of(view, Kind.UPDATE), table_of(view, Kind.WEIGHT)
     norm, step = weights.norm, updates.norm
     if weights.paths != updates.paths:
@@ -207,7 +207,7 @@ def _update_ratio(view: StepView) -> float:
 
 
 def pace_suspicions(memory: Mapping[str, Any]) -> list[Suspicion]:
-    """Return what `note_pace` remembered says of the learning rate, where the loss does not fall as it should."""
+    """Return the suspicions about the learning rate of a loss that does not fall, from what `note_pace` remembered."""
     rate: float | None = memory.get("rate")
     ratios = memory.get("ratios")
     if not ratios:
@@ -217,7 +217,7 @@ def pace_suspicions(memory: Mapping[str, Any]) -> list[Suspicion]:
         return [Suspicion(Cause.LEARNING_RATE_TOO_LOW, weight, f"the learning rate is {number(rate)}",
                           f"{sentence(raise_rate(rate, 100))}.")]
     ratio = median(ratios)
-    size = f"the optimizer's steps are {number(ratio)} of the weights' norm"
+    size = f"updates are {number(ratio)} of the norm of the weights"
     if ratio > _LARGE_RATIO:
         return [Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, f"{size}; 0.001 is usual")]
     if ratio < _SMALL_RATIO and (rate is None or rate <= _LOW_RATE):
@@ -225,21 +225,21 @@ def pace_suspicions(memory: Mapping[str, Any]) -> list[Suspicion]:
         return [Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.5, f"{size}; 0.001 is usual",
                           f"{sentence(raise_rate(rate, factor))}.")]
     if ratio < _SMALL_RATIO:
-        # The rate is a usual one, so it is the gradient that is small.
+        # The learning rate is usual, so the gradient is small.
         return [Suspicion(Cause.VANISHING_GRADIENT, 0.25, f"{size}, at a learning rate of {number(rate or 0.0)}"),
                 Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.15, size)]
     return [Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.05, size)]
 
 
 def goes_at_a_usual_pace(memory: Mapping[str, Any]) -> bool:
-    """Return whether the steps that `note_pace` remembered are known to be neither too small nor too large."""
+    """Return whether the updates that `note_pace` remembered are known to have a usual size."""
     ratios: list[float] = memory.get("ratios", [])
     return bool(ratios) and _SMALL_RATIO <= median(ratios) <= _LARGE_RATIO
 
 
 @functools.lru_cache(maxsize=65536)
 def _classes_in(path: str) -> tuple[str, tuple[int, ...]]:
-    """Return the loss and the classes of `cross_entropy[3,5]`; no classes where it is not written so."""
+    """Return the loss and the classes of a path such as `cross_entropy[3,5]`; no classes if it has another form."""
     loss, _, rest = path.rpartition("[")
     try:
         return loss, tuple(int(item) for item in rest.removesuffix("]").split(","))

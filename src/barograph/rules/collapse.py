@@ -1,4 +1,4 @@
-"""The rule about layers that answer the same to different inputs."""
+"""The rule about layers whose outputs are almost identical for every input."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ _LEAST_UNITS, _LEAST_COUNT = 4, 8
 
 @dataclass(frozen=True, kw_only=True)
 class ActivationCollapse(Rule):
-    """A103: Different inputs come out of a layer the same.
+    """A103: A layer gives almost the same output for every input.
 
-    What it sees: for each unit of a layer how much its outputs vary over the samples (and places) of a batch. Of the
-      squares of all outputs that share is left which is variance within the units: 0 where every sample is answered
-      alike. A layer has collapsed where that share is below `threshold`, three judgements in a row, while it is a
-      hundred times more in the first layer that was recorded, and where it is not growing.
-    Why it matters: what comes after can no longer tell one sample from another; whatever the loss says, the model has
-      but one answer.
-    What to do: where the units before it are dead, see A101; a lower learning rate; a normalisation layer before it;
-      in learning without labels: what keeps the representation apart (a stopped gradient, negatives, a term on the
-      variance).
-    When it is wrong: layers whose biases are hundreds of times as large as what varies. Layers of fewer than four units
-      are not judged, nor are units seen in fewer than eight outputs, nor a model whose batch is one sample many
-      times. Deep networks begin so and come alive: the first twenty steps are not judged. Variance below 1e-6 of the
-      squares is lost in rounding, and taken for none. Only layers of the classes below are seen.
+    What it sees: the variance of each unit's outputs over the samples (and positions) of a batch, as a share of the
+      layer's mean square output: 0 if every sample gives the same output. A layer has collapsed if that share is below
+      `threshold` in three judgments in a row and not growing, while it is a hundred times larger in the first recorded
+      layer.
+    Why it matters: later layers can no longer distinguish samples; whatever the loss is, the model has a single
+      prediction.
+    What to do: if the units before it are dead, see A101; lower the learning rate; add a normalization layer before it;
+      in self-supervised learning, prevent collapse (stop-gradient, negatives, a variance term).
+    When it is wrong: layers whose biases are hundreds of times larger than the part that varies. Layers of fewer than
+      four units, units with fewer than eight outputs, and batches that repeat one sample are not judged. Deep networks
+      start like this and recover, so the first twenty steps are not judged. Variance below 1e-6 of the mean square is
+      rounding error and counts as none. Only layers of the classes below are seen.
     Source: Hua et al., "On feature decorrelation in self-supervised learning", 2021; Jing et al., "Understanding
       dimensional collapse in contrastive self-supervised learning", 2022.
     """
@@ -53,7 +52,7 @@ class ActivationCollapse(Rule):
     severity: ClassVar[Severity] = Severity.COSTLY
 
     threshold: float = parameter(
-        1e-4, "Share of the squares of a layer's outputs that is variance over samples, below which it has collapsed.",
+        1e-4, "Share of variance between samples in a layer's mean square output, below which it has collapsed.",
         above=0.0, below=1.0,
     )
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
@@ -65,16 +64,16 @@ class ActivationCollapse(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.mode is not Mode.TRAIN or view.step.number < memory.get("next", _FIRST_STEP):
-            yield Unjudged(f"layers are judged every {_APART_STEPS} steps, from step {_FIRST_STEP} on")
+            yield Unjudged(f"layers are judged every {_APART_STEPS} steps, from step {_FIRST_STEP}")
             return
         found = [(subject, units) for subject, units in view.unit_summaries(Kind.OUTPUT, _LAYERS)
                  if len(units.columns) >= _LEAST_UNITS and units.count >= _LEAST_COUNT]
         if len(found) < _LEAST_LAYERS:
-            yield Unjudged("fewer than two layers were recorded unit by unit")
+            yield Unjudged("fewer than two layers were recorded per unit")
             return
         memory["layers"] = max(len(found), memory.get("layers", 0))
         if len(found) < memory["layers"]:
-            yield Unjudged("only some of the layers were recorded unit by unit, as other rules ask for them")
+            yield Unjudged("only some of the layers were recorded per unit, for other rules")
             return
         memory["next"] = view.step.number + _APART_STEPS
         shares = np.array([varying_share(units) for _, units in found])
@@ -83,11 +82,12 @@ class ActivationCollapse(Rule):
             memory["was_well"] = view.step.number
             return
         if known[0] < _ABOVE * self.threshold:
-            yield Unjudged("the first layer answers all samples alike: the batch may be one sample many times")
+            yield Unjudged("the first layer already gives the same output for all samples: the batch may repeat one "
+                           "sample")
             return
         rows = np.flatnonzero(shares < self.threshold)
         if is_gaining(float(shares[rows].min()) + _ROUNDING, memory):
-            yield Unjudged("a layer answers all samples nearly alike, but less and less so")
+            yield Unjudged("the outputs of a layer are almost identical, but spreading")
             return
         yield self._symptom(view, found, shares, rows.tolist(), memory)
 
@@ -97,23 +97,26 @@ class ActivationCollapse(Rule):
     ) -> Symptom:
         worst = sorted(rows, key=lambda row: float(shares[row]))
         which = names([found[row][0].key.path for row in rows])
-        why = f"only {number(float(shares[worst[0]]))} of the squares of {which} is variance over samples"
+        share = number(float(shares[worst[0]]))
+        why = (f"outputs of {which} are almost identical for every input (between-sample variance {share} of the mean "
+               f"square, threshold {number(self.threshold)})")
         dead = float(np.mean([_dead(found[row][1]) for row in rows]))
         slower = sentence(lower_rate(learning_rate(view), 10))
         return Symptom(
-            message=f"Different inputs come out the same: {why}.",
-            remedy=f"{slower}; put a normalisation layer before {which}, or He initialisation; without labels, keep "
-                   "representations apart (a stopped gradient, negatives, a term on their variance).",
+            message=f"{sentence(why)}.",
+            remedy=f"{slower}; add a normalization layer before {which}, or initialize with kaiming_normal_ (He); in "
+                   "self-supervised learning, prevent collapse (stop-gradient, negatives, a variance term).",
             evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),
-                                    self.threshold, f"{number(float(shares[row]))} of its squares varies")
+                                    self.threshold, f"between-sample variance {number(float(shares[row]))} of the "
+                                                    "mean square")
                            for row in worst[:3]),
             causes=ranked(
                 Suspicion(Cause.REPRESENTATION_COLLAPSE, 0.6, why),
                 Suspicion(Cause.DEAD_RELU, 0.5, f"{why}; {percent(dead)} of their units are dead") if dead > _MANY_DEAD
                 else None,
-                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{why}; it was well in step {memory['was_well']}",
+                Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4, f"{why}; at step {memory['was_well']} they were not",
                           f"{slower}.") if "was_well" in memory else
-                Suspicion(Cause.INITIALIZATION_SCALE, 0.4, f"{why}, from the start"),
+                Suspicion(Cause.INITIALIZATION_SCALE, 0.4, f"{why} from the start"),
             ),
         )
 
@@ -121,12 +124,12 @@ class ActivationCollapse(Rule):
 _FIRST_STEP, _APART_STEPS, _LEAST_LAYERS = 20, 10, 2
 _ABOVE = 100.0
 _ROUNDING = 1e-7
-"""Below this one share is as good as another: it must not look as if it grew."""
+"""Shares below this are rounding error: differences between them are no growth."""
 _MANY_DEAD = 0.5
 
 
 def varying_share(units: UnitSummaries) -> float:
-    """Return which share of the squares of a layer's outputs is variance within its units; NaN where all are zero.
+    """Return the share of a layer's mean square output that is variance between samples; NaN if all are zero.
 
     Example:
         >>> columns = np.array([[0, 0, 0, 1.0, 3.0, 4.0, 10.0], [0, 0, 0, 2.0, 2.0, 4.0, 8.0]])  # 1, 3 and 2, 2

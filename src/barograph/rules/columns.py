@@ -33,19 +33,18 @@ TOTAL_LOSS = Key(Kind.LOSS, "total")
 """The loss that `backward` starts from."""
 
 GRADIENTS = frozenset({Kind.GRADIENT, Kind.GRADIENT_CLIPPED})
-"""Before and after the script has clipped them; the latter are there only where it does."""
+"""Gradients before and after clipping; the latter exist only if the script clips."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The tensors of one kind that were seen in one step, a row each, with what can be said of them.
+    """Statistics of the tensors of one kind in one step, a row each.
 
-    What is made of its columns is made once, and for several steps together: see `Sheet`. Nothing of it is to be
-    written to.
+    Values are computed once, for several steps together: see `Sheet`. They are read-only.
 
     Attributes:
         sheet: The tensors, in this step and others.
-        line: Which of its steps this one is.
+        line: Index of this step in the sheet.
     """
 
     sheet: Sheet
@@ -56,7 +55,7 @@ class Table:
 
     @property
     def subjects(self) -> tuple[Subject, ...]:
-        """What each row is about."""
+        """Subject of each row."""
         return self.sheet.subjects
 
     @property
@@ -80,12 +79,12 @@ class Table:
 
     @property
     def whole(self) -> Flags:
-        """Which rows hold neither NaN nor infinities."""
+        """Whether each row is free of NaN and infinities."""
         return np.asarray(self.sheet.whole[self.line])
 
     @property
     def is_whole(self) -> bool:
-        """Whether no row holds NaN or infinities."""
+        """Whether all rows are free of NaN and infinities."""
         return self.sheet.is_whole[self.line]
 
     @property
@@ -95,7 +94,7 @@ class Table:
 
     @property
     def mean_abs(self) -> Numbers:
-        """Mean magnitude of the finite elements; NaN where there is none."""
+        """Mean magnitude of the finite elements; NaN if there are none."""
         return np.asarray(self.sheet.mean_abs[self.line])
 
     @property
@@ -110,7 +109,7 @@ class Table:
 
     @property
     def has_zeros(self) -> bool:
-        """Whether any row is zero throughout, but for what is not finite."""
+        """Whether all finite elements of any row are zero."""
         return self.sheet.has_zeros[self.line]
 
     @property
@@ -120,7 +119,7 @@ class Table:
 
     @property
     def variances(self) -> Extent:
-        """How many rows are finite and have more than one element, and their least and greatest variance."""
+        """Number of finite rows with more than one element, and their least and greatest variance."""
         return self.sheet.variances[self.line]
 
     @property
@@ -130,17 +129,17 @@ class Table:
 
     @property
     def variance(self) -> Numbers:
-        """Population variance of the finite elements; NaN where there is none. See `Summary.variance`."""
+        """Population variance of the finite elements; NaN if there are none. See `Summary.variance`."""
         return np.asarray(self.sheet.variance[self.line])
 
     @property
     def max_abs(self) -> Numbers:
-        """Largest magnitude among the finite elements; NaN where there is none."""
+        """Largest magnitude of the finite elements; NaN if there are none."""
         return np.asarray(self.sheet.max_abs[self.line])
 
     @property
     def signatures(self) -> NDArray[np.uint64]:
-        """One number for each row that tells its moments from any others: see `Sheet.signatures`."""
+        """One number for each row that identifies its moments: see `Sheet.signatures`."""
         return np.asarray(self.sheet.signatures[self.line])
 
     @property
@@ -155,22 +154,22 @@ class Table:
 
     @property
     def classes(self) -> NDArray[np.str_]:
-        """Class of the module of each row."""
+        """Class of each row's module."""
         return _classes(self.subjects)
 
     @property
     def layers(self) -> LayerTable:
-        """The rows gathered by module, where they are parameters; see `layers_of`."""
+        """Parameters grouped by module; see `layers_of`."""
         return LayerTable(self.sheet.layers, self.line)
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTable:
-    """The parameters of one kind gathered by the module they belong to, in order of first appearance.
+    """Parameters of one kind grouped by module, in order of first appearance.
 
     Attributes:
         sheet: The modules, in this step and others.
-        line: Which of its steps this one is.
+        line: Index of this step in the sheet.
     """
 
     sheet: LayerSheet
@@ -181,26 +180,26 @@ class LayerTable:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Of the modules."""
+        """Path of each module."""
         return self.sheet.paths
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of the modules."""
+        """Class of each module."""
         return self.sheet.classes
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Of the one parameter that stands for each: its weight, else its first."""
+        """Key of each module's weight, or of its first parameter."""
         return self.sheet.keys
 
     def column(self, name: str) -> Numbers:
-        """Return one column of `MOMENT_FIELDS`, added over each module's parameters (extremes: do not use)."""
+        """Return one column of `MOMENT_FIELDS`, summed over each module's parameters (not valid for extremes)."""
         return np.asarray(self.sheet.column(name)[self.line])
 
     @property
     def whole(self) -> Flags:
-        """Which modules hold neither NaN nor infinities."""
+        """Whether each module is free of NaN and infinities."""
         return np.asarray(self.sheet.whole[self.line])
 
     @property
@@ -210,26 +209,26 @@ class LayerTable:
 
     @property
     def mean_abs_nonzero(self) -> Numbers:
-        """Mean magnitude of the elements that are not zero; 0 where all are."""
+        """Mean magnitude of the nonzero elements; 0 if there are none."""
         return np.asarray(self.sheet.mean_abs_nonzero[self.line])
 
     @property
     def carrying(self) -> Flags:
-        """Which modules should pass a gradient on, and have one."""
+        """Whether each module should pass a gradient on, and has one."""
         return np.asarray(self.sheet.carrying[self.line])
 
     @property
     def carrying_count(self) -> int:
-        """How many they are."""
+        """Number of modules that should pass a gradient on, and have one."""
         return self.sheet.carrying_count[self.line]
 
     def named(self, row: int) -> str:
-        """Return a module as a person reads it: path and class."""
+        """Return path and class of a module, for messages."""
         return f'"{self.paths[row]}"' + (f" ({self.classes[row]})" if self.classes[row] else "")
 
 
 def layers_of(table: Table) -> LayerTable:
-    """Return the rows of a table of parameters gathered by module.
+    """Return the rows of a table of parameters grouped by module.
 
     Example:
         >>> from barograph.model.summary import Summary
@@ -246,7 +245,7 @@ def table_of_rows(subjects: tuple[Subject, ...], moments: Numbers) -> Table:
     """Return the table of these tensors.
 
     Args:
-        subjects: What each row is about.
+        subjects: Subject of each row.
         moments: Shape (rows, 10), as in `MOMENT_FIELDS`.
     """
     return Table(Sheet(subjects, np.ascontiguousarray(moments.T)[:, np.newaxis]))
@@ -268,12 +267,12 @@ def _classes(subjects: tuple[Subject, ...]) -> NDArray[np.str_]:
 
 
 def lay_out(views: Sequence[StepView]) -> None:
-    """Lay steps out together, so that what their tables say is made for all of them at once.
+    """Lay steps out together, so that statistics are computed for all of them at once.
 
-    Only of the steps laid out last it is remembered; any other is laid out by itself when it is looked at.
+    Only the last layout is kept; any other step is laid out alone on access.
 
     Args:
-        views: The steps; the tables of their subjects must be one and the same. None: nothing is held any more.
+        views: Steps with the same subjects. Empty: the layout is dropped.
     """
     global _laid_out, _tables
     _laid_out = Spread(views) if views else None
@@ -281,7 +280,7 @@ def lay_out(views: Sequence[StepView]) -> None:
 
 
 def fit_together(views: Sequence[StepView]) -> int:
-    """Return how many of these steps, from the first on, are to be laid out together."""
+    """Return how many of these steps, counted from the first, can be laid out together."""
     table = views[0].merged().table
     at_most = min(MOST_STEPS, max(1, MOST_TENSORS // max(1, len(table.subjects))))
     count = 1
@@ -297,12 +296,12 @@ _tables: tuple[StepView | None, dict[Kind, Table]] = None, {}
 
 
 def table_of(view: StepView, kind: Kind) -> Table:
-    """Return the tensors of that kind with at least one element seen in this step.
+    """Return the tensors of a kind with at least one element in this step.
 
-    Plain numbers of the kind (losses, say) are tensors of one element.
+    Plain numbers, such as losses, are tensors of one element.
     """
     global _tables
-    # One tuple, put in place at once: see `once_a_view`.
+    # One tuple, assigned atomically: see `once_a_view`.
     seen, tables = _tables
     if seen is not view:
         _tables = view, (tables := {})
@@ -315,7 +314,7 @@ def table_of(view: StepView, kind: Kind) -> Table:
 def _table_of(view: StepView, kind: Kind) -> Table:
     if kind not in view.kinds:
         return _EMPTY
-    # Read once: another thread may lay out steps of its own meanwhile.
+    # Read once: another thread may lay out its own steps meanwhile.
     spread = _laid_out
     line = spread.line_of(view) if spread is not None else None
     sheet = spread.sheet(kind) if spread is not None and line is not None else None
@@ -347,17 +346,16 @@ _EMPTY = Table(Sheet((), np.zeros((len(MOMENT_FIELDS), 1, 0))))
 
 @once_a_view
 def learning_rate(view: StepView) -> float | None:
-    """Return the greatest learning rate of the step's parameter groups; None where none was recorded."""
+    """Return the highest learning rate of the step's parameter groups; None if none was recorded."""
     rates = view.scalars(Kind.LEARNING_RATE)
     return max(rates.values()) if rates else None
 
 
 @once_a_view
 def stated_loss(view: StepView) -> tuple[Key, float] | None:
-    """Return the loss of the step that stands for all: what `backward` started from, or the only one there is.
+    """Return the step's main loss: the one that `backward` started from, else the first by name.
 
-    In evaluation nothing is differentiated, so there the first loss by name is taken. None where no loss
-    was recorded.
+    None if no loss was recorded.
     """
     losses = view.scalars(Kind.LOSS)
     if not losses:
@@ -367,9 +365,9 @@ def stated_loss(view: StepView) -> tuple[Key, float] | None:
 
 
 def silent_layer(view: StepView) -> str:
-    """Return the first layer before the last that answers nothing above zero to any sample, quoted; "" for none.
+    """Return the first layer before the last whose outputs are all zero or negative, quoted; "" for none.
 
-    What a ReLU behind it lets through is zero, so nothing before it learns.
+    A ReLU after it passes only zeros, so nothing before it learns.
     """
     outputs = table_of(view, Kind.OUTPUT)
     whole, greatest = outputs.whole, outputs.column("max")

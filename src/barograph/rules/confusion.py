@@ -1,4 +1,4 @@
-"""The rule about classes that are taken for one another."""
+"""The rule about classes that the model confuses."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from barograph.rules.words import percent
 from barograph.runs.reading.view import StepView
 
 Counts = Mapping[int, float]
-"""How often each class was the answer."""
+"""How often each class was predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion(Rule):
-    """D102: The model takes one class for another.
+    """D102: The model confuses two classes, or predictions are shifted from the labels.
 
-    What it sees: of each evaluation the confusion matrix, each row (one true class) divided by its sum. A fault is a
+    What it sees: the confusion matrix of each evaluation, each row (one target class) divided by its sum. A fault is a
       share on the diagonal below `min_diag`, or off the diagonal above `max_off_diag`, of a class with at least
-      `samples` samples. With `category_no` set, only the first so many classes are looked at. Where nearly all classes
-      are answered as the class that stands so many places beside them, labels are shifted, and that is told apart.
-    Why it matters: the mean accuracy hides that two classes are as one; shifted labels make a good model look useless.
-    What to do: look at samples of the two classes, and at how class names become numbers, in training and evaluation.
-    When it is wrong: classes that truly look alike. The defaults speak only where a class is hardly ever right and
-      nearly always taken for one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning. Every
-      model of two classes begins by answering one of them always, and boosted trees of a rare class go on so for some
-      rounds: that is told where it lasts longer than `alone` evaluations.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). An evaluation with labels shifted by one fires as the training learns, at its fourth evaluation.
-    Source: Amazon SageMaker Debugger's Confusion, whose documented normalisation (diagonal by column, the rest by row)
+      `samples` samples. If `category_no` is set, only that many classes are looked at. If nearly all classes are
+      predicted as the class the same number of places away, labels are shifted; that is reported separately.
+    Why it matters: mean accuracy hides that two classes are merged; shifted labels make a good model look useless.
+    What to do: look at samples of the two classes, and check the mapping of class names to numbers in training and
+      evaluation.
+    When it is wrong: classes that do look alike. The defaults fire only if a class is hardly ever correct and nearly
+      always predicted as one other; Amazon's (0.9 and 0.1) fire on nearly every model that is still learning. Every
+      two-class model first predicts one class always, and boosted trees for a rare class do so for some rounds: that is
+      reported if it lasts longer than `alone` evaluations.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). An evaluation with labels shifted by one is found as the training learns, at its fourth evaluation.
+    Source: Amazon SageMaker Debugger's Confusion, whose documented normalization (diagonal by column, the rest by row)
       cannot be meant literally.
     """
 
@@ -44,16 +45,17 @@ class Confusion(Rule):
     name: ClassVar[str] = "confusion"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    category_no: int = parameter(0, "Classes that are looked at; 0: all.", at_least=0)
-    min_diag: float = parameter(0.02, "Share of right answers below which a class is confused.",
+    category_no: int = parameter(0, "Number of classes to look at; 0: all.", at_least=0)
+    min_diag: float = parameter(0.02, "Share of correct predictions below which a class is confused.",
                                 at_least=0.0, at_most=1.0)
-    max_off_diag: float = parameter(0.95, "Share of one wrong answer above which a class is confused.",
+    max_off_diag: float = parameter(0.95, "Share of one wrong prediction above which a class is confused.",
                                     at_least=0.0, at_most=1.0)
     samples: int = parameter(20, "Samples that a class must have.", at_least=1)
-    rest_diag: float = parameter(0.8, "Share of right answers that all other classes must have together.",
+    rest_diag: float = parameter(0.8, "Share of correct predictions that all other classes must have together.",
                                  at_least=0.0, at_most=1.0)
-    alone: int = parameter(20, "Evaluations in a row in which every class had one and the same answer, before that is "
-                               "a fault: models begin so.", at_least=1)
+    alone: int = parameter(20, "Evaluations in a row with one prediction for every class before that is a fault: "
+                               "models "
+                               "start like this.", at_least=1)
     patience: int = parameter(2, "Evaluations in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(2, "Evaluations in a row without the fault before a finding closes.", at_least=1)
 
@@ -77,7 +79,7 @@ class Confusion(Rule):
             elif not 0 < same < self.alone:
                 yield from self._confused(view, loss, rows)
         if not judged:
-            yield Unjudged(f"no evaluation was recorded with {self.samples} samples of a class")
+            yield Unjudged(f"no evaluation was recorded with {self.samples} samples of one class")
 
     def _confused(self, view: StepView, loss: str, rows: Mapping[int, Counts]) -> Iterable[Symptom]:
         for target, row in rows.items():
@@ -93,10 +95,11 @@ class Confusion(Rule):
                 continue
             by_diagonal = right < self.min_diag
             yield Symptom(
-                message=f"Class {target} is right in {percent(right)} of its {int(of)} samples, and taken for class "
-                f"{prediction} in {percent(wrong)}; the others are right in {percent(rest)}.",
-                remedy=f"Look at samples of classes {target} and {prediction}, and at how names become numbers, in "
-                "training and in evaluation.",
+                message=f"The model predicts class {prediction} for {percent(wrong)} of the {int(of)} samples of class "
+                f"{target}; {percent(right)} are correct, against {percent(rest)} in the other classes.",
+                remedy=f"Look at samples of classes {target} and {prediction}, and check the mapping of class names "
+                       "to numbers "
+                "in training and evaluation.",
                 evidence=(
                     Evidence(
                         Key(Kind.CONFUSION, f"{loss}[{target},{prediction}]"),
@@ -109,8 +112,8 @@ class Confusion(Rule):
                 ),
                 subject=f"class {target}",
                 causes=(
-                    Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {target} is answered as class {prediction}"),
-                    Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {target} is answered as class {prediction}"),
+                    Suspicion(Cause.CLASS_IMBALANCE, 0.25, f"class {target} is predicted as class {prediction}"),
+                    Suspicion(Cause.LABELS_UNRELATED, 0.2, f"class {target} is predicted as class {prediction}"),
                 ),
             )
 
@@ -118,13 +121,15 @@ class Confusion(Rule):
         shares = [row.get(target + shift, 0.0) / sum(row.values()) for target, row in rows.items()]
         share = sorted(shares)[len(shares) // 2]
         return Symptom(
-            message=f"In the evaluation nearly every class is answered as the class {abs(shift)} "
-                    f"{'above' if shift > 0 else 'below'} it ({percent(share)} of the median class).",
-            remedy="Count classes alike in training and in evaluation: one of the two is shifted.",
+            message=f"In evaluation, predictions are shifted by {shift:+d} from the labels for nearly every class "
+                    f"({percent(share)} of the samples of the median class).",
+            remedy="Number the classes the same way in training and evaluation: one of the two is shifted.",
             evidence=(Evidence(Key(Kind.CONFUSION, f"{loss}[{min(rows)},{min(rows) + shift}]"), view.step.number,
-                               "off_diagonal", share, _SHIFTED, f"answers are {shift:+d} from the labels"),),
+                               "off_diagonal", share, _SHIFTED, f"predictions are shifted by {shift:+d} from the "
+                                                                "labels"),),
             subject="shifted", severity=Severity.COSTLY,
-            causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.85, f"answers are {shift:+d} from the labels"),),
+            causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.85, f"predictions are shifted by {shift:+d} from the "
+                                                             "labels"),),
         )
 
 
@@ -133,7 +138,7 @@ _LEAST_CLASSES = 3
 
 
 def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int) -> dict[int, dict[int, float]]:
-    """Return each true class with enough samples, to how often each class was the answer."""
+    """Return, for each target class with enough samples, how often each class was predicted."""
     rows: dict[int, dict[int, float]] = {}
     for (target, prediction), count in pairs.items():
         if count > 0 and (not category_no or target < category_no):
@@ -142,16 +147,16 @@ def _rows(pairs: Mapping[tuple[int, int], float], samples: int, category_no: int
 
 
 def _several_predictions(rows: Mapping[int, Counts]) -> bool:
-    """Return whether not all classes are answered as one and the same, for the most part."""
+    """Return whether the most frequent prediction differs between target classes."""
     return len({max(row, key=lambda name: row[name]) for row in rows.values()}) > 1
 
 
 def _shift(rows: Mapping[int, Counts]) -> int:
-    """Return how far answers stand from their labels, where they do for nearly all classes alike; else 0."""
+    """Return the shift of predictions from labels if nearly all classes have the same one; else 0."""
     if len(rows) < _LEAST_CLASSES:
         return 0
     shifts = [max(row, key=lambda name: row[name]) - target for target, row in rows.items()]
     common = max(set(shifts), key=shifts.count)
     alike = [row.get(target + common, 0.0) / sum(row.values()) >= _SHIFTED for target, row in rows.items()]
-    # The class at one end has no neighbour.
+    # The class at one end has no neighbor.
     return common if sum(alike) >= max(_LEAST_CLASSES - 1, len(rows) - max(1, len(rows) // 5)) else 0

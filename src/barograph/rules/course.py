@@ -1,6 +1,6 @@
-"""The course of a noisy series: medians of a few values each, and whether they fall by more than chance.
+"""Trend of a noisy series: medians of a few values each, and whether they fall by more than chance.
 
-It says nothing of what the series is, nor of what is a fault.
+It does not know what the series is, nor what is a fault.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from barograph.measures.robust import level
 
 _LONGEST = 120
-"""Points that are kept. When there are more, two become one: a long run is seen in coarser points, but whole."""
+"""Most points kept. Beyond that pairs are merged: a long run is seen in coarser points, from start to end."""
 _NOISE_OF_A_MEDIAN = 1.2533
-"""The median of normally distributed values scatters so many times more than their mean: sqrt(pi / 2)."""
+"""Standard error of the median of normally distributed values, relative to that of their mean: sqrt(pi / 2)."""
 _LEAST_FOR_SCATTER = 6
 
 
@@ -26,7 +26,7 @@ class Point(NamedTuple):
     Attributes:
         first, last: Steps of the first and the last value in it.
         value: The median.
-        noise: Its standard error, by how its own values scatter; 0 of a single value.
+        noise: Its standard error, from the scatter of its values; 0 for a single value.
     """
 
     first: int
@@ -36,16 +36,16 @@ class Point(NamedTuple):
 
     @property
     def middle(self) -> float:
-        """Step halfway."""
+        """Step in the middle."""
         return (self.first + self.last) / 2
 
 
 class Fall(NamedTuple):
-    """How far a series came down from the first third of its course to the last.
+    """Fall of a series from the first third of its course to the last.
 
     Attributes:
         since: First step of the course.
-        before, now: Level of the two thirds.
+        before, now: Levels of the first and last third.
         steps: Between their middles.
         noise: Standard error of `before` − `now`.
     """
@@ -58,7 +58,7 @@ class Fall(NamedTuple):
 
 
 def point_of(first: int, last: int, values: Sequence[float]) -> Point:
-    """Return the point that stands for these values.
+    """Return the point of these values.
 
     Example:
         >>> point_of(0, 2, [1.0, 3.0, 2.0]).value
@@ -69,7 +69,7 @@ def point_of(first: int, last: int, values: Sequence[float]) -> Point:
 
 
 def extend(memory: dict[str, Any], point: Point) -> None:
-    """Add a point to the course that `memory` holds, and keep it within bounds."""
+    """Add a point to the course in `memory`, and merge points if there are too many."""
     course: list[list[float]] = memory.setdefault("course", [])
     waiting: list[list[float]] = memory.setdefault("waiting", [])
     waiting.append(list(point))
@@ -83,20 +83,20 @@ def extend(memory: dict[str, Any], point: Point) -> None:
 
 
 def course_of(memory: dict[str, Any], *, start: int = 0) -> list[Point]:
-    """Return the points of the course that lie behind a step, in order, all of one weight."""
+    """Return the points of the course from a step on, in order, all of equal weight."""
     return [Point(int(first), int(last), value, noise)
             for first, last, value, noise in memory.get("course", ()) if first >= start]
 
 
 def course_since(course: list[Point], start: int) -> list[Point]:
-    """Return those points of a course that lie behind a step."""
+    """Return the points of a course from a step on."""
     return course if not course or course[0].first >= start else [point for point in course if point.first >= start]
 
 
 def scatter(values: Sequence[float]) -> float:
-    """Return how much a series scatters about its trend, from the differences of neighbours.
+    """Return the scatter of a series about its trend, from the differences of neighbors.
 
-    0 where it has fewer than six values: of a few, trend and scatter cannot be told apart.
+    0 for fewer than six values, in which trend and scatter cannot be distinguished.
 
     Example:
         >>> scatter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
@@ -107,19 +107,18 @@ def scatter(values: Sequence[float]) -> float:
 
 
 def noise_of(course: Sequence[Point]) -> float:
-    """Return the standard error of one point: by the values within points, or from point to point if that is more."""
+    """Return the standard error of one point: the larger of that within points and that between points."""
     within = median([point.noise for point in course]) if course else 0.0
     return max(within, scatter([point.value for point in course]))
 
 
 def fall_of(course: Sequence[Point], *, noise: float) -> Fall | None:
-    """Return how far the series came down over its course; None of fewer than three points.
+    """Return the fall of the series over its course; None for fewer than three points.
 
-    Thirds have all but a few percent of the power of a straight line fitted to all points, and are not led
-    astray by how the first few lie.
+    Thirds have nearly the power of a straight line fitted to all points, and the first few points do not skew them.
 
     Args:
-        course: At points of one weight.
+        course: Points of equal weight.
         noise: Standard error of one point.
 
     Example:
@@ -141,17 +140,17 @@ def fall_of(course: Sequence[Point], *, noise: float) -> Fall | None:
 
 
 def deepest_fall(course: Sequence[Point], *, noise: float, unit: float) -> float:
-    """Return how far the series was ever below where it began; 0 of no points.
+    """Return the largest fall of the series below its start; 0 for no points.
 
     Args:
-        course: At points of one weight.
+        course: Points of equal weight.
         noise: Standard error of one point.
-        unit: Fall that matters. Where the noise of one point is more than a quarter of that, the means of as many
-            points as bring it down to a quarter are compared; the least of many noisy points is always low.
+        unit: Fall that matters. If the noise of one point is more than a quarter of it, means over enough points to
+            reduce it to a quarter are compared: the least of many noisy points is always low.
     """
     if not course:
         return 0.0
-    # Limited before it is squared: beside a loss that began at almost nothing, noise is out of all proportion.
+    # Limited before squaring: relative to a loss that started near zero, noise is huge.
     quarters = min(4 * noise / unit, _LONGEST) if unit > 0 else 1.0
     over = max(1, min(math.ceil(quarters**2), len(course) // 2))
     values = [point.value for point in course]

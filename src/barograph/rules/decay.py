@@ -1,4 +1,4 @@
-"""The rule about weight decay, and about penalties on weights."""
+"""The rule about weight decay and weight penalties."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, kw_only=True)
 class WeightDecay(Rule):
-    """O104: Weight decay pulls the weights to zero faster than the gradient can hold them.
+    """O104: Weight decay shrinks the weights faster than the gradient can grow them.
 
-    What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights,
-      gradients and updates. Sick is a run whose weights have shrunk to `shrunk` of their first norm or less, and still
-      shrink from one judgement to the next; in which the decay is `pull` or more of what moves the weights (λ‖w‖
-      beside ‖g‖ where the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ beside ‖update‖ where it is applied
-      to the weights, as in AdamW); and whose loss is not a tenth below where it began. Where decay applied to the
-      weights takes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is asked for.
-      A finding stays open while the weights rest at next to nothing and the loss does not come down.
-      Likewise a penalty that is added to the loss and recorded apart, as Keras's regularizers are: its pull is
-      2R/‖w‖ (the gradient of R = λ‖w‖²), the most that it was in any step; the loss is that without it; and the weights
-      need not shrink further.
-    Why it matters: the model forgets as fast as it learns, and ends with weights of zero and one answer to everything.
-    What to do: lower the weight decay, or the penalty; 1e-4 to 5e-4 is usual for SGD and for penalties, 0.01 to 0.1
-      for AdamW. Adam with a weight_decay of AdamW's size is nearly always a mistake: take AdamW.
-    When it is wrong: ridge regression and the like, where a strong penalty is the task, if its weights begin larger
-      than they should end.
+    What it sees: the weight decay of the optimizer's groups, the learning rate, and the norms of all weights, gradients
+      and updates. A run is reported if its weights have shrunk to `shrunk` of their initial norm or less and keep
+      shrinking from one judgment to the next; if the decay is at least `pull` of what moves the weights (λ‖w‖ relative
+      to ‖g‖ if the decay is part of the gradient, as in SGD and Adam; ηλ‖w‖ relative to ‖update‖ if it is applied to
+      the weights, as in AdamW); and if its loss is less than a tenth below its start. If decay applied to the weights
+      removes a hundredth of them in each step (ηλ), neither the loss nor further shrinking is required. A finding stays
+      open while the weights remain near zero and the loss does not fall. A penalty that is added to the loss and
+      recorded separately, such as Keras's regularizers, is judged by its pull 2R/‖w‖ (the gradient of R = λ‖w‖²), the
+      largest in any step, and by the loss without it; the weights need not shrink further.
+    Why it matters: the model forgets as fast as it learns, and ends with zero weights and one prediction for every
+      input.
+    What to do: lower the weight decay, or the penalty; 1e-4 to 5e-4 is usual for SGD and for penalties, 0.01 to 0.1 for
+      AdamW. Adam with a weight_decay of AdamW's size is nearly always a mistake: use AdamW.
+    When it is wrong: ridge regression and the like, where a strong penalty is the task, if the initial weights are
+      larger than the final ones should be.
     Source: Loshchilov & Hutter, "Decoupled weight decay regularization", 2019.
     """
 
@@ -47,8 +47,8 @@ class WeightDecay(Rule):
     name: ClassVar[str] = "weight-decay"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    shrunk: float = parameter(0.5, "Share of their first norm to which weights must have shrunk.", above=0.0, below=1.0)
-    pull: float = parameter(0.5, "Share of what moves the weights that decay must be.", above=0.0)
+    shrunk: float = parameter(0.5, "Share of their initial norm that weights must fall to.", above=0.0, below=1.0)
+    pull: float = parameter(0.5, "Share of what moves the weights from which on decay is too large.", above=0.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -58,7 +58,7 @@ class WeightDecay(Rule):
         return (
             *(Selection(kinds=frozenset({kind}), schedule=schedule)
               for kind in (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE)),
-            # With the loss: decay is said once, and where it changes.
+            # With the loss: decay is recorded once, and when it changes.
             Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=Schedule(every=10, modes=training),
                       include=("total", PENALTY.path, f"{Fact.WEIGHT_DECAY}*", Fact.DECOUPLED.value)),
         )
@@ -86,7 +86,7 @@ class WeightDecay(Rule):
             return
         decay = max(about(facts, Fact.WEIGHT_DECAY).values(), default=None)
         if decay is None:
-            yield Unjudged("the weight decay of the optimizer is not known")
+            yield Unjudged("no weight decay of the optimizer was recorded")
             return
         beyond = facts.get(Fact.DECOUPLED.value, 0.0) > 0 and decay * memory.get("rate", 0.0) >= _BEYOND
         lost = _is_lost(memory.get("first_losses"), memory.get("losses"))
@@ -94,20 +94,20 @@ class WeightDecay(Rule):
             return
         share = self._share(view, decay, norm, facts, memory)
         if share is None:
-            yield Unjudged("what moves the weights beside decay was not recorded with them")
+            yield Unjudged("no gradient or update was recorded with the weights")
             return
         if share < _HOLDS * self.pull:
             return
         if share >= self.pull and (beyond or norm < last):
             yield self._symptom(view, memory, decay, norm, share)
         else:
-            # At nothing the gradient holds the decay: that is what was found, and not its end.
-            yield Unjudged("the weights are small and the loss is where it began, but they do not shrink further")
+            # At nearly zero weights the gradient balances the decay: the fault persists.
+            yield Unjudged("the weights are small and the loss has not improved, but they no longer shrink")
 
     def _penalised(
         self, view: StepView, memory: Memory, loss: float, penalty: float
     ) -> Iterable[Symptom]:
-        """Judge a penalty by what it pulls beside all that moves the weights, and by the loss without it."""
+        """Judge a penalty by its share of the gradient, and by the loss without it."""
         norm, first = memory["norm"], memory["first_norm"]
         bare: list[float] = memory.setdefault("bare", [])
         memory.setdefault("first_bare", []).extend([loss - penalty] * (len(memory.get("first_bare", [])) < _FEW))
@@ -122,20 +122,20 @@ class WeightDecay(Rule):
 
     @staticmethod
     def _symptom_of_penalty(view: StepView, norm: float, first: float, bare: float, pulled: float) -> Symptom:
-        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and the gradient of the penalty "
-               f"on them was up to {number(pulled)} times the whole gradient")
-        remedy = "Make the penalty (kernel_regularizer, λ) a hundred times smaller, and start again."
+        why = (f"weights have shrunk to {percent(norm / first)} of their initial norm, and the gradient of the weight "
+               f"penalty was up to {number(pulled)} times the total gradient")
+        remedy = "Lower the weight penalty (kernel_regularizer, λ) 100 times and start again."
         return Symptom(
-            message=f"{sentence(why)}; without it the loss is {number(bare)}, not a tenth below where it began.",
+            message=f"{sentence(why)}; the loss without it is {number(bare)}, less than 10% below its start.",
             remedy=remedy,
             evidence=(Evidence(None, view.step.number, "weight_norm", norm, first,
-                               f"norm of all weights {number(norm)}, {number(first)} at first"),),
+                               f"norm of all weights {number(norm)}, initially {number(first)}"),),
             causes=(Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.9, why, remedy),),
         )
 
     @staticmethod
     def _share(view: StepView, decay: float, norm: float, facts: dict[str, float], memory: Memory) -> float | None:
-        """Return how large decay is beside what moves the weights; None where that was not recorded."""
+        """Return the decay as a share of what moves the weights; None if that was not recorded."""
         if facts.get(Fact.DECOUPLED.value):
             update = table_of(view, Kind.UPDATE).norm
             return memory["rate"] * decay * norm / update if update and "rate" in memory else None
@@ -145,19 +145,19 @@ class WeightDecay(Rule):
     @staticmethod
     def _symptom(view: StepView, memory: Memory, decay: float, norm: float, share: float) -> Symptom:
         first = memory["first_norm"]
-        why = (f"weights have shrunk to {percent(norm / first)} of their first norm, and a weight decay of "
-               f"{number(decay)} is {number(share)} times what else moves them")
-        remedy = f"Lower weight_decay from {number(decay)} to {number(decay / 100)}, and start again."
+        why = (f"weights have shrunk to {percent(norm / first)} of their initial norm, and the weight decay of "
+               f"{number(decay)} pulls on them {number(share)} times as strongly as the optimizer moves them")
+        remedy = f"Lower the weight decay from {number(decay)} to {number(decay / 100)} and start again."
         return Symptom(
             message=f"{why[:1].upper()}{why[1:]}.", remedy=remedy,
             evidence=(Evidence(None, view.step.number, "weight_norm", norm, first,
-                               f"norm of all weights {number(norm)}, {number(first)} at first"),),
+                               f"norm of all weights {number(norm)}, initially {number(first)}"),),
             causes=(Suspicion(Cause.WEIGHT_DECAY_TOO_LARGE, 0.9, why, remedy),),
         )
 
 
 def _is_lost(first: list[float] | None, now: list[float] | None) -> bool:
-    """Return whether a loss is where it began, but for a tenth; also where it is not known."""
+    """Return whether a loss is less than a tenth below its start, or unknown."""
     if not first or not now:
         return True
     began = max(median(first), first[0])

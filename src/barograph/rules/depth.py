@@ -19,7 +19,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 def remember_order(view: StepView, memory: Memory) -> None:
-    """Take in the order in which layers ran, and the heads that each feeds, where this step recorded them."""
+    """Remember the order in which layers ran and the heads that each feeds, if this step recorded them."""
     remember_facts(view, memory, Fact.HEADS)
     if Kind.OUTPUT in view.kinds:
         ran = [subject.key.path for subject in view.columns(Kind.OUTPUT, histograms=False).subjects]
@@ -28,15 +28,15 @@ def remember_order(view: StepView, memory: Memory) -> None:
 
 
 def forward_order(layers: LayerTable, memory: Memory) -> list[int] | None:
-    """Return the rows of the layers from input to loss; None where that is not known.
+    """Return the rows of the layers from input to loss; None if the order is unknown.
 
-    The order in which they ran, where it was recorded; the model's own, where a framework recorded the layers (they
-    have classes then). Rows of another tool may stand in the order in which gradients came, which is the reverse:
-    there numbers in the names decide, and where names have none that can be compared, nothing does.
+    This is the order in which they ran, if recorded, else the model's order, if a framework recorded the layers (they
+    have classes then). Other tools may record gradients in backward order: there numbers in the names decide, and
+    without comparable numbers the order is unknown.
 
     Args:
         layers: In any order.
-        memory: Of `remember_order`.
+        memory: As filled by `remember_order`.
 
     Example:
         >>> from barograph.model.key import Key
@@ -59,7 +59,7 @@ def forward_order(layers: LayerTable, memory: Memory) -> list[int] | None:
 
 
 def _rises(paths: tuple[str, ...]) -> bool | None:
-    """Return whether numbers rise from one name to the next of its like; None where they do both, or none is alike."""
+    """Return whether numbers rise between similar names; None if they rise and fall, or no names are similar."""
     last: dict[str, list[int]] = {}
     directions = set()
     for path in paths:
@@ -71,10 +71,10 @@ def _rises(paths: tuple[str, ...]) -> bool | None:
 
 
 def heads_of(layers: LayerTable, memory: Memory) -> list[int]:
-    """Return, for each layer, the heads that it feeds, as bits; all bits where that was not recorded.
+    """Return, for each layer, the heads that it feeds, as bits; all bits if not recorded.
 
-    A head is a layer with no other between it and the loss. Layers without a common head are on parallel paths: the
-    gradient of one says nothing of the gradient of the other.
+    A head is the last layer before a loss. Layers without a common head are on parallel paths, so their gradients
+    cannot be compared.
     """
     known: Mapping[str, float] = about(memory.get("facts", {}), Fact.HEADS)
     return [int(known.get(path, _ALL)) for path in layers.paths]
@@ -98,10 +98,10 @@ def greatest_on_path(norms: Numbers, heads: list[int]) -> list[int]:
 
 
 def growth_backwards(layers: LayerTable, memory: Memory) -> float | None:
-    """Return how much greater the gradients of the first third of the layers are than those of the last third.
+    """Return the ratio of the gradients of the first third of the layers to those of the last third.
 
-    Medians of their norms, of the path to a loss where it grows most; 0 where fewer than four layers have one, or
-    where it does not grow in most of them; None where the order of the layers is not known.
+    Medians of their norms, on the path to a loss where they grow most; 0 if fewer than four layers have a gradient, or
+    if it does not grow in most of them; None if the order of the layers is unknown.
     """
     if layers.carrying_count < _LEAST_DEPTH:
         return 0.0

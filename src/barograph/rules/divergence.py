@@ -1,4 +1,4 @@
-"""The rule about a loss that runs away: upwards, or below a zero that it cannot cross."""
+"""The rule about a loss that diverges, upwards or below zero."""
 
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence(Rule):
-    """L105: The loss runs away: far above where it began, or below a zero that it cannot cross.
+    """L105: The loss diverges: far above its start, or below a zero that it cannot cross.
 
-    What it sees: the last `window` training losses. They have run away upwards where all but one of them are `factor`
-      times what training began with (or what one answer for all inputs would lose, if that is more). For losses over
-      distances the measure is ten times the mean square of the targets where those were recorded; where it is not
-      known what the loss can reach, `unknown_factor` times the beginning. Below zero it has run away where a loss
-      function that cannot be negative is, or where the script minimises the negative of one; or where a loss of
-      unknown making falls to −`unknown_factor` times its beginning, or to ten times below zero and faster and faster.
-    Why it matters: what has been learnt is lost, and the next stop is NaN. A loss with the wrong sign trains the model
-      to be as wrong as it can.
-    What to do: lower the learning rate, warm it up, clip gradients; take the minus away, or minimise the loss itself.
-    When it is wrong: a negative loss on purpose, as in attacks on a model (trainings with several optimizers, as
-      adversarial ones are, are not judged). Losses whose targets the model makes itself, as in Q-learning, grow with
-      them; where targets are not recorded, only growth by `unknown_factor` is called a fault.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). A linear model by SGD at three times the rate it bears fires at step 14, the negative of a loss at step 2.
+    What it sees: the last `window` training losses. They have diverged upwards if all but one of them exceed `factor`
+      times the start (or the loss of a constant prediction, if that is more). For losses over distances the limit is
+      ten times the mean square of the targets, if recorded; if the range of the loss is unknown, `unknown_factor` times
+      the start. Below zero it has diverged if a loss function that cannot be negative is negative, or if the script
+      minimizes the negative of one; or if a loss of unknown form falls to −`unknown_factor` times its start, or to ten
+      times below zero and faster and faster.
+    Why it matters: everything learned is lost, and NaN comes next. A loss with the wrong sign trains the model to be as
+      wrong as possible.
+    What to do: lower the learning rate, warm it up, clip gradients; remove the minus sign, or minimize the loss itself.
+    When it is wrong: a negative loss on purpose, as in attacks on a model (trainings with several optimizers, such as
+      adversarial ones, are not judged). If the model computes its own targets, as in Q-learning, the loss grows with
+      them; if targets are not recorded, only growth by `unknown_factor` is reported.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). A linear model trained by SGD at three times its highest stable rate is found at step 14, the negative
+      of a loss at step 2.
     Source: Goodfellow, Bengio & Courville, "Deep Learning", 2016, section 8.2.4, on cliffs and steps that are too
       large.
     """
@@ -59,9 +60,9 @@ class Divergence(Rule):
     name: ClassVar[str] = "divergence"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    factor: float = parameter(3.0, "How many times above its beginning a loss over classes must be.", above=1.0)
-    unknown_factor: float = parameter(1000.0, "The same for a loss of which nothing is known.", above=1.0)
-    window: int = parameter(10, "Recorded losses that must, but for one, be beyond.", at_least=2)
+    factor: float = parameter(3.0, "Multiple of its start that a loss over classes must exceed.", above=1.0)
+    unknown_factor: float = parameter(1000.0, "The same for a loss of unknown range.", above=1.0)
+    window: int = parameter(10, "Recorded losses, all but one of which must be beyond the limit.", at_least=2)
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(10, "Judged steps in a row without the fault before a finding closes.", at_least=1)
 
@@ -72,10 +73,11 @@ class Divergence(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         found = stated_loss(view)
         if found is None or view.step.mode is not Mode.TRAIN or not math.isfinite(found[1]):
-            yield Unjudged("no training loss was recorded that is finite")
+            yield Unjudged("no finite training loss was recorded")
             return
         if view.step.has_rivals:
-            yield Unjudged("with several optimizers losses pull against each other, as in adversarial training")
+            yield Unjudged("there are several optimizers, whose losses may oppose each other, as in adversarial "
+                           "training")
             return
         clues = memory.setdefault("clues", {})
         note_targets(view, clues)
@@ -90,9 +92,9 @@ class Divergence(Rule):
         losses.append(loss)
         del losses[: -self.window]
         if len(losses) < self.window:
-            yield Unjudged(f"{len(losses)} losses so far; it takes {self.window}")
+            yield Unjudged(f"{len(losses)} losses so far; needs {self.window}")
             return
-        # The second least of the first few, or the first: those of a training that runs away at once are large.
+        # The second least of the first few, or the first: a training that diverges at once has large ones.
         start = memory.setdefault("start", max(losses[0], sorted(losses)[1]))
         now = sorted(losses)[1]
         limit = self._limit(view, start, clues, now)
@@ -105,7 +107,7 @@ class Divergence(Rule):
                 yield self._bottomless(view, key, level, start, faster=faster)
 
     def _limit(self, view: StepView, start: float, clues: Memory, now: float) -> float:
-        """Return what the loss must be above; where `now` is not above it, that may be less than it is."""
+        """Return the limit that the loss must exceed; it may be too low if `now` is below it."""
         found = plain_loss(view)
         loss = found[0].path if found else ""
         if loss in CLASS_LOSSES:
@@ -114,7 +116,7 @@ class Divergence(Rule):
                 clues["classes"] = classes
             chance = math.log(clues["classes"]) if clues.get("classes", 0.0) > 1 else 0.0
             least = self.factor * max(start, chance, _LEAST_OF_CLASSES)
-            # The entropy of many classes takes long to add up, and can only raise the limit.
+            # The entropy of many classes is slow to compute, and can only raise the limit.
             return least if now <= least else max(least, self.factor * (baseline_of(loss, clues) or 0.0))
         level = target_level(loss, clues)
         if level:
@@ -127,19 +129,19 @@ class Divergence(Rule):
         rate = learning_rate(view) or memory["clues"].get("rate")
         slower = sentence(lower_rate(rate, 10))
         return Symptom(
-            message=f"The loss has run away: it is above {number(now)}, and began with {number(start)}.",
-            remedy=f"{slower} and start again, warm it up over the first hundred steps, and clip gradients "
+            message=f"The loss diverges: it rose from {number(start)} to over {number(now)}.",
+            remedy=f"{slower} and start again, with a warmup over the first hundred steps and gradient clipping "
                    f"({CLIPPING}).",
             evidence=(Evidence(key, view.step.number, "loss", now, limit,
-                               f"all but one of the last {self.window} losses; {number(start)} at first"),),
+                               f"all but one of the last {self.window} losses; initially {number(start)}"),),
             subject="runs away", causes=_behind_rise(view, memory, slower),
         )
 
     @staticmethod
     def _falls_faster(step: int, now: float, start: float, memory: Memory) -> bool:
-        """Return whether the loss is far below zero, and falls the faster the longer it falls.
+        """Return whether the loss is far below zero and falls faster and faster.
 
-        A likelihood that is learnt falls ever more slowly.
+        A negative log-likelihood falls ever more slowly.
         """
         trail: list[list[float]] = memory.setdefault("trail", [])
         if not trail or step >= trail[-1][0] + _TRAIL_STEPS:
@@ -154,11 +156,10 @@ class Divergence(Rule):
         self, view: StepView, key: Key, now: float, start: float, *, faster: bool
     ) -> Symptom:
         return Symptom(
-            message=f"The loss falls without end: it is {number(now)}, and began with {number(start)}.",
-            remedy="See that the loss has a least value: a minus too many, or a term that nothing holds, lets it fall "
-                   "for ever.",
+            message=f"The loss has no lower bound: it fell from {number(start)} to {number(now)}.",
+            remedy="Check that the loss has a lower bound: look for a wrong sign or an unbounded term.",
             evidence=(Evidence(key, view.step.number, "median_loss", now,
-                               -self.unknown_factor * max(1.0, abs(start)), f"{number(start)} at first"),),
+                               -self.unknown_factor * max(1.0, abs(start)), f"initially {number(start)}"),),
             subject="below zero", severity=Severity.DOUBTFUL,
             causes=(Suspicion(Cause.LOSS_SIGN, 0.85, "the loss falls below zero, faster and faster") if faster else
                     Suspicion(Cause.LOSS_SIGN, 0.5, "the loss falls far below zero"),
@@ -167,14 +168,14 @@ class Divergence(Rule):
 
 
 _LEAST_OF_CLASSES = 2.0
-"""The first few samples of a small batch may all be easy ones."""
+"""The first small batches may all be easy."""
 _OVER_TARGETS = 10.0
 _TRAIL, _TRAIL_STEPS, _FAR_BELOW, _FASTER = 9, 20, 10.0, 1.1
 _FAR_INPUT, _HEAVY_MOMENTUM = 30.0, 0.99
 
 
 def _below_zero(view: StepView) -> Symptom | None:
-    """Return what is wrong with a loss that cannot be negative and is; None where none is."""
+    """Return the symptom of a negative loss that cannot be negative; None if there is none."""
     losses = view.scalars(Kind.LOSS)
     total = losses.get(TOTAL_LOSS)
     for key in sorted(losses):
@@ -183,9 +184,9 @@ def _below_zero(view: StepView) -> Symptom | None:
             continue
         if key.path in NEVER_NEGATIVE and total is not None and value > 0 and abs(total + value) <= 1e-5 * value:
             return Symptom(
-                message=f"The script minimises the negative of {key.path}: the loss is {number(total)}, so the model "
-                        "learns to be as wrong as it can.",
-                remedy=f"Take the minus away: call backward on {key.path} itself.",
+                message=f"The script minimizes the negative of {key.path}: the loss is {number(total)}, and the model "
+                        "learns to be as wrong as possible.",
+                remedy=f"Remove the minus sign: call backward on {key.path} itself.",
                 evidence=(Evidence(TOTAL_LOSS, view.step.number, "loss", total, 0.0,
                                    f"{key.path} is {number(value)}"),),
                 subject="below zero",
@@ -199,20 +200,20 @@ def _below_zero(view: StepView) -> Symptom | None:
 def _impossible(view: StepView, key: Key, value: float) -> Symptom:
     if key.path == "nll_loss":
         causes: tuple[Suspicion, ...] = (
-            Suspicion(Cause.LOGITS_AS_PROBABILITIES, 0.7, "log-probabilities are never above zero, so that "
-                      "what nll_loss was handed are none", "Put log_softmax before it, or use cross_entropy."),
+            Suspicion(Cause.LOGITS_AS_PROBABILITIES, 0.7, "nll_loss got values above zero, which are no "
+                      "log-probabilities", "Apply log_softmax to the outputs, or use cross_entropy."),
         )
-        remedy = "nll_loss wants log-probabilities: put torch.log_softmax(outputs, 1) before it, or use cross_entropy."
+        remedy = "nll_loss expects log-probabilities: apply torch.log_softmax(outputs, 1), or use cross_entropy."
     elif key.path in BINARY_LOSSES:
-        causes = (Suspicion(Cause.LABELS_OFF_BY_ONE, 0.5, "below zero it can only be with targets outside 0 to 1"),
-                  Suspicion(Cause.WRONG_LOSS, 0.3, "targets outside 0 to 1 are not what this loss is for"))
-        remedy = "See that targets are 0 or 1 (or between): classes 1 and 2, −1 and 1, or 0 to 255 are not."
+        causes = (Suspicion(Cause.LABELS_OFF_BY_ONE, 0.5, "it is negative only for targets outside 0 to 1"),
+                  Suspicion(Cause.WRONG_LOSS, 0.3, "this loss is not meant for targets outside 0 to 1"))
+        remedy = "Map the targets to 0 to 1: labels such as 1 and 2, −1 and 1, or 0 to 255 do not fit this loss."
     else:
-        causes = (Suspicion(Cause.WRONG_LOSS, 0.5, f"{key.path} cannot be negative with weights and targets that "
-                            "are not"),)
-        remedy = "See that weights of classes or samples, and targets that are shares, are not below zero."
+        causes = (Suspicion(Cause.WRONG_LOSS, 0.5, f"{key.path} is negative only for negative weights or "
+                            "targets"),)
+        remedy = "Check for negative class or sample weights, and for negative targets."
     return Symptom(
-        message=f"{key.path} is {number(value)}, below zero, where it cannot be if all is well.", remedy=remedy,
+        message=f"{key.path} is {number(value)}; it cannot be negative for valid inputs.", remedy=remedy,
         evidence=(Evidence(key, view.step.number, "loss", value, 0.0, "it cannot be negative"),),
         subject="below zero", causes=causes,
     )
@@ -222,7 +223,7 @@ def _behind_rise(view: StepView, memory: Memory, slower: str) -> tuple[Suspicion
     momentum = momentum_in(memory["clues"]["facts"])
     reach = batch_reach(view)
     return by_weight([
-        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above where it began", f"{slower}."),
+        Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.5, "the loss is far above its start", f"{slower}."),
         *(item for item in pace_suspicions(memory["clues"]) if item.cause == Cause.LEARNING_RATE_TOO_HIGH),
         Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.4 if reach > _FAR_INPUT else 0.1,
                   f"inputs reach {number(reach)}" if reach > _FAR_INPUT else "a usual suspect"),

@@ -1,4 +1,4 @@
-"""The rule about gradients that grow: towards the first layers, or from step to step."""
+"""The rule about gradients that grow towards the first layers, or from step to step."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from barograph.runs.reading.view import StepView
 _APART_STEPS = 10
 _AT_LEAST_RISES = 3
 _LEVEL_OF = 10
-"""Recorded norms whose median is one level."""
+"""Recorded norms per level, which is their median."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplodingGradient(Rule):
     """G103: The gradient grows by orders of magnitude, from the last layer to the first or from step to step.
 
-    What it sees: two things, before clipping, short of infinity. (1) The gradient norms of the layers, in every tenth
-      step: the median of the first third of them beside that of the last third, where four layers or more have a
-      gradient and it grows in most of them on its way back. Sick from `ratio` on, three judgements in a row. (2) The
-      norm of all gradients together: it has risen in four recorded steps one after another, or in four medians of ten
-      each, to `growth` times what it was and beyond all that it had been, while the loss doubled or more, to
-      above where it began.
-    Why it matters: the first layers take steps far too large for what they learn, and a step later all do. The next
-      stop is NaN.
+    What it sees: gradients before clipping, short of infinity, in two ways. (1) The gradient norms of the layers, in
+      every tenth step: the median of the first third of the layers relative to that of the last third, if at least four
+      layers have a gradient and it grows in most of them on the way back. Reported from `ratio` on, three judgments in
+      a row. (2) The norm of all gradients together: it has risen in four consecutive recorded steps, or in four medians
+      of ten steps each, to `growth` times its start and beyond all earlier values, while the loss at least doubled, to
+      above its start.
+    Why it matters: the first layers take steps that are far too large, and a step later all layers do. NaN comes next.
     What to do: (1) smaller initial weights (kaiming_normal_, xavier_uniform_, orthogonal_ for recurrent layers),
-      normalisation layers, residual paths. (2) A lower learning rate, warm-up, clipping.
-    When it is wrong: embeddings and normalisation layers are not judged. A gradient that grows while the loss falls,
-      as where a model leaves a plateau, is let pass; so is one that grows within what `growth` allows, as with weights
-      that shrink before a normalisation layer. A loss that is meant to rise.
+      normalization layers, residual paths. (2) A lower learning rate, warmup, clipping.
+    When it is wrong: embeddings and normalization layers are not judged. A gradient that grows while the loss falls, as
+      when a model leaves a plateau, is not reported, nor one that grows within `growth`, as with weights that shrink
+      before a normalization layer. A loss that is meant to rise.
     Source: Pascanu, Mikolov & Bengio, "On the difficulty of training recurrent neural networks", 2013.
     """
 
@@ -51,13 +50,13 @@ class ExplodingGradient(Rule):
     name: ClassVar[str] = "exploding-gradient"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    ratio: float = parameter(1e3, "Times that the first layers' gradients may exceed the last ones'.", above=1.0)
-    growth: float = parameter(100.0, "Times that the norm may grow while the loss rises.", above=1.0)
+    ratio: float = parameter(1e3, "Allowed ratio of the first layers' gradients to the last layers'.", above=1.0)
+    growth: float = parameter(100.0, "Allowed growth of the norm while the loss rises.", above=1.0)
     recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # Whether gradients are clipped must be known of each step that is judged.
+        # Each judged step must show whether gradients are clipped.
         return (Selection(kinds=GRADIENTS, schedule=Schedule(modes=frozenset({Mode.TRAIN}))),)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -89,9 +88,9 @@ class ExplodingGradient(Rule):
         why = (f"the gradient norm grows from {number(float(layers.l2[last]))} at {layers.named(last)} to "
                f"{number(float(layers.l2[first]))} at {layers.named(first)}")
         yield Symptom(
-            message=f"The gradient explodes on its way back: {why}.",
-            remedy="Begin with smaller weights (kaiming_normal_ for ReLU, xavier_uniform_ for tanh, orthogonal_ for "
-                   "recurrent layers), or put a normalisation layer after each layer.",
+            message=f"The gradient explodes: {why}.",
+            remedy="Initialize weights smaller (kaiming_normal_ for ReLU, xavier_uniform_ for tanh, orthogonal_ for "
+                   "recurrent layers), or add a normalization layer after each layer.",
             evidence=tuple(Evidence(layers.keys[row], view.step.number, "l2", float(layers.l2[row]), math.nan,
                                     f"norm {number(float(layers.l2[row]))}") for row in (first, last)),
             subject="depth",
@@ -101,7 +100,7 @@ class ExplodingGradient(Rule):
     def _by_time(
         self, view: StepView, layers: LayerTable, norm: float, rise: dict[str, Any], facts: dict[str, float]
     ) -> Symptom:
-        why = (f"the gradient norm rose from {number(rise['norm'])} in step {rise['step']} to {number(norm)}, and the "
+        why = (f"the gradient norm rose from {number(rise['norm'])} at step {rise['step']} to {number(norm)}, and the "
                f"loss from {number(rise['loss'])} to {number(rise['loss_now'])}")
         slower = sentence(lower_rate(learning_rate(view), 10))
         momentum = momentum_in(facts)
@@ -109,21 +108,22 @@ class ExplodingGradient(Rule):
         again = recurrent(layers.classes)
         return Symptom(
             message=f"The gradient explodes: {why}.",
-            remedy=f"{slower}, warm it up, or clip gradients to a norm of {number(2 * rise['norm'])} "
+            remedy=f"{slower} or warm it up; or clip gradients to a norm of {number(2 * rise['norm'])} "
                    f"({CLIPPING}).",
             evidence=(Evidence(None, view.step.number, "gradient_norm", norm, self.growth * rise["norm"],
-                               f"{number(norm / rise['norm'])} times that of step {rise['step']}"),),
+                               f"{number(norm / rise['norm'])} times the norm at step {rise['step']}"),),
             subject="time", since=rise["step"],
             causes=ranked(
-                Suspicion(Cause.GRADIENTS_NOT_RESET, 0.9, f"{why}, and gradients are kept from step to step",
+                Suspicion(Cause.GRADIENTS_NOT_RESET, 0.9, f"{why}, and gradients are not reset between steps",
                           "Call optimizer.zero_grad() in every step.")
                 if about(facts, Fact.GRADIENTS_KEPT).get("", 0.0) else None,
                 Suspicion(Cause.MOMENTUM_WRONG, 0.7, f"{why}, with a momentum of {number(momentum)}",
-                          "Lower the momentum to 0.9.") if momentum >= _HIGH_MOMENTUM else None,
+                          f"Lower the momentum from {number(momentum)} to 0.9.")
+                if momentum >= _HIGH_MOMENTUM else None,
                 Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.4 if again else 0.6, why, f"{slower}."),
                 Suspicion(Cause.EXPLODING_GRADIENT, 0.5 if again else 0.3, why),
                 None if clipped else Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.5 if again else 0.2,
-                                               f"{why}, and nothing clips it"),
+                                               f"{why}, and gradients are not clipped"),
             ),
         )
 
@@ -133,10 +133,9 @@ _RISEN = 1.0
 
 
 def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[str, Any] | None:
-    """Take in a norm and its loss; return the rise that ends here, of single steps or of medians.
+    """Record a norm and its loss; return the rise that ends here, of single steps or of medians.
 
-    Only where both are beyond all that they were before: what has converged may jump a thousandfold, and is still
-    below where it began.
+    Only if both exceed all earlier values: a converged training may jump a thousandfold and still be below its start.
     """
     if loss is None or not math.isfinite(loss):
         return None
@@ -154,11 +153,11 @@ def _rise(memory: Memory, step: int, norm: float, loss: float | None) -> dict[st
 
 
 def _streak(memory: dict[str, Any], step: int, norm: float, loss: float) -> dict[str, Any] | None:
-    """Take in one more value; return where the present rise began, if it is long enough and the loss rose with it."""
+    """Record a value; return the start of the current rise, if it is long enough and the loss rose with it."""
     if norm > memory.get("last", math.inf):
         memory["rises"] += 1
     else:
-        # What a rise must pass is the highest before it began.
+        # A rise must exceed the highest value before it.
         memory.update(rises=0, norm=norm, step=step, loss=loss,
                       highest=max(memory.get("highest", 0.0), memory.get("last", 0.0)))
     memory["last"] = norm

@@ -1,4 +1,4 @@
-"""The facts of a step by name: what rules look up, far more often than there is anything to find."""
+"""The facts of a step by name, cached because rules look them up often."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.runs.reading.view import StepView
 
 @once_a_view
 def all_facts(view: StepView) -> dict[str, dict[str, float]]:
-    """Return the facts of a step: name to what each is about, to its value; "" is the fact as a whole.
+    """Return the facts of a step: name to subject to value; the subject "" is the fact as a whole.
 
     Example:
         >>> from barograph.model.facts import fact
@@ -28,5 +28,5 @@ def all_facts(view: StepView) -> dict[str, dict[str, float]]:
 
 
 def fact_values(view: StepView, name: Fact) -> dict[str, float]:
-    """Return what a fact is about, to its value, in one step; empty where it was not looked for."""
+    """Return the values of a fact by subject in one step; empty if it was not recorded."""
     return all_facts(view).get(name) or {}

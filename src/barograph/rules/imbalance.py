@@ -1,4 +1,4 @@
-"""The rule about classes that are too rare to be learnt."""
+"""The rule about classes that are too rare to be learned."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from barograph.runs.reading.view import StepView
 class ClassImbalance(Rule):
     """D101: Some classes are so rare that the model ignores them.
 
-    What it sees: how often each class was the truth, added up over the recorded training steps, from `samples` labels
-      on; and what was answered, of the newest evaluation, else added up over the newest steps. Classes are out of
-      balance where the most frequent comes more than `threshold_imbalance` times as often as the rarest. That is a
-      fault where a class that rare is answered wrongly more than `threshold_misprediction` of the time while the
-      others are told well (70 %). Where no answers are recorded it is one if a single class holds half of all labels.
-      Where the loss weighs classes or samples already, only the answers of an evaluation are looked at.
-      Without any imbalance, a class that is answered wrongly so often in an evaluation while the others are right to
-      90 % is a fault as well.
-    Why it matters: accuracy looks fine, because the model does well to ignore what is rare. Often the rare class is
-      what it is for.
-    What to do: weigh the loss by class (`weight=` of cross_entropy, inversely to the frequency), or draw the rare
-      classes more often (WeightedRandomSampler); judge by recall of each class, not by accuracy.
-    When it is wrong: data whose rare class does not matter. Many labels for each sample (words of a text, pixels) and
-      more than 200 classes are not judged: there some classes are always rare.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Four of a hundred labels rare and ignored fire at step 30; the same with a loss weighted by class does not.
-    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and takes either condition alone, and
-      so alarms at any imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
+    What it sees: the counts of target classes, added up over the recorded training steps, from `samples` labels on; and
+      the predictions of the latest evaluation, else of the latest steps. Classes are imbalanced if the most frequent is
+      more than `threshold_imbalance` times as frequent as the rarest. That is a fault if such a rare class is predicted
+      wrongly more than `threshold_misprediction` of the time while the others are mostly correct (70%). Without
+      recorded predictions it is a fault if a single class has half of all labels. If the loss already weights classes
+      or samples, only the predictions of an evaluation count. Without any imbalance, a class that is predicted wrongly
+      so often in an evaluation while the others are 90% correct is a fault too.
+    Why it matters: accuracy looks fine because ignoring rare classes costs little. Often the rare class is the one that
+      matters.
+    What to do: weight the loss by class (`weight=` of cross_entropy, inversely to the frequency), or sample rare
+      classes more often (WeightedRandomSampler); judge by recall per class, not by accuracy.
+    When it is wrong: data whose rare class does not matter. Samples with many labels each (words of a text, pixels) and
+      more than 200 classes are not judged: some classes are always rare there.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). Four rare and ignored labels in a hundred are found at step 30; with a loss weighted by class, nothing
+      is found.
+    Source: Amazon SageMaker Debugger's ClassImbalance, which waits for 500 labels and needs only one of the conditions,
+      and so fires on any imbalance that the model copes with; He & Garcia, "Learning from Imbalanced Data", 2009.
     """
 
     code: ClassVar[str] = "D101"
     name: ClassVar[str] = "class-imbalance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    samples: int = parameter(200, "Labels that must have been seen before it is judged.", at_least=1)
+    samples: int = parameter(200, "Labels needed before it is judged.", at_least=1)
     threshold_imbalance: float = parameter(
-        10.0, "How many times as often as the rarest class the most frequent one may come.", above=1.0,
+        10.0, "Allowed ratio of the most frequent class to the rarest.", above=1.0,
     )
     threshold_misprediction: float = parameter(
-        0.7, "Share of a class's samples above which wrong answers are a fault.", above=0.0, below=1.0,
+        0.7, "Share of wrong predictions for a class above which it is a fault.", above=0.0, below=1.0,
     )
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -70,37 +70,38 @@ class ClassImbalance(Rule):
         counts, predictions = counts_of(view), confusions_of(view)
         loss = min(counts, default="")
         if not counts or len(counts[loss]) > MOST_CLASSES:
-            yield Unjudged("no labels of a few classes were recorded")
+            yield Unjudged(f"no labels with at most {MOST_CLASSES} classes were recorded")
             return
         alone = labels_stand_alone(view, memory, sum(counts[loss].values()))
         known: dict[str, Any] = memory.setdefault(loss, {"labels": {}, "predictions": {}, "of": ""})
         if view.step.mode is Mode.TRAIN:
             if _is_another_task(known["labels"], counts[loss]):
-                # What was counted so far are the labels of another one, before it in the same script.
+                # The labels counted so far belong to an earlier task in the same script.
                 known.update(labels={}, predictions={}, of="", steps=0, began=view.step.number)
             _add(known["labels"], {str(name): count for name, count in counts[loss].items()})
         elif view.step.mode is Mode.EVAL and loss in predictions:
-            known.update(predictions=_told(predictions[loss]), of="evaluation")
+            known.update(predictions=_correct_of(predictions[loss]), of="evaluation")
         if view.step.mode is Mode.TRAIN and loss in predictions and known["of"] != "evaluation":
             _fade(known["predictions"])
-            for name, (right, of) in _told(predictions[loss]).items():
+            for name, (right, of) in _correct_of(predictions[loss]).items():
                 before = known["predictions"].get(name, [0.0, 0.0])
                 known["predictions"][name] = [before[0] + right, before[1] + of]
         if not alone:
-            yield Unjudged("there are many labels for each sample, whose classes come in any frequency")
+            yield Unjudged("samples have many labels each, for which any class frequency is usual")
             return
         if len(known["labels"]) > MOST_CLASSES:
-            yield Unjudged(f"there are more than {MOST_CLASSES} classes, of which some are always rare")
+            yield Unjudged(f"there are more than {MOST_CLASSES} classes, some of which are always rare")
             return
         known["steps"] = known.get("steps", 0) + (view.step.mode is Mode.TRAIN)
         total = sum(known["labels"].values())
-        # Labels are recorded of some steps only, and those between had as many.
+        # Labels are recorded at some steps only; the others had as many.
         of_all = total / max(known["steps"], 1) * (view.step.number + 1 - known.get("began", 0))
         if of_all < self.samples or total < min(self.samples, _LEAST_LABELS):
-            yield Unjudged(f"{int(of_all)} labels so far; it takes {self.samples}")
+            yield Unjudged(f"{int(of_all)} labels so far; needs {self.samples}")
             return
         if view.step.mode is Mode.TRAIN and "weighted" in memory and known["of"] != "evaluation":
-            yield Unjudged("the loss weighs classes or samples already; whether that is enough an evaluation tells")
+            yield Unjudged("the loss already weights classes or samples; an evaluation is needed to judge whether "
+                           "that is enough")
         elif view.step.mode is Mode.TRAIN:
             yield from self._balance(view, loss, known)
         else:
@@ -110,7 +111,7 @@ class ClassImbalance(Rule):
         seen: dict[str, float] = {name: count for name, count in known["labels"].items() if count > 0}
         predictions: dict[str, list[float]] = known["predictions"]
         most, least = max(seen, key=lambda name: seen[name]), min(seen, key=lambda name: seen[name])
-        # So rare is a class only if luck with so few labels does not make it so.
+        # A class counts as rare only if chance does not explain its few labels.
         rare = {name for name, count in seen.items()
                 if (count + 2 * math.sqrt(count)) * self.threshold_imbalance < seen[most]}
         if not rare:
@@ -122,7 +123,7 @@ class ClassImbalance(Rule):
                 yield self._out_of_balance(view, key, seen, most, [least], {}, ratio)
             return
         if _recall({name: counts for name, counts in predictions.items() if name not in rare}) < _FAIRLY:
-            yield Unjudged("the frequent classes are not told well yet")
+            yield Unjudged("the frequent classes are not predicted well yet")
             return
         wrong = self._wrong(predictions)
         missed = sorted(rare & wrong.keys(), key=lambda name: seen[name])
@@ -137,7 +138,7 @@ class ClassImbalance(Rule):
             yield self._mispredicted(view, loss, worst, wrong[worst], _recall(rest))
 
     def _wrong(self, predictions: Mapping[str, list[float]]) -> dict[str, float]:
-        """Return the classes that are answered wrongly too often, to the share of wrong answers."""
+        """Return the classes that are predicted wrongly too often, with their share of wrong predictions."""
         return {name: 1 - right / of for name, (right, of) in predictions.items()
                 if of >= _LEAST_OF_A_CLASS and 1 - right / of > self.threshold_misprediction}
 
@@ -146,32 +147,34 @@ class ClassImbalance(Rule):
         ignored: Mapping[str, float], ratio: float,
     ) -> Symptom:
         total = sum(seen.values())
-        wrong = (f", and it is answered wrongly in {percent(ignored[missed[0]])} of its samples"
+        wrong = (f"; {percent(ignored[missed[0]])} of the samples of class {missed[0]} are predicted wrongly"
                  if missed[0] in ignored else "")
         weight = total / (len(seen) * seen[missed[0]])
         return Symptom(
-            message=f"Class {missed[0]} is {percent(seen[missed[0]] / total)} of {int(total)} labels, class {most} is "
+            message=f"Class {missed[0]} has {percent(seen[missed[0]] / total)} of {int(total)} labels, class {most} "
+                    "has "
                     f"{percent(seen[most] / total)}{wrong}.",
-            remedy=f"Weigh the loss by class: weight=total / (classes × count), which is {number(weight)} for class "
-                   f"{missed[0]} and {number(total / (len(seen) * seen[most]))} for class {most}; or draw rare classes "
-                   "more often (WeightedRandomSampler). Look at the recall of each class, not at accuracy.",
+            remedy=f"Weight the loss by class: weight=total / (classes × count), which is {number(weight)} for class "
+                   f"{missed[0]} and {number(total / (len(seen) * seen[most]))} for class {most}; or sample rare "
+                   "classes more often (WeightedRandomSampler). Judge by recall per class, not by accuracy.",
             evidence=(Evidence(key, view.step.number, "imbalance", ratio, self.threshold_imbalance,
-                               f"the most frequent class comes {number(ratio)} times as often as the rarest"),),
+                               f"the most frequent class is {number(ratio)} times as frequent as the rarest"),),
             subject="imbalance",
             causes=(Suspicion(Cause.CLASS_IMBALANCE, 0.85 if missed[0] in ignored else 0.6,
-                              f"class {most} comes {number(ratio)} times as often as the rarest class{wrong}"),),
+                              f"class {most} is {number(ratio)} times as frequent as the rarest class"),),
         )
 
     def _mispredicted(self, view: StepView, loss: str, name: str, wrong: float, rest: float) -> Symptom:
         return Symptom(
-            message=f"Class {name} is answered wrongly in {percent(wrong)} of its samples, while the others are right "
-                    f"in {percent(rest)}.",
-            remedy=f"Look at the samples of class {name}, in training and in evaluation: are they labelled alike, and "
-                   "are there enough in training?",
+            message=f"{percent(wrong)} of the samples of class {name} are predicted wrongly; the other classes are "
+                    f"{percent(rest)} correct.",
+            remedy=f"Look at the samples of class {name} in training and evaluation: are they labeled consistently, "
+                   "and "
+                   "does the training data have enough of them?",
             evidence=(Evidence(Key(Kind.LABEL, f"{loss}[{name}]"), view.step.number, "misprediction", wrong,
-                               self.threshold_misprediction, f"{percent(wrong)} of its samples in the evaluation"),),
+                               self.threshold_misprediction, f"{percent(wrong)} of its evaluation samples are wrong"),),
             subject=f"class {name}",
-            causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"class {name} alone is not learnt"),
+            causes=(Suspicion(Cause.LABELS_UNRELATED, 0.3, f"only class {name} is not learned"),
                     Suspicion(Cause.CLASS_IMBALANCE, 0.2, "a usual suspect")),
         )
 
@@ -179,11 +182,11 @@ class ClassImbalance(Rule):
 _FAIRLY, _WELL = 0.7, 0.9
 _LEAST_OF_A_CLASS, _LEAST_LABELS, _LEAST_REST = 3, 100, 3
 _FADES = 0.9
-"""Answers of older steps count less and less: the model learns."""
+"""Older predictions count less and less, since the model learns."""
 
 
 def _is_another_task(known: Mapping[str, float], now: Mapping[Any, float]) -> bool:
-    """Return whether most labels of a step are of classes that never came among hundreds before."""
+    """Return whether many labels of a step have classes that are new after hundreds of labels."""
     new = sum(count for name, count in now.items() if count > 0 and str(name) not in known)
     return sum(known.values()) >= _LEAST_LABELS and new > _MOSTLY_NEW * sum(now.values())
 
@@ -202,8 +205,8 @@ def _fade(predictions: dict[str, list[float]]) -> None:
         counts[1] *= _FADES
 
 
-def _told(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
-    """Return for each true class how many answers were right, and of how many."""
+def _correct_of(pairs: Mapping[tuple[int, int], float]) -> dict[str, list[float]]:
+    """Return, for each target class, the number of correct predictions and of all predictions."""
     counts: dict[str, list[float]] = {}
     for (target, prediction), count in pairs.items():
         row = counts.setdefault(str(target), [0.0, 0.0])

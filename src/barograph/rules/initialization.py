@@ -1,4 +1,4 @@
-"""The rule about how weights were when training began."""
+"""The rule about the initialization of weights."""
 
 from __future__ import annotations
 
@@ -29,37 +29,36 @@ from barograph.runs.reading.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _LINEAR = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _ACTIVATED = ("ReLU", "Tanh", "Sigmoid", "GELU", "SiLU", "ELU", "SELU", "LeakyReLU", "Softplus")
-"""What a layer of Keras is called that has its activation within: `Dense(8, activation="relu")`."""
+"""Class recorded for a Keras layer that contains its activation, such as `Dense(8, activation="relu")`."""
 _LEAST_UNITS = 4
 _LATE, _LEAST_JUDGED = 5, 3
-"""Under a budget the first records may come this many times later than asked for; then so many are judged."""
+"""Under a budget the first records may come this many times later than requested; then so many steps are judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoorWeightInitialization(Rule):
-    """W102: The weights began so that training cannot begin.
+    """W102: The initial weights keep training from starting.
 
-    What it sees: in the first `steps` steps, three things. (1) All units of a linear or convolutional layer give the
-      very same statistics: they began equal, get equal gradients, and stay one unit for ever; or they did in step 0,
-      before the last layer, and told samples apart: then what follows draws them apart bit by bit. (2) The variance of
-      outputs grows more than `threshold` times from one linear or convolutional layer to the next, on average over
-      the model without its last layer and without normalisation layers, and the weights of these layers are too
-      large for their width: the squares of what feeds one unit add up to more than 4 on average (2 is what
-      kaiming_normal_ makes). (3) The gradients of some layer spread (95th − 5th percentile) less than
-      `distribution_range` of those of the widest layer, and are not gaining on them (by half in three judged steps),
-      and the loss has neither fallen by 1 % nor risen by 20 % over the last `loss_patience` losses; not
-      while the learning rate warms up.
-    Why it matters: a bad start costs the first part of training at best, and all of it at worst.
-    What to do: initialise weights at random, for the activation that follows (kaiming_normal_ for ReLU,
-      xavier_uniform_ for tanh and sigmoid), biases at zero; put normalisation layers in.
-    When it is wrong: layers that are meant to begin at zero break their symmetry with the first update, so they are
-      judged from the third step on, and not by step 0, in which they answer the same to all samples; a frozen layer of
-      zeros does not. Models without activations between their
-      layers may grow on purpose. What follows the first steps is not judged, so a finding stays; but one of narrow
-      gradients alone (3) closes when the loss has fallen by 5 %.
-    Tried on: silent on all 145 healthy trainings: at PyTorch's default initialisation the variance grows at most
-      twice a layer, and the narrowest gradients spread 9e-4 of the widest (ten layers). Constant and zero weights (1),
-      weights of standard deviation 1 (2), weights of 1e-3, 20 ReLU layers and 6 sigmoids (3) fire by step 10.
+    What it sees: three things in the first `steps` steps. (1) All units of a linear or convolutional layer have the
+      same statistics: they were initialized equal, get equal gradients, and stay one unit forever; or they did at step
+      0, in a layer before the last whose outputs differ between samples: then only later layers differentiate them,
+      slowly. (2) The variance of outputs grows more than `threshold` times from one linear or convolutional layer to
+      the next, on average over the model without its last layer and without normalization layers, and the weights of
+      these layers are too large for their width: the squared weights that feed one unit add up to more than 4 on
+      average (2 with kaiming_normal_). (3) The gradients of a layer spread (95th − 5th percentile) less than
+      `distribution_range` of the widest layer's and are not catching up (by half in three judged steps), and the loss
+      has neither fallen by 1% nor risen by 20% over the last `loss_patience` losses; not during a warmup of the
+      learning rate.
+    Why it matters: a bad initialization costs the first part of training at best, and all of it at worst.
+    What to do: initialize weights at random, for the activation that follows (kaiming_normal_ for ReLU, xavier_uniform_
+      for tanh and sigmoid), and biases to 0; add normalization layers.
+    When it is wrong: layers initialized to zero on purpose break their symmetry with the first update, so they are
+      judged from the third step on, and not by step 0, where their output is the same for all samples; a frozen layer
+      of zeros does not. Models without activations between layers may grow on purpose. Only the first steps are judged,
+      so a finding stays open; a finding of narrow gradients alone (3) closes when the loss has fallen by 5%.
+    Tried on: no finding on all 145 healthy trainings: with PyTorch's default initialization the variance grows at most
+      twice per layer, and the narrowest gradients spread 9e-4 of the widest (ten layers). Constant and zero weights
+      (1), weights of standard deviation 1 (2), weights of 1e-3, 20 ReLU layers and 6 sigmoids (3) are found by step 10.
     Source: He, Zhang, Ren & Sun, "Delving deep into rectifiers", 2015; Amazon SageMaker Debugger's
       PoorWeightInitialization, whose `threshold` compared weights of layers of any width, whose range was absolute,
       and whose `patience` is `loss_patience` here.
@@ -69,10 +68,10 @@ class PoorWeightInitialization(Rule):
     name: ClassVar[str] = "poor-weight-initialization"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    steps: int = parameter(10, "Steps at the start that are judged.", at_least=4)
-    threshold: float = parameter(10.0, "Growth of the outputs' variance per layer that is let pass.", above=1.0)
+    steps: int = parameter(10, "First steps to judge.", at_least=4)
+    threshold: float = parameter(10.0, "Allowed growth of the outputs' variance per layer.", above=1.0)
     distribution_range: float = parameter(
-        1e-4, "Spread of a layer's gradients beside the widest layer's below which they are narrow.",
+        1e-4, "Spread of a layer's gradients, relative to the widest layer's, below which they are narrow.",
         above=0.0, below=1.0,
     )
     loss_patience: int = parameter(5, "Losses at the end of the first steps that must not have fallen.", at_least=1)
@@ -80,7 +79,7 @@ class PoorWeightInitialization(Rule):
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # Symmetry by the third step, and every third from there: what begins at zero on purpose has moved by then.
+        # Symmetry from the third step on, every third step: layers initialized to zero on purpose have moved by then.
         steps = frozenset(range(3, max(self.steps, 7), 3))
         schedule = Schedule(every=0, steps=steps, modes=_IN_TRAINING)
         return (
@@ -107,8 +106,7 @@ class PoorWeightInitialization(Rule):
             memory["began_equal"] = [[key.path, count] for key, count in _equal_units(view, at_first=True)]
         if view.step.mode is not Mode.TRAIN or step >= _LATE * self.steps or step < _SYMMETRY_FROM:
             if not self._narrow_no_more(losses, memory):
-                yield Unjudged(f"no step between {_SYMMETRY_FROM} and {_LATE * self.steps} was recorded with its "
-                               "outputs")
+                yield Unjudged(f"no step between {_SYMMETRY_FROM} and {_LATE * self.steps} was recorded with outputs")
             return
         found_here = [_symmetric(view) or _began_equal(memory)]
         if step < self.steps or memory.get("judged", 0) < _LEAST_JUDGED:
@@ -122,13 +120,13 @@ class PoorWeightInitialization(Rule):
             yield Unjudged("no units of linear or convolutional layers were recorded in the first steps")
 
     def _narrow_no_more(self, losses: list[float], memory: Memory) -> bool:
-        """Return whether narrow gradients were all that was found, and the loss has fallen since."""
+        """Return whether narrow gradients were the only finding, and the loss has fallen since."""
         return (memory.get("found") == [_NARROW] and len(losses) > self.loss_patience
                 and median(losses[1:]) < losses[0] - _CLEAR_FALL * abs(losses[0]))
 
     def _growing(self, view: StepView, losses: list[float], memory: Memory) -> Symptom | None:
         if losses and losses[-1] > _THROWN * abs(losses[0]):
-            return None  # weights that the first steps threw out did not begin so
+            return None  # the first steps, not the initialization, made the weights large
         outputs = table_of(view, Kind.OUTPUT)
         rows = [row for row, subject in enumerate(outputs.subjects) if subject.layer in _LINEAR][:-1]
         if len(rows) < 2 or any("Norm" in subject.layer for subject in outputs.subjects):
@@ -140,21 +138,22 @@ class PoorWeightInitialization(Rule):
         gains: dict[str, float] = memory.setdefault("gains", {})
         gains.update(_gains(view))
         known = [gains[path] for row in rows if (path := outputs.subjects[row].key.path) in gains]
-        # Layers side by side, each with inputs on a scale of its own, do not grow from one to the next.
+        # Parallel layers with inputs of different scales do not amplify each other.
         if growth <= self.threshold or not known or _geometric_mean(known) <= _LARGE_GAIN:
             return None
         first, last = outputs.subjects[rows[0]], outputs.subjects[rows[-1]]
         return Symptom(
-            message=f"The outputs grow from layer to layer: their variance is {number(float(variances[0]))} at "
+            message=f"Outputs grow from layer to layer: their variance is {number(float(variances[0]))} at "
                     f'"{first.key.path}" and {number(float(variances[-1]))} at "{last.key.path}", {number(growth)} '
-                    "times more with each layer.",
-            remedy="The weights are too large for the width of their layers: initialise them with kaiming_normal_ "
-                   f"(ReLU) or xavier_uniform_ (tanh), which makes them about {number(growth ** 0.5)} times smaller.",
+                    "times higher with each layer.",
+            remedy="Initialize the weights with kaiming_normal_ (ReLU) or xavier_uniform_ (tanh), which makes them "
+                   "about "
+                   f"{number(growth ** 0.5)} times smaller: they are too large for the width of their layers.",
             evidence=(Evidence(last.key, view.step.number, "variance_growth", growth, self.threshold,
-                               f"variance grows {number(growth)} times a layer"),),
+                               f"variance grows {number(growth)} times per layer"),),
             subject="growing outputs",
             causes=(Suspicion(Cause.INITIALIZATION_SCALE, 0.8,
-                              f"the variance of outputs grows {number(growth)} times a layer"),),
+                              f"the variance of outputs grows {number(growth)} times per layer"),),
         )
 
     def _narrow(self, view: StepView, losses: list[float], memory: Memory) -> Symptom | None:
@@ -173,10 +172,11 @@ class PoorWeightInitialization(Rule):
             return None
         return Symptom(
             message=f"The gradients of {names([layer_path(key.path) for _, key in narrow])} spread over "
-                    f"{number(narrow[0][0])}, those of the widest layer over {number(widest)}, and the loss has not "
-                    f"fallen from {number(losses[0])}.",
-            remedy="Initialise weights for the activation that follows (kaiming_normal_ for ReLU, xavier_uniform_ for "
-                   "tanh and sigmoid) with zero biases, or put a normalisation layer after each layer.",
+                    f"{number(narrow[0][0])}, those of the widest layer over {number(widest)}, and the loss is still "
+                    f"{number(losses[0])}.",
+            remedy="Initialize the weights for the activation that follows (kaiming_normal_ for ReLU, xavier_uniform_ "
+                   "for "
+                   "tanh and sigmoid) and biases to 0, or add a normalization layer after each layer.",
             evidence=tuple(Evidence(key, view.step.number, "spread", spread, limit,
                                     f"95th − 5th percentile {number(spread)}") for spread, key in narrow[:3]),
             subject=_NARROW, causes=_why_narrow(view, narrow[0][0] / widest),
@@ -185,7 +185,7 @@ class PoorWeightInitialization(Rule):
 
 def _why_narrow(view: StepView, share: float) -> tuple[Suspicion, ...]:
     small = small_weights(view)
-    why = f"gradients of one layer spread {number(share)} of those of another from the start"
+    why = f"the gradients of one layer spread only {number(share)} as widely as another's from the start"
     return ranked(
         Suspicion(Cause.VANISHING_GRADIENT, 0.4, why),
         Suspicion(Cause.INITIALIZATION_SCALE, 0.7 if small else 0.3,
@@ -202,8 +202,9 @@ _LARGE_GAIN = 4.0
 
 
 def _gains(view: StepView) -> dict[str, float]:
-    """Return how much each linear or convolutional layer multiplies the mean square of its inputs, if its weights are
-    without pattern: the squares of what feeds one unit, added up."""
+    """Return the factor by which each linear or convolutional layer multiplies the mean square of its inputs.
+
+    It is the sum of the squared weights that feed one unit, for weights without pattern."""
     weights = table_of(view, Kind.WEIGHT)
     squares = dict(zip(weights.paths, weights.column("sum_sq").tolist(), strict=True))
     return {
@@ -218,7 +219,7 @@ def _geometric_mean(values: list[float]) -> float:
 
 
 def _stands_still(losses: list[float]) -> bool:
-    """Return whether the last losses are where the first was: neither fallen, nor thrown up by too large a step."""
+    """Return whether the last losses equal the first: neither lower, nor raised by too large a step."""
     scale = abs(losses[0])
     return median(losses[1:]) >= losses[0] - _FALL * scale and max(losses[1:]) <= losses[0] + _RISE * scale
 
@@ -227,16 +228,16 @@ _COMPARED = [UNIT_FIELDS.index(name) for name in ("min", "max", "sum", "sum_sq")
 
 
 def _equal_units(view: StepView, *, at_first: bool = False) -> list[tuple[Key, int]]:
-    """Return the layers whose units all give the same statistics, and how many they are.
+    """Return the layers whose units all have the same statistics, with their numbers of units.
 
     Args:
-        view: Of a step.
-        at_first: It is the one before any update: a layer whose units give one number to all samples may be meant to,
-            and those of the last layer are told apart by the labels.
+        view: View of a step.
+        at_first: The step precedes any update: a layer with the same output for all samples may be meant to, and
+            labels differentiate the units of the last layer.
     """
     same = []
     weights = table_of(view, Kind.WEIGHT)
-    # Whatever a library calls them: `fc.weight`, `Dense_0.kernel`, `0.w`, or one parameter that is a layer of its own.
+    # Any naming: `fc.weight`, `Dense_0.kernel`, `0.w`, or a parameter that is its own layer.
     random = {place for path, variance in zip(weights.paths, weights.variance.tolist(), strict=True)
               if variance > 0 and not path.rpartition(".")[2].startswith("b") for place in (path, layer_path(path))}
     weighted = {layer_path(path) for path in weights.paths}
@@ -247,10 +248,10 @@ def _equal_units(view: StepView, *, at_first: bool = False) -> list[tuple[Key, i
             continue
         activated = subject.layer in _ACTIVATED
         if activated and subject.key.path not in weighted:
-            continue  # an activation alone is as its layer is, which is judged itself
+            continue  # a separate activation equals its layer, which is judged itself
         if (at_first or activated or subject.key.path in random) and (columns[:, 0] == columns[:, 1]).all():
-            continue  # fed with nothing: what is dead before it makes it answer with its biases
-        # Equal sums come out of matrix products with their last bits astray.
+            continue  # inputs are zero, since the units before are dead: the output is the bias
+        # Matrix products give equal sums up to rounding.
         if np.allclose(columns, columns[0], rtol=1e-4, atol=1e-12 * units.count):
             same.append((subject.key, len(columns)))
     return same
@@ -261,34 +262,35 @@ def _symmetric(view: StepView) -> Symptom | None:
     if not same:
         return None
     return Symptom(
-        message=f"All units of {names([key.path for key, _ in same])} give the same: they began equal, and learn the "
-                "same.",
+        message=f"All units of {names([key.path for key, _ in same])} are identical: they were initialized equal and "
+                "get equal gradients.",
         remedy=_AT_RANDOM,
         evidence=tuple(Evidence(key, view.step.number, "equal_units", float(count), float(count),
                                 f"all {count} units have equal statistics") for key, count in same[:3]),
         subject="equal units",
         causes=(Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9,
-                          f"all {same[0][1]} units of \"{same[0][0].path}\" give the very same"),),
+                          f"all {same[0][1]} units of \"{same[0][0].path}\" are identical"),),
     )
 
 
 def _began_equal(memory: Memory) -> Symptom | None:
-    """Return what is said of units that gave the same before the first update, and do no more."""
+    """Return the symptom of units that were identical before the first update and no longer are."""
     same: list[tuple[str, int]] = memory.get("began_equal", [])
     if not same:
         return None
     which = names([path for path, _ in same])
     return Symptom(
-        message=f"All units of {which} gave the same in step 0, to each sample: they began equal, and only what "
-                "follows draws them apart.",
+        message=f"All units of {which} were identical at step 0: they were initialized equal, and only later layers "
+                "differentiate them.",
         remedy=_AT_RANDOM,
         evidence=tuple(Evidence(Key(Kind.OUTPUT, path), 0, "equal_units", float(count), float(count),
                                 f"all {count} units had equal statistics") for path, count in same[:3]),
         subject="equal units", since=0,
         causes=(Suspicion(Cause.CONSTANT_INITIALIZATION, 0.9,
-                          f"all {same[0][1]} units of \"{same[0][0]}\" gave the very same in step 0"),),
+                          f"all {same[0][1]} units of \"{same[0][0]}\" were identical at step 0"),),
     )
 
 
-_AT_RANDOM = ("Initialise the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid), each "
-              "unit by itself: never with a constant, or with one random key for all; only biases may begin at zero.")
+_AT_RANDOM = ("Initialize the weights at random (kaiming_normal_ for ReLU, xavier_uniform_ for tanh and sigmoid): not "
+              "to a "
+              "constant, and not with one random key for all units. Only biases may be 0.")

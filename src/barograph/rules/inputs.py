@@ -1,4 +1,4 @@
-"""Rules about what a model is fed: its scale, its padding, and whether it gives the answer away."""
+"""Rules about a model's inputs: their scale, their padding, and leaked targets."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ _IN_TRAINING = frozenset({Mode.TRAIN})
 
 @dataclass(frozen=True, kw_only=True)
 class NotNormalizedInput(Rule):
-    """D103: The inputs are far from zero mean and unit variance.
+    """D103: Inputs are far from zero mean and unit variance.
 
-    What it sees: what the model is fed, channel by channel of images and feature by feature of tables, over at least
-      `threshold_samples` values of each, and again in the batch of the step. A channel is off where its mean is beyond
-      ±`threshold_mean` or its standard deviation above `threshold_std`; features are, together, where the greatest
-      standard deviation is more than `threshold_scale` times the least (of those that are zero in less than half of
-      the samples and not constant).
-      Models that begin with a normalisation layer or an embedding, or whose first layer is followed by a
-      normalisation layer, are let pass, and those that scale inside:
-      where the first layer answers as if it had been fed values far smaller than those recorded.
-    Why it matters: the first layer's gradient is as large as its inputs, so no learning rate fits it and the others.
-    What to do: subtract the mean and divide by the standard deviation of the training data, channel by channel; or put
-      a BatchNorm in front.
-    When it is wrong: first layers made for raw values (a division inside a module of one's own that is not the first
-      to be called). Inputs of whole numbers (token ids, categories, raw bytes) are not judged.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Of these one is fed digits from 0 to 16. Digits from 0 to 255 fire at step 8.
+    What it sees: the model's inputs, per channel for images and per feature for tables, over at least
+      `threshold_samples` values of each, and again in the batch of the step. A channel is off if its mean is beyond
+      ±`threshold_mean` or its standard deviation above `threshold_std`; features are off if the largest standard
+      deviation is more than `threshold_scale` times the smallest (of those that are zero in less than half of the
+      samples and not constant). Models that start with a normalization layer or an embedding, or whose first layer is
+      followed by a normalization layer, are not judged, nor are models that scale their input inside: their first
+      layer's outputs are far smaller than the recorded inputs imply.
+    Why it matters: the first layer's gradient scales with its inputs, so no learning rate fits both it and the other
+      layers.
+    What to do: subtract the mean and divide by the standard deviation of the training data, per channel; or start the
+      model with a BatchNorm.
+    When it is wrong: first layers made for raw values (a division inside your own module that is not the first to be
+      called). Integer inputs (token ids, categories, raw bytes) are not judged.
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). One of these uses digits from 0 to 16. Digits from 0 to 255 are found at step 8.
     Source: LeCun, Bottou, Orr & Müller, "Efficient BackProp", 1998, section 4.3; Amazon SageMaker Debugger's
-      CheckInputImages (NotNormalizedInput), whose `threshold_mean` is 0.2 and which never looks at the variance: by
-      that measure most healthy programs are off.
+      CheckInputImages (NotNormalizedInput), whose `threshold_mean` is 0.2 and which ignores the variance: by that
+      measure most healthy programs are off.
     """
 
     code: ClassVar[str] = "D103"
     name: ClassVar[str] = "input-not-normalized"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    threshold_mean: float = parameter(30.0, "Magnitude of a channel's mean that is let pass.", above=0.0)
-    threshold_std: float = parameter(30.0, "Standard deviation of a channel that is let pass.", above=0.0)
-    threshold_scale: float = parameter(1000.0, "Ratio of two features' standard deviations let pass.", above=1.0)
-    threshold_samples: int = parameter(500, "Values of each channel before it is judged.", at_least=1)
+    threshold_mean: float = parameter(30.0, "Allowed magnitude of a channel's mean.", above=0.0)
+    threshold_std: float = parameter(30.0, "Allowed standard deviation of a channel.", above=0.0)
+    threshold_scale: float = parameter(1000.0, "Allowed ratio of two features' standard deviations.", above=1.0)
+    threshold_samples: int = parameter(500, "Values of each channel needed before it is judged.", at_least=1)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -69,7 +69,7 @@ class NotNormalizedInput(Rule):
         return (
             Selection(kinds=frozenset({Kind.BATCH}), units=True,
                       schedule=Schedule(every=50, steps=first, modes=_IN_TRAINING)),
-            # What the first layer made of it, and whether it is one that normalises.
+            # The output of the first layer, and whether that layer normalizes.
             Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=0, steps=frozenset({3}),
                                                                         modes=_IN_TRAINING)),
         )
@@ -90,12 +90,12 @@ class NotNormalizedInput(Rule):
             if sums[0] < self.threshold_samples:
                 continue
             if "first" not in memory:
-                yield Unjudged("no layer's output was recorded yet: whether the model scales its input is not known")
+                yield Unjudged("no layer output recorded yet, so it is unknown whether the model scales its input")
                 return
             judged = True
             symptom = self._compared(view, subject.key, sums, memory["first"])
             if symptom is not None and self._compared(view, subject.key, (count, columns), memory["first"]) is None:
-                # Not of this batch, but of one before it that was far out.
+                # An earlier batch was far out, not this one.
                 symptom = None
             if symptom is not None:
                 yield symptom
@@ -123,8 +123,9 @@ class NotNormalizedInput(Rule):
             message=f"{int(off.sum())} of {len(mean)} channels of the input are far from zero mean and unit variance: "
                     f"channel {worst} has mean {number(float(mean[worst]))} and standard deviation "
                     f"{number(float(std[worst]))}.",
-            remedy="Normalise the input: x = (x − mean) / std with the training data's own, by channel (for pixels "
-                   "from 0 to 255 at least x / 255), or put a BatchNorm in front.",
+            remedy="Normalize the input per channel: x = (x − mean) / std of the training data (for pixels from 0 to "
+                   "255 "
+                   "at least x / 255), or start the model with a BatchNorm.",
             evidence=(Evidence(key, view.step.number, "mean" if by_mean else "std",
                                float(mean[worst] if by_mean else std[worst]),
                                self.threshold_mean if by_mean else self.threshold_std,
@@ -136,27 +137,28 @@ class NotNormalizedInput(Rule):
 
     def _uneven(self, view: StepView, key: Key, least: float, greatest: float) -> Symptom:
         return Symptom(
-            message=f"Features of the input are on scales {number(greatest / least)} times apart: their standard "
-                    f"deviations go from {number(least)} to {number(greatest)}.",
-            remedy="Bring each feature to zero mean and unit variance with the training data's own figures "
+            message=f"The scales of the input features differ by a factor of {number(greatest / least)}: their "
+                    "standard "
+                    f"deviations range from {number(least)} to {number(greatest)}.",
+            remedy="Scale each feature to zero mean and unit variance over the training data "
                    "(sklearn.preprocessing.StandardScaler).",
             evidence=(Evidence(key, view.step.number, "std_ratio", greatest / least, self.threshold_scale,
                                f"from {number(least)} to {number(greatest)}"),),
             subject="uneven",
-            causes=(Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"features are on scales "
-                              f"{number(greatest / least)} times apart"),),
+            causes=(Suspicion(Cause.INPUT_NOT_NORMALIZED, 0.6, f"feature scales differ by a factor of "
+                              f"{number(greatest / least)}"),),
         )
 
 
 _CONSTANT = 0.01
-"""Of its mean: a feature that varies by less is as good as constant, and its deviation is mostly rounding."""
+"""Share of its mean: a feature that varies less is practically constant, and its deviation is mostly rounding error."""
 _MOST_GATHERED = 100_000
 
 
 def _channels(view: StepView) -> Iterator[tuple[Subject, float, Numbers]]:
-    """Yield each input of floats: how many values a channel has, and their sums, sums of squares and zeros.
+    """Yield each float input: the number of values per channel, and their sums, sums of squares and zeros.
 
-    An input of which no channels were told is one channel as a whole.
+    An input recorded without channels counts as one channel.
     """
     table = table_of(view, Kind.BATCH)
     units_by_key = {subject.key: units for subject, units in view.unit_summaries(Kind.BATCH)}
@@ -172,7 +174,7 @@ def _channels(view: StepView) -> Iterator[tuple[Subject, float, Numbers]]:
 
 
 def _gathered(memory: Memory, key: Key, count: float, now: Numbers) -> tuple[float, Numbers]:
-    """Return the values of each channel, and their sums, added up over recorded steps."""
+    """Return the number of values per channel and their sums, added up over recorded steps."""
     known = memory.get(str(key))
     if known is None or known[0] >= _MOST_GATHERED or len(known[1]) != len(now):
         known = [0.0, np.zeros_like(now).tolist()]
@@ -185,24 +187,22 @@ def _gathered(memory: Memory, key: Key, count: float, now: Numbers) -> tuple[flo
 class NLPSequenceRatio(Rule):
     """D104: Most of the input is padding.
 
-    What it sees: the share of one value (padding, mostly 0) among the whole numbers a model is fed, as the recording
-      found it. A fault is a share above `token_thresholds_percent`, for the values of `token_values`, or any where
-      none are named.
-    Why it matters: each padded place costs as much to compute as a word.
-    What to do: put sequences of like length into one batch, and pad to the longest of the batch and not of all.
-    When it is wrong: inputs that are mostly zero by their nature (counts, one-hot categories). By default it speaks
-      of more than 95 % only.
-    Source: Amazon SageMaker Debugger's NLPSequenceRatio, whose parameters take lists in one text; its default of 50 %
-      holds for many healthy programs.
+    What it sees: the share of one value (padding, usually 0) among integer inputs. A fault is a share above
+      `token_thresholds_percent`, for the values in `token_values`, or for any value if that is empty.
+    Why it matters: each padded position costs as much to compute as a word.
+    What to do: batch sequences of similar length, and pad to the longest of the batch, not of the data set.
+    When it is wrong: inputs that are mostly zero by nature (counts, one-hot categories). The default limit is 95%.
+    Source: Amazon SageMaker Debugger's NLPSequenceRatio, whose parameters take lists in one string; many healthy
+      programs exceed its default of 50%.
     """
 
     code: ClassVar[str] = "D104"
     name: ClassVar[str] = "sequence-ratio"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    token_values: tuple[str, ...] = parameter((), "Values that are looked at; none: all that were recorded.")
+    token_values: tuple[str, ...] = parameter((), "Values to look at; empty: all recorded ones.")
     token_thresholds_percent: tuple[str, ...] = parameter(
-        ("95",), "Percentage let pass: one for all values, or one for each.",
+        ("95",), "Allowed percentage: one for all values, or one for each.",
     )
     patience: int = parameter(5, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -214,7 +214,7 @@ class NLPSequenceRatio(Rule):
                                     "from 0 to 100.")
         if len(self.token_thresholds_percent) not in (1, len(self.token_values)):
             raise SettingsError(f"sequence-ratio.token_thresholds_percent has {len(self.token_thresholds_percent)} "
-                                f"numbers for {len(self.token_values)} token_values; give one, or one for each.")
+                                f"values for {len(self.token_values)} token_values; give one, or one for each.")
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -225,17 +225,18 @@ class NLPSequenceRatio(Rule):
         shares = facts_about(view, Fact.PADDING)
         limits = self._limits(shares)
         if not limits:
-            yield Unjudged("no input of whole numbers was recorded" if not shares else
-                           "of the named values none was counted")
+            yield Unjudged("no integer input was recorded" if not shares else
+                           "none of the named values was counted")
             return
         for name, limit in limits.items():
             if shares[name] > limit:
                 yield Symptom(
-                    message=f"{percent(shares[name])} of the input is {name}, which may be padding.",
-                    remedy="Sort sequences by length into batches and pad to the longest of each batch; or shorten the "
-                           "length that all are padded to.",
+                    message=f"{percent(shares[name])} of the input is {name}, probably padding.",
+                    remedy="Batch sequences of similar length and pad to the longest of each batch; or lower the "
+                           "maximum "
+                           "length.",
                     evidence=(Evidence(fact(Fact.PADDING, name), view.step.number, "share", shares[name], limit,
-                                       f"{percent(shares[name])} of all places"),),
+                                       f"{percent(shares[name])} of all positions"),),
                     subject=name,
                     causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.2, f"{percent(shares[name])} of the input is padding"),
                             ),
@@ -258,19 +259,18 @@ def _is_percentage(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetInInput(Rule):
-    """D110: What is to be predicted stands in the input.
+    """D110: The target leaks into the input.
 
-    What it sees: the share of targets that equal the input. Of a loss over classes with inputs of whole numbers (words,
-      letters): at the same place, or at the one before. Of one target for each sample: in one column of the
-      features, the same over three recorded steps with ten targets that are not the most frequent one. At `threshold`
-      and more the model need only copy.
-    Why it matters: the loss falls to nothing, and the model has learnt nothing that helps where the answer is not
-      known.
-    What to do: shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]; take the
-      column of the target out of the features.
-    When it is wrong: tasks of copying, and models that are to give back their input (autoencoders of words).
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Letters that are their own targets fire at step 1; next letters do not.
+    What it sees: the share of targets that equal the input. For a loss over classes with integer inputs (words,
+      letters): at the same position, or one earlier. For one target per sample: in one column of the features, the same
+      over three recorded steps with ten targets other than the most frequent one. From `threshold` on the model need
+      only copy.
+    Why it matters: the loss falls to zero, and the model learns nothing that helps when the target is unknown.
+    What to do: shift the targets by one position: inputs = tokens[:, :-1], targets = tokens[:, 1:]; remove the target
+      column from the features.
+    When it is wrong: copy tasks, and models that reconstruct their input (text autoencoders).
+    Tried on: no finding on 19 small healthy trainings, among them a GAN, a policy, Q-learning and batches of one (one
+      seed each). Letters that are their own targets are found at step 1; next letters are not reported.
     Source: Radford et al., "Improving Language Understanding by Generative Pre-Training", 2018, section 3.1: the next
       token is predicted from those before it; Kaufman, Rosset & Perlich, "Leakage in Data Mining", 2011.
     """
@@ -279,7 +279,7 @@ class TargetInInput(Rule):
     name: ClassVar[str] = "target-in-input"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    threshold: float = parameter(0.98, "Share of targets that equal the input, from which on it is a fault.",
+    threshold: float = parameter(0.98, "Share of targets equal to the input from which on it is a fault.",
                                  above=0.0, at_most=1.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -294,7 +294,7 @@ class TargetInInput(Rule):
         for classes in (fact_value(view, Fact.CLASSES) or 0.0, *map(len, counts_of(view).values())):
             memory["classes"] = max(classes, memory.get("classes", 0.0))
         if not shares and fact_value(view, Fact.TARGET_IS_INPUT) is None:
-            yield Unjudged("no step was recorded whose targets could be compared with its input")
+            yield Unjudged("no step was recorded with targets comparable to its input")
             return
         _note_columns(view, memory, {about: share for about, share in shares.items() if share >= self.threshold})
         of_words = memory["classes"] >= _LEAST_CLASSES and Kind.TARGET not in view.kinds
@@ -308,12 +308,12 @@ class TargetInInput(Rule):
         where = _GIVEN_AWAY.get(about, about)
         description = f"{percent(share)} of the targets equal the input {where}"
         if about.startswith(_COLUMN):
-            remedy = f"Take {about} out of the features: it is the target itself."
+            remedy = f"Remove {about} from the features: it is the target."
         else:
-            remedy = "Shift inputs against targets by one place: inputs = tokens[:, :-1], targets = tokens[:, 1:]."
-        shifted = Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"{description}, where it should be the place after")
+            remedy = "Shift the targets by one position: inputs = tokens[:, :-1], targets = tokens[:, 1:]."
+        shifted = Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, f"{description}; next-token targets equal the position after")
         return Symptom(
-            message=f"{description}: the model need only copy.", remedy=remedy,
+            message=f"The target leaks into the input: {description}.", remedy=remedy,
             evidence=(Evidence(fact(Fact.TARGET_IS_INPUT, about), view.step.number, "share", share, self.threshold,
                                description),),
             causes=(Suspicion(Cause.TARGETS_IN_INPUT, 0.9, description, remedy),
@@ -323,21 +323,21 @@ class TargetInInput(Rule):
 
 _LEAST_CLASSES = 3
 _COLUMN = "column"
-_GIVEN_AWAY = {"0": "at the same place", "-1": "at the place before"}
-"""The place after is that of the next word: there targets should be."""
+_GIVEN_AWAY = {"0": "at the same position", "-1": "one position earlier"}
+"""Next-token targets equal the input one position later: that is no leak."""
 _LEAST_STEPS, _LEAST_TELLING = 3, 10
 
 
 def _note_columns(view: StepView, memory: Memory, equal: dict[str, float]) -> None:
-    """Remember for how many steps, and how many targets that tell something, each column has equalled the target.
+    """Remember for how many steps, and how many informative targets, each column has equaled the target.
 
-    Where nearly all targets are the same, some column or other is so too.
+    If nearly all targets are equal, some column may be equal to them by chance.
     """
     telling = 0.0
     for counts in counts_of(view).values():
         telling += sum(counts.values()) - max(counts.values())
     for _, targets in view.summaries(Kind.TARGET):
-        # Of zeros and ones the fewer tell something; of other values, which repeat seldom, all.
+        # Of zeros and ones the rarer are informative; of other values, which seldom repeat, all.
         yes_or_no = targets.sum == targets.sum_sq
         telling += min(targets.zeros, targets.count - targets.zeros) if yes_or_no else targets.count
     known: dict[str, list[float]] = memory.get("columns", {})

@@ -1,4 +1,4 @@
-"""Numbers that a rule keeps for each tensor from step to step, packed beside the tensors' paths."""
+"""Numbers that a rule keeps for each tensor between steps, packed with the tensors' paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.rules.standstill import aligned
 
 
 def recall(memory: dict[str, Any], paths: Sequence[str], **defaults: float) -> dict[str, Numbers]:
-    """Return what was kept for each of `paths`, a column for each name; its default where nothing was.
+    """Return the kept numbers for each of `paths`, a column for each name; the default for unknown paths.
 
     Example:
         >>> memory = {}
@@ -27,12 +27,12 @@ def recall(memory: dict[str, Any], paths: Sequence[str], **defaults: float) -> d
     if known == list(paths):
         return {name: unpacked(memory[name], float) for name in defaults}
     at = aligned(known, list(paths))
-    # A path that is not known stands at -1: the last row, which is no matter.
+    # Unknown paths have index -1: np.where discards the row that it reads.
     return {name: np.where(at >= 0, unpacked(memory[name], float)[at], default) for name, default in defaults.items()}
 
 
 def keep(memory: dict[str, Any], paths: Sequence[str], **columns: Numbers) -> None:
-    """Keep a number of each column for each of `paths`; what is kept for other paths stays."""
+    """Keep a number in each column for each of `paths`; numbers for other paths are kept."""
     known: list[str] = memory.get("paths", [])
     mine = list(paths)
     if known not in ([], mine):
