@@ -93,7 +93,7 @@ def test_the_finding_names_the_tensor_and_its_value() -> None:
     assert found.remedy.startswith("See that the loss depends on the model's output")
 
 
-@pytest.mark.parametrize("told", [
+@pytest.mark.parametrize("all_facts", [
     {Fact.ROUNDS_PLANNED: 9.0}, {Fact.EARLY_STOPPING: 0.0}, {Fact.EARLY_STOPPING: math.nan}])
 def test_a_loss_of_boosted_trees_that_stands_still_says_that_they_split_nothing(all_facts: dict[Fact, float]) -> None:
     rounds = [StepView.of(number, {LOSS: item, **(facts(all_facts) if number == 0 else {})})

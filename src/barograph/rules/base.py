@@ -1,8 +1,8 @@
-"""What a rule is: one fault, as a class whose fields are its parameters and whose one method judges a step.
+"""The base class of rules: one problem each. Its fields are parameters; `judge` evaluates a step.
 
-A rule has no hidden memory. What it must remember from step to step it keeps in the `Memory` that it is
-handed: plain JSON data, one for each group of workers and optimizer, saved by the loop. So live and
-replay are one thing, a restarted watcher goes on where it was, and a test of a rule is a list of views.
+A rule has no hidden state. It keeps what it needs between steps in the `Memory` passed to it: plain JSON
+data, one per group of workers and optimizer, saved by the loop. Live analysis and replay therefore run the
+same code, a restarted watcher resumes, and a test of a rule is a list of views.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from barograph.runs.reading.view import StepView
 
 Memory = dict[str, Any]
-"""What a rule remembers: text keys to numbers, texts, lists and the like, as JSON has them."""
+"""State of a rule between steps: a JSON object."""
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """What a rule yields of a step it could say nothing about: the step is neither a fault nor the end of one.
+    """Yielded for a step that a rule could not evaluate: the step neither shows the problem nor ends it.
 
     Attributes:
-        reason: Why, for a rule that never got to judge anything: "10 losses so far; it compares 20".
-        passing: The reason is of this step alone (the next window is not full yet): what was said before explains more.
+        reason: Why, shown if the rule never evaluated a step: "needs 20 losses; this run has 10".
+        passing: The reason concerns this step alone (the next window is not full yet); an earlier reason explains more.
     """
 
     reason: str
@@ -44,13 +44,13 @@ class Unjudged:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What is known of one parameter of a rule beside its name, type and default.
+    """Documentation and limits of one rule parameter.
 
     Attributes:
         doc: One sentence for the rule's page.
-        above, below: The value must lie strictly beyond; None: no limit.
-        at_least, at_most: The value must not lie beyond; None: no limit.
-        choices: The value, or each entry of it, must be one of these; none: anything.
+        above, below: Exclusive limits; None: no limit.
+        at_least, at_most: Inclusive limits; None: no limit.
+        choices: Allowed values, also of each entry of a list; empty: any.
     """
 
     doc: str = ""
@@ -74,10 +74,10 @@ def parameter(
     """Return the field of a rule that holds one parameter, with its limits.
 
     Args:
-        default: Value where the user sets none.
+        default: Used if the user sets none.
         doc: One sentence for the rule's page.
         above, at_least, below, at_most: Limits of a number, see `Parameter`.
-        choices: Texts it is limited to.
+        choices: Allowed strings.
     """
     limits = Parameter(doc, above, at_least, below, at_most, tuple(choices))
     # To a type checker the field has its default's type, as dataclasses.field itself claims.
@@ -86,19 +86,19 @@ def parameter(
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(ABC):
-    """One thing that goes wrong in training.
+    """One problem that can occur in training.
 
-    A rule is a frozen dataclass below this one. Its fields are its parameters (whole number, number,
-    truth, text or `tuple[str, ...]`), checked when it is made. Its docstring is its page: see `rules.page`.
+    A rule is a frozen dataclass that inherits from this one. Its fields are its parameters (`int`, `float`,
+    `bool`, `str` or `tuple[str, ...]`), validated on construction. Its docstring is its page: see `rules.page`.
 
     Class attributes:
         code: A capital letter and three digits, "G101"; unique among the installed rules.
-        name: Short, in lower case with hyphens, "vanishing-gradient".
-        severity: How much the user loses.
-        across_attempts: The rule compares a run that was started again with what it was before: its memory lives
-            on. Of other rules it is forgotten, since steps may go back.
-        needs: What must have been recorded. Each Selection must have met something for the rule to count
-            as evaluated in full; alternatives stand within one Selection.
+        name: Lowercase with hyphens: "vanishing-gradient".
+        severity: How much the problem costs the user.
+        across_attempts: The rule compares a restarted run with its earlier attempts, so its memory is kept on restart.
+            The memory of other rules is cleared, because steps may repeat.
+        needs: Data the rule requires. The rule counts as fully evaluated only if each Selection matched
+            something; alternatives go in one Selection.
     """
 
     code: ClassVar[str]
@@ -112,24 +112,24 @@ class Rule(ABC):
     @property
     @abstractmethod
     def needs(self) -> tuple[Selection, ...]:
-        """What must have been recorded for this rule."""
+        """Data that this rule requires."""
 
     @abstractmethod
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        """Yield what is wrong in this step; nothing where all is well; `Unjudged` where it cannot be said.
+        """Yield the problems of this step; nothing if there are none; `Unjudged` if the step cannot be evaluated.
 
-        Called for each step that recorded something of a kind this rule needs, in order, once each. A
-        symptom is yielded again in every step that still shows it: the loop makes one finding of them. A
-        symptom whose evidence names keys is taken for gone only in steps that recorded one of these.
+        Called once, in order, for each step that recorded a kind this rule needs. Yield a symptom again in
+        every step that still shows it: the loop merges them into one finding. A symptom whose evidence
+        names keys counts as gone only in steps that recorded one of these keys.
 
         Args:
-            view: All that was recorded in the step, over the workers of one group.
-            memory: This rule's own, for this group and optimizer; empty at the first step. Changed in place.
+            view: The records of the step, for the workers of one group.
+            memory: State of this rule for this group and optimizer; empty at the first step. Modified in place.
         """
 
     @property
     def other_run(self) -> str:
-        """Place of another run whose same steps it is shown beside these: `view.beside(place)`; "" for none."""
+        """Location of a run to compare with, step by step, as `view.beside(location)`; "" for none."""
         return ""
 
     def __post_init__(self) -> None:
@@ -141,17 +141,17 @@ class Rule(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Name to value, as plain JSON data."""
+        """Parameter values by name, as JSON data."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 RESERVED = ("severity", "actions", "enabled")
-"""What the user sets of every rule beside its parameters; no parameter may be called so."""
+"""Settings of every rule; a parameter must not use these names."""
 
 
 def with_severity(rule: Rule, severity: Severity) -> Rule:
-    """Return the rule with a severity that the user gives it, whatever the rule would say of a symptom.
+    """Return the rule with a severity that overrides the rule's own.
 
     Example:
         >>> from barograph.rules.numbers import NonFinite
@@ -159,68 +159,69 @@ def with_severity(rule: Rule, severity: Severity) -> Rule:
         <Severity.NOTE: 'note'>
     """
     changed = copy.copy(rule)
-    # On the object, above the class's own; `severity_set` tells the two apart.
+    # An instance attribute hides the class attribute; `severity_set` distinguishes the two.
     object.__setattr__(changed, "severity", severity)
     return changed
 
 
 def severity_set(rule: Rule) -> Severity | None:
-    """Return the severity that the user gave the rule; None: it has its own."""
+    """Return the severity that the user set; None if the rule keeps its own."""
     return vars(rule).get("severity")
 
 
 def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
-    """Return the rule with these parameters, as a TOML or JSON table says them.
+    """Return a rule built from a TOML or JSON table of parameters.
 
     Raises:
-        UnknownName: The rule has no such parameter; the message says the nearest.
+        UnknownName: The rule has no such parameter; the message suggests the nearest.
         SettingsError: A value has the wrong type or is out of range, or a parameter without a default has none.
     """
     known = [item.name for item in fields(rule_class)]
     for name in values:
         if name not in known:
-            raise UnknownName(f'"{name}" is no parameter of {_title(rule_class)}. {nearest(name, known)}')
+            raise UnknownName(f'"{name}" is not a parameter of {_title(rule_class)}. {nearest(name, known)}')
     missing = [item.name for item in fields(rule_class)
                if item.init and item.default is MISSING and item.default_factory is MISSING and item.name not in values]
     if missing:
-        raise SettingsError(f"{_title(rule_class)}.{missing[0]} has no default; set {' and '.join(missing)} below "
+        raise SettingsError(f"{_title(rule_class)}.{missing[0]} has no default; set {' and '.join(missing)} in "
                             f"[rule_settings.{rule_class.code}] in barograph.toml.")
     return rule_class(**values)
 
 
 def check_rule_class(candidate: object) -> type[Rule]:
-    """Return `candidate` if it is a rule that can be used.
+    """Return `candidate` if it is a valid rule class.
 
     Raises:
-        BadRule: It is no rule, lacks a class attribute, or declares parameters without being a dataclass.
+        BadRule: It is not a rule, lacks a class attribute, or declares parameters without being a dataclass.
     """
     if not (isinstance(candidate, type) and issubclass(candidate, Rule)):
-        raise BadRule(f"{candidate!r} is no rule: a rule is a class below barograph.Rule.")
+        raise BadRule(f"{candidate!r} is not a rule: inherit from barograph.Rule.")
     title = f"{candidate.__module__}.{candidate.__qualname__}"
     for attribute in ("code", "name", "severity"):
         if not hasattr(candidate, attribute):
-            raise BadRule(f"{title} has no {attribute}; every rule has one.")
+            raise BadRule(f"{title} has no {attribute}: add this class attribute.")
     if not _is_code(candidate.code):
-        raise BadRule(f'{title}.code is {candidate.code!r}; it must be a capital letter and three digits, "X101" say.')
+        raise BadRule(f'{title}.code is {candidate.code!r}; it must be a capital letter and three digits, such as '
+                      '"X101".')
     if not isinstance(candidate.name, str) or not candidate.name:
-        raise BadRule(f'{title}.name is {candidate.name!r}; it must be a short text, as in "vanishing-gradient".')
+        raise BadRule(f'{title}.name is {candidate.name!r}; it must be a short string, such as "vanishing-gradient".')
     if not isinstance(candidate.severity, Severity):
         raise BadRule(f"{title}.severity is {candidate.severity!r}; it must be one of "
                       f"{', '.join(f'Severity.{item.name}' for item in Severity)}.")
     reserved = [name for name in _own_parameters(candidate) if name in RESERVED]
     if reserved:
-        raise BadRule(f"{title} has a parameter {reserved[0]}, which users set of every rule; call it otherwise.")
+        raise BadRule(f'{title} has a parameter "{reserved[0]}", which is reserved; rename it.')
     missing: frozenset[str] = getattr(candidate, "__abstractmethods__", frozenset())
     if missing:
-        raise BadRule(f"{title} does not say {' and '.join(sorted(missing))}; every rule does.")
+        raise BadRule(f"{title} does not define {' and '.join(sorted(missing))}.")
     if "__dataclass_params__" not in vars(candidate) and _own_parameters(candidate):
-        raise BadRule(f"{title} has parameters ({', '.join(_own_parameters(candidate))}) but is no dataclass; "
-                      "write @dataclass(frozen=True, kw_only=True) above it.")
+        raise BadRule(f"{title} has parameters ({', '.join(_own_parameters(candidate))}) but is not a dataclass: "
+                      "decorate it with @dataclass(frozen=True, kw_only=True).")
     return candidate
 
 
 def _title(rule_class: type[Rule]) -> str:
-    """Return what a rule goes by in settings; of a class that has no name yet, that of the class."""
+    """Return the rule's name for messages; the class name if it has none."""
     return str(getattr(rule_class, "name", rule_class.__name__))
 
 
@@ -238,7 +239,7 @@ def _types_of_parameters(rule_class: type[Rule]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(rule_class)
     except NameError as error:
-        raise BadRule(f"{rule_class.__name__} declares a parameter of a type that is unknown: {error}.") from error
+        raise BadRule(f"{rule_class.__name__} declares a parameter of unknown type: {error}.") from error
 
 
 def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
@@ -250,7 +251,7 @@ def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
         return _checked_number(title, value, kind, limits)
     if kind is str:
         if not isinstance(value, str):
-            raise SettingsError(f"{title} is {value!r}; it must be a text.")
+            raise SettingsError(f"{title} is {value!r}; it must be a string.")
         return _checked_choice(title, value, limits)
     if isinstance(kind, types.GenericAlias) and kind == tuple[str, ...]:
         return tuple(_checked_choice(title, entry, limits) for entry in _texts_in(title, value))
@@ -258,18 +259,18 @@ def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
 
 
 def _texts_in(title: str, value: Any) -> list[str]:
-    """Return the entries of a list; of a text those between its commas, as it is typed on the command line."""
+    """Return the entries of a list, or of a comma-separated string from the command line."""
     if isinstance(value, str):
         return [entry.strip() for entry in value.split(",") if entry.strip()]
     entries = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(entry, bool) or not isinstance(entry, str | int | float) for entry in entries):
-        raise SettingsError(f"{title} is {value!r}; it must be a list of texts, or one text with commas between them.")
+        raise SettingsError(f"{title} is {value!r}; it must be a list of strings.")
     return [str(entry) for entry in entries]
 
 
 def _checked_number(title: str, value: Any, kind: type[int] | type[float], limits: Parameter) -> int | float:
     if kind is int and (isinstance(value, bool) or not isinstance(value, int)):
-        raise SettingsError(f"{title} is {value!r}; it must be a whole number.")
+        raise SettingsError(f"{title} is {value!r}; it must be an integer.")
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise SettingsError(f"{title} is {value!r}; it must be a number.")
     if not _within(value, limits):
@@ -293,7 +294,7 @@ def _checked_choice(title: str, value: str, limits: Parameter) -> str:
 
 
 def limits_in_words(limits: Parameter) -> str:
-    """Return the limits as a person says them; "" where there are none.
+    """Return the limits in words; "" if there are none.
 
     Example:
         >>> limits_in_words(Parameter(above=0.0, at_most=1.0))
