@@ -28,7 +28,7 @@ def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named(
     found = last(WeightDecay(), *shrinking(10.0, 7.0, 4.0))
 
     assert found.message == (
-        "Weights have shrunk to 40 % of their first norm, and a weight decay of 1 is 40 times what else moves them.")
+        "Weights have shrunk to 40% of their first norm, and a weight decay of 1 is 40 times what else moves them.")
     assert found.remedy == "Lower weight_decay from 1 to 0.01, and start again."
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
@@ -91,9 +91,9 @@ def penalised(
 def test_weights_that_shrink_under_a_penalty_on_them_are_named() -> None:
     found = last(WeightDecay(), *penalised(10.0, 7.0, 4.0))
 
-    assert found.message == ("Weights have shrunk to 40 % of their first norm, and the gradient of the penalty on them "
-                             "was up to 1 times the whole gradient; without it the loss is 2.3, not a tenth below "
-                             "where it began.")
+    assert found.message == ("Weights have shrunk to 40% of their first norm, and the gradient of the penalty "
+                             "on them was up to 1 times the whole gradient; without it the loss is 2.3, not a "
+                             "tenth below where it began.")
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
 
 

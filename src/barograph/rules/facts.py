@@ -14,7 +14,7 @@ def all_facts(view: StepView) -> dict[str, dict[str, float]]:
 
     Example:
         >>> from barograph.model.facts import fact
-        >>> told(StepView.of(0, {fact(Fact.FROZEN): 1.0, fact(Fact.FROZEN, "fc.bias"): 1.0}))
+        >>> all_facts(StepView.of(0, {fact(Fact.FROZEN): 1.0, fact(Fact.FROZEN, "fc.bias"): 1.0}))
         {'frozen': {'': 1.0, 'fc.bias': 1.0}}
     """
     found: dict[str, dict[str, float]] = {}
