@@ -175,7 +175,8 @@ def test_rare_classes_lower_the_baseline() -> None:
          "too few labels or targets were recorded to compute the loss of a constant prediction"),
         (trained(lambda _: CHANCE, total=-1.3), "no loss from a single known loss function was recorded"),
         (trained(lambda _: CHANCE, noise=0.5), "the loss is too noisy to compare with its baseline"),
-        ([StepView.of(Step(0, 0, "D"), {TOTAL: CHANCE})], "the run has several optimizers, as in adversarial training, which balances near chance"),
+        ([StepView.of(Step(0, 0, "D"), {TOTAL: CHANCE})],
+         "the run has several optimizers, as in adversarial training, which balances near chance"),
     ],
 )
 def test_what_cannot_be_judged_says_why(views: list[StepView], reason: str) -> None:

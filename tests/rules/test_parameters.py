@@ -161,8 +161,8 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
         step({Fact.UNREGISTERED: count, (Fact.UNREGISTERED, "64x32"): count}),
     ])
 
-    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient, and are in no optimizer and among those "
-                                      f'of no model, of shape "64x32 ({count:.0f})"')
+    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient but are in no optimizer and no model, "
+                                      f'of shape "64x32 ({count:.0f})"')
     assert "nn.ModuleList" in symptom.remedy
     assert (symptom.subject, symptom.severity) == ("unregistered", severity)
     assert causes(symptom) == ["parameter-not-in-optimizer"]

@@ -156,7 +156,7 @@ def test_a_rule_of_the_users_own_that_cannot_be_used_is_an_error(plugin: ModuleT
         rules_from_settings(Settings(rules=("plugin:NotFinite",)))
     with pytest.raises(UnknownName, match=r'plugin has no "NotFinit"\. Did you mean "NotFinite"\?'):
         rules_from_settings(Settings(rules=("plugin:NotFinit",)))
-    with pytest.raises(BadRule, match="3 is no rule"):
+    with pytest.raises(BadRule, match="3 is not a rule"):
         rules_from_settings(Settings(rules=("plugin:number",)))
     with pytest.raises(BadRule, match="the module nowhere of the rule nowhere:Rule cannot be loaded"):
         rules_from_settings(Settings(rules=("nowhere:Rule",)))
