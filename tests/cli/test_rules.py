@@ -78,7 +78,7 @@ def test_a_wrong_name_is_answered_with_the_nearest(call: Call) -> None:
     said = call("rules", "explain", "dead-rleu")
 
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith('barograph: "dead-rleu" is no rule. Did you mean "dead-relu"?')
+    assert said.err.startswith('barograph: "dead-rleu" is not a rule. Did you mean "dead-relu"?')
 
 
 def test_a_wrong_subcommand_is_answered_with_the_nearest(call: Call) -> None:
@@ -136,7 +136,7 @@ def test_a_parameter_without_a_default_is_named(
 
     assert (said.code, said.out) == (2, "")
     assert said.err == (
-        "barograph: mine.limit has no default; set limit below [rule_settings.X901] in barograph.toml.\n"
+        "barograph: mine.limit has no default; set limit in [rule_settings.X901] in barograph.toml.\n"
     )
 
 
@@ -146,7 +146,7 @@ def test_the_name_of_another_rule_is_taken(call: Call, mine: Callable[..., str])
     said = call("rules", "explain", rule)
 
     assert said.code == 2
-    assert said.err.startswith(f'barograph: {rule} (X901) has the name "dead-relu", which is that of barograph.')
+    assert said.err.startswith(f'barograph: {rule} (X901) uses the name "dead-relu" of barograph.')
     assert "(A101)" in said.err
 
 
@@ -179,7 +179,7 @@ def test_a_new_rule_is_written_and_never_over_another(
     (("loud", "--kind", "wait"), 'Did you mean "weight"?'),
     (("loud", "--code", "G101"), "G101 vanishing-gradient is there already"),
     (("overfit",), "L102 overfit is there already"),
-    (("Loud!",), "no name of a rule"),
+    (("Loud!",), "not a valid rule name"),
     (("loud", "--to", "no/such/folder/loud.py"), "No such file or directory"),
 ])
 def test_what_cannot_be_a_new_rule_is_refused(

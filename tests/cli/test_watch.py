@@ -218,7 +218,7 @@ def test_under_json_standard_output_belongs_to_the_summary(call: Call, sick: Pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--rules", "dead-rleu"], '"dead-rleu" is no rule. Did you mean "dead-relu"?'),
+        (["--rules", "dead-rleu"], '"dead-rleu" is not a rule. Did you mean "dead-relu"?'),
         (["--on-finding", "sotp"], 'on_finding is "sotp". Did you mean "stop"?'),
         (["--config", "nowhere.toml"], "There is no settings file at nowhere.toml."),
     ],

@@ -65,7 +65,7 @@ def test_a_layer_with_most_units_dead_is_sick() -> None:
 
     assert isinstance(found, Symptom)
     assert found.subject == "act"
-    assert found.message == '6 of 10 units of "act" (ReLU) are dead: each is zero in more than 99 % of 100 outputs.'
+    assert found.message == '6 of 10 units of "act" (ReLU) are dead: each is zero in more than 99% of 100 outputs.'
     assert found.remedy.startswith("Lower the learning rate from 0.1 to 0.01 and start again")
     assert found.evidence[0].value == 0.6
 

@@ -124,7 +124,7 @@ def seen_again(share: float, *, size: float = 200.0, known: float = 1400.0, numb
 def test_validation_on_samples_of_training_leaks() -> None:
     (symptom,) = symptoms(LeakyValidation(), [seen_again(1.0)])
 
-    assert symptom.message == ("100 % of the evaluation samples are also training samples, bit for bit.")
+    assert symptom.message == ("100% of the evaluation samples are also training samples, bit for bit.")
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["leaky-validation"])
 
 

@@ -38,7 +38,7 @@ def boosted(
 
 def test_a_rate_too_small_for_its_rounds_is_told_with_how_far_it_comes() -> None:
     (symptom,) = symptoms(Shrinkage(), [planned(100.0, 0.001)])
-    assert symptom.message == "With a learning rate of 0.001, 100 rounds can remove at most 9.52 % of the residual."
+    assert symptom.message == "With a learning rate of 0.001, 100 rounds can remove at most 9.52% of the residual."
     assert causes(symptom) == ["learning-rate-too-low"]
 
 

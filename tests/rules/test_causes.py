@@ -52,7 +52,7 @@ def test_a_step_too_large_points_at_the_rate_and_in_the_first_steps_at_the_warm_
 
     assert causes(first) == {Cause.LEARNING_RATE_TOO_HIGH: 0.6, Cause.NO_WARMUP: 0.2}
     assert causes(later) == {Cause.LEARNING_RATE_TOO_HIGH: 0.6, Cause.EXPLODING_GRADIENT: 0.2}
-    assert first.causes[0].why == "a step of 0.9 times the weights' norm at a learning rate of 1"
+    assert first.causes[0].why == "an update of 0.9 times the weights' norm at a learning rate of 1"
     assert first.causes[0].remedy == "Lower the learning rate from 1 to 0.0333."
 
 
@@ -119,7 +119,7 @@ def test_units_behind_biases_far_below_zero_are_dead_of_them() -> None:
     found = last(DeadRelu(), activated(20, "ReLU", DEAD, biases))
 
     assert causes(found)[Cause.DEAD_RELU] == 0.9
-    assert found.causes[0].why == "100 % of the units are dead; the mean bias before them is -5"
+    assert found.causes[0].why == "100% of the units are dead; the mean bias before them is -5"
 
 
 def test_units_that_were_alive_point_at_the_rate() -> None:

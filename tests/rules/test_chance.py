@@ -170,12 +170,13 @@ def test_rare_classes_lower_the_baseline() -> None:
 @pytest.mark.parametrize(
     ("views", "reason"),
     [
-        (trained(lambda _: CHANCE, 150), "losses of 200 steps since the learning rate last rose are not there yet"),
+        (trained(lambda _: CHANCE, 150), "needs losses of 200 steps since the learning rate last rose"),
         (trained(lambda _: CHANCE, counts={}),
-         "too few labels or targets were recorded to know what one answer for all would lose"),
-        (trained(lambda _: CHANCE, total=-1.3), "no loss was recorded that a known loss function makes alone"),
-        (trained(lambda _: CHANCE, noise=0.5), "where the loss stands cannot be told from its noise yet"),
-        ([StepView.of(Step(0, 0, "D"), {TOTAL: CHANCE})], "with several optimizers chance is where adversaries meet"),
+         "too few labels or targets were recorded to compute the loss of a constant prediction"),
+        (trained(lambda _: CHANCE, total=-1.3), "no loss from a single known loss function was recorded"),
+        (trained(lambda _: CHANCE, noise=0.5), "the loss is too noisy to compare with its baseline"),
+        ([StepView.of(Step(0, 0, "D"), {TOTAL: CHANCE})],
+         "the run has several optimizers, as in adversarial training, which balances near chance"),
     ],
 )
 def test_what_cannot_be_judged_says_why(views: list[StepView], reason: str) -> None:

@@ -29,8 +29,8 @@ def test_a_hundred_labels_told_perfectly_are_well() -> None:
 def test_a_single_wrong_answer_of_ten_fires_with_amazons_numbers() -> None:
     (symptom,) = symptoms(AMAZONS, seen({(name, 7 if name == 4 else name): 1 for name in range(10)}))
 
-    assert symptom.message == ("The model predicts class 7 for 100 % of the 1 samples of class 4; 0 % are correct, "
-                               "against 100 % in the other classes.")
+    assert symptom.message == ("The model predicts class 7 for 100% of the 1 samples of class 4; 0% are correct, "
+                               "against 100% in the other classes.")
     assert symptom.subject == "class 4"
 
 
@@ -63,7 +63,7 @@ def test_two_classes_of_which_one_is_always_the_answer_are_told_where_that_lasts
     found = said(Confusion(alone=10), views)
 
     assert [len(each) for each in found] == [0] * 9 + [1] * 21
-    assert "The model predicts class 1 for 100 %" in found[9][0].message
+    assert "The model predicts class 1 for 100%" in found[9][0].message
 
 
 def test_an_evaluation_with_several_answers_has_them_counted_anew() -> None:

@@ -28,7 +28,7 @@ def test_weights_that_shrink_under_a_decay_stronger_than_the_gradient_are_named(
     found = last(WeightDecay(), *shrinking(10.0, 7.0, 4.0))
 
     assert found.message == (
-        "Weights have shrunk to 40 % of their initial norm, and the weight decay of 1 pulls on them 40 times as "
+        "Weights have shrunk to 40% of their initial norm, and the weight decay of 1 pulls on them 40 times as "
         "strongly as the optimizer moves them.")
     assert found.remedy == "Lower the weight decay from 1 to 0.01 and start again."
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}
@@ -92,7 +92,7 @@ def penalised(
 def test_weights_that_shrink_under_a_penalty_on_them_are_named() -> None:
     found = last(WeightDecay(), *penalised(10.0, 7.0, 4.0))
 
-    assert found.message == ("Weights have shrunk to 40 % of their initial norm, and the gradient of the weight "
+    assert found.message == ("Weights have shrunk to 40% of their initial norm, and the gradient of the weight "
                              "penalty was up to 1 times the total gradient; the loss without it is 2.3, less than "
                              "10% below its start.")
     assert causes(found) == {Cause.WEIGHT_DECAY_TOO_LARGE: 0.9}

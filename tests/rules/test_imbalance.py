@@ -21,7 +21,7 @@ def trained(counts: dict[int, int], pairs: dict[tuple[int, int], int] | None = N
 def test_nine_hundred_and_ninety_to_ten_fires_at_step_3() -> None:
     (symptom,) = symptoms(ClassImbalance(), [StepView.of(3, labels({0: 990, 1: 10}))])
 
-    assert symptom.message == "Class 1 has 1 % of 1000 labels, class 0 has 99 %."
+    assert symptom.message == "Class 1 has 1% of 1000 labels, class 0 has 99%."
     assert symptom.evidence[0].value == 99.0
     assert "which is 50 for class 1 and 0.505 for class 0" in symptom.remedy
     assert causes(symptom) == ["class-imbalance"]
@@ -30,7 +30,7 @@ def test_nine_hundred_and_ninety_to_ten_fires_at_step_3() -> None:
 def test_a_rare_class_that_is_ignored_is_told_with_the_answers() -> None:
     first, *_ = symptoms(ClassImbalance(), trained(RARE, {(0, 0): 60, (1, 0): 4}))
 
-    assert "100 % of the samples of class 1 are predicted wrongly" in first.message
+    assert "100% of the samples of class 1 are predicted wrongly" in first.message
     assert first.causes[0].weight == 0.85
 
 
@@ -94,7 +94,7 @@ def test_one_class_that_the_evaluation_never_tells_is_named() -> None:
 
     (symptom,) = symptoms(ClassImbalance(), [*training, evaluation])
 
-    assert symptom.message.startswith("100 % of the samples of class 3 are predicted wrongly")
+    assert symptom.message.startswith("100% of the samples of class 3 are predicted wrongly")
 
 
 def test_a_model_that_is_still_learning_is_let_pass() -> None:

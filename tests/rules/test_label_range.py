@@ -20,7 +20,7 @@ def seen(counts: dict[int, int], classes: float, size: float = 64.0) -> dict[Key
 def test_a_label_beyond_the_classes_is_breaking() -> None:
     (symptom,) = symptoms(LabelRange(), [StepView.of(0, seen(dict.fromkeys(range(11), 6), 10.0))])
 
-    assert symptom.message == "A label is 10, and the model tells 10 classes apart: 0 to 9."
+    assert symptom.message == "Label 10 is out of range: the model has 10 classes, 0 to 9."
     assert (symptom.severity, causes(symptom)) == (Severity.BREAKING, ["labels-off-by-one"])
     assert symptom.causes[0].weight == 0.9
 
@@ -31,7 +31,7 @@ def test_a_class_0_that_alone_never_comes_is_told() -> None:
     first, *_ = symptoms(LabelRange(), views)
 
     assert steps_of(LabelRange(), views)[0] == 3
-    assert first.message == "Class 0 never came in 240 labels, and all the others of 11 did."
+    assert first.message == "Class 0 does not occur in 240 labels; all other classes of 11 do."
 
 
 def test_classes_that_all_come_are_well() -> None:
@@ -52,10 +52,10 @@ def test_an_output_that_is_wider_than_the_data_needs_is_let_pass() -> None:
 def test_padding_that_is_never_a_label_is_let_pass_among_words() -> None:
     views = [StepView.of(step, seen(dict.fromkeys(range(1, 30), 50), 30.0, 16.0)) for step in range(30)]
 
-    assert said(LabelRange(), views)[-1] == [Unjudged("classes of words, pixels and the like need not all come")]
+    assert said(LabelRange(), views)[-1] == [Unjudged("with labels per word or pixel, not all classes need to occur")]
 
 
 def test_without_the_number_of_classes_nothing_is_judged() -> None:
     assert said(LabelRange(), [StepView.of(0, labels({1: 5}))]) == [
-        [Unjudged("no step of training was recorded with labels and the number of classes")]
+        [Unjudged("no training step recorded labels and the number of classes")]
     ]

@@ -22,7 +22,7 @@ def test_layers_at_speeds_far_apart_are_named() -> None:
     found = last(LayerImbalance(), speeds(20))
 
     assert found.message == (
-        'Layers learn at speeds far apart: "c" changes by 0.01 of its norm in a step, "a" by 1e-07.')
+        'Layers learn at very different speeds: "c" changes by 0.01 of its norm per step, "a" by 1e-07.')
     assert [item.key and item.key.path for item in found.evidence] == ["a.weight", "c.weight"]
     assert causes(found)[Cause.VANISHING_GRADIENT] == 0.5
 
@@ -56,7 +56,7 @@ def test_a_gap_that_closes_is_let_pass() -> None:
 
 def test_the_first_steps_are_not_judged() -> None:
     assert said(LayerImbalance(), speeds(10)) == [
-        [Unjudged("layers are compared every 20 steps, from step 20 on")]]
+        [Unjudged("compares layers every 20 steps, from step 20 on")]]
 
 
 def test_updates_and_weights_in_another_order_are_told_by_name() -> None:

@@ -56,7 +56,7 @@ def test_a_rate_of_zero_is_named_after_ten_steps() -> None:
     views = course(lambda _: 0.0, 20)
 
     assert first_found(views) == (10, "zero")
-    assert last(LearningRate(), *views).message == "The learning rate is 0 since step 0."
+    assert last(LearningRate(), *views).message == "The learning rate has been 0 since step 0."
 
 
 def test_training_that_goes_on_after_the_schedule_came_to_zero_is_named() -> None:
@@ -80,8 +80,8 @@ def test_a_scheduler_of_epochs_stepped_with_each_batch_is_named_within_a_few_epo
     found = last(LearningRate(), *views[:41])
     assert causes(found)[Cause.SCHEDULER_MISPLACED] == 0.9
     assert found.message == (
-        "StepLR is stepped with each batch (40 times by step 40): the learning rate fell from 0.1 to 1e-05 by step 30, "
-        "within 1.5 epochs of 20 batches.")
+        "StepLR is stepped every batch (40 times by step 40): the learning rate fell from 0.1 to 1e-05 by step "
+        "30, within 1.5 epochs (20 batches each).")
 
 
 @pytest.mark.parametrize(("name", "by", "epoch"), [("LambdaLR", 1, 20.0), ("StepLR", 20, 20.0), ("StepLR", 1, 5.0)])

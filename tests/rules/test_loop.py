@@ -27,7 +27,7 @@ def test_gradients_that_are_kept_are_named_within_the_first_steps() -> None:
 
     assert (finding.opened_step, finding.since_step) == (3, 1)
     assert finding.causes[0].cause == "gradients-not-reset"
-    assert finding.remedy == "Call optimizer.zero_grad() before loss.backward(), once for each step."
+    assert finding.remedy == "Call optimizer.zero_grad() before loss.backward(), once per step."
 
 
 def test_gradients_that_are_reset_are_well() -> None:
@@ -43,7 +43,7 @@ def test_once_is_never() -> None:
 
 def test_before_the_second_step_nothing_is_known() -> None:
     assert said(GradientsNotReset(), kept(1.0, 1)) == [
-        [Unjudged("no step after the first was looked at for a reset of gradients")]
+        [Unjudged("no step after the first recorded whether gradients were reset")]
     ]
 
 
@@ -88,6 +88,6 @@ def test_models_without_such_layers_and_predictions_are_not_judged() -> None:
     prediction = StepView.of(Step(0, 0, "", Mode.PREDICT), facts({Fact.LAYERS_IN_TRAIN: 1.0}))
 
     assert said(TrainEvalMode(), [bare, prediction]) == [
-        [Unjudged("no layers that mind the mode were looked at in a step of training")],
+        [Unjudged("no training step recorded the mode of dropout or normalization layers")],
         [Unjudged("predictions may be made in any mode")],
     ]

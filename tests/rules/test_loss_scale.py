@@ -32,7 +32,7 @@ def test_steps_skipped_one_after_another_are_too_many() -> None:
     found = last(AmpScale(), *views)
 
     assert subjects(AmpScale(), *views)[-2] == []
-    assert found.message == "The gradient scaler skipped 15 steps in a row: gradients overflow at any scale."
+    assert found.message == "The gradient scaler skipped 15 consecutive steps: gradients overflow at any scale."
     assert list(causes(found))[:2] == [Cause.LOSS_SCALE_COLLAPSE, Cause.FP16_OVERFLOW]
     assert "lower the learning rate from 0.1 to 0.01" in found.remedy
 
@@ -57,4 +57,4 @@ def test_a_loss_of_nan_points_at_the_data_too() -> None:
 
 
 def test_without_a_scaler_nothing_is_judged() -> None:
-    assert said(AmpScale(), scaled(0, None)) == [[Unjudged("no gradient scaler was seen")]]
+    assert said(AmpScale(), scaled(0, None)) == [[Unjudged("no gradient scaler was recorded")]]

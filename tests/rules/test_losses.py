@@ -70,11 +70,10 @@ def test_a_loss_that_stays_where_it_began_does_not_fall() -> None:
 
     assert isinstance(symptom, Symptom)
     assert symptom.message == (
-        "The loss does not fall: 2.3 now, 2.3 about 70 steps earlier (by now it should be below 2.297), 2.3 at the "
-        "start."
+        "The loss does not fall: 2.3 now, 2.3 about 70 steps ago (expected: below 2.297), 2.3 at the start."
     )
     assert symptom.since == 0
-    assert symptom.remedy.startswith("Train on one batch alone, with learning rates 1 and 0.01 beside 0.1.")
+    assert symptom.remedy.startswith("Train on a single batch, with learning rates 1 and 0.01 as well as 0.1.")
 
 
 def test_a_later_training_with_one_optimizer_is_judged_as_the_first() -> None:
@@ -111,7 +110,7 @@ def test_a_loss_that_came_down_and_rises_again_rises() -> None:
     assert isinstance(symptom, Symptom)
     assert symptom.subject == "rises"
     assert symptom.since == 190
-    assert "; medians of 10 losses scatter by 0." in symptom.message
+    assert "(noise of these medians: 0." in symptom.message
     assert "lower the learning rate from 0.1 to 0.0333" in symptom.remedy.lower()
 
 
@@ -196,14 +195,14 @@ def test_between_two_medians_nothing_is_judged() -> None:
 @pytest.mark.parametrize(
     ("views", "reason"),
     [
-        (trained([2.3] * 30), "the losses recorded do not span 50 steps and 10 more yet"),
+        (trained([2.3] * 30), "needs losses over 50 steps and 10 more"),
         (trained([2.3] * 50, every=7),
-         "5 medians of 10 losses so far since the learning rate last rose; it compares 6"),
-        (trained([2.3, 2.5] * 40), "whether the loss falls cannot be told from its noise yet"),
+         "needs 6 medians of 10 losses since the learning rate last rose; this run has 5"),
+        (trained([2.3, 2.5] * 40), "the loss is too noisy to tell whether it falls"),
         (trained([2.3] * 100, optimizer="G"),
-         "with several optimizers a loss need not fall, as in adversarial training"),
-        (trained([math.nan] * 100), "no training loss was recorded that is finite"),
-        ([StepView.of(Step(0, 0, "", Mode.EVAL), {TOTAL: 2.3})], "no training loss was recorded that is finite"),
+         "the run has several optimizers, as in adversarial training, where a loss need not fall"),
+        (trained([math.nan] * 100), "no finite training loss was recorded"),
+        ([StepView.of(Step(0, 0, "", Mode.EVAL), {TOTAL: 2.3})], "no finite training loss was recorded"),
     ],
 )
 def test_what_cannot_be_judged_says_why(views: list[StepView], reason: str) -> None:
@@ -244,7 +243,7 @@ def test_validation_that_rises_while_training_falls_is_overfitting() -> None:
         "The validation loss rose to 0.9 from its best of 0.5 at step 30, while the training loss fell to 0.05 from "
         "0.2."
     )
-    assert symptom.remedy.startswith("Stop, and take the weights of step 30.")
+    assert symptom.remedy.startswith("Stop, and use the weights of step 30.")
     assert [view.step.number for view, items in zip(views, found, strict=True)
             if items and isinstance(items[0], Symptom)] == [40, 50]
 
@@ -286,7 +285,7 @@ def test_losses_of_different_functions_are_not_compared() -> None:
     views = epochs((1.0, 0.5, 0.2, 0.1), (1.0, 0.6, 0.9, 1.5), key=Key(Kind.LOSS, "mse_loss"))
 
     assert said(Overfit(), views)[-1] == [
-        Unjudged("no loss was recorded that training and evaluation have in common")
+        Unjudged("training and evaluation recorded no common loss")
     ]
 
 
@@ -382,7 +381,7 @@ def test_an_error_rate_that_rises_by_far_more_than_chance_is_overfitting_and_no_
     found = said(Overfit(), rated([0.2, 0.1, 0.0, 0.0, 0.0], [0.2, 0.11, 0.1, 0.29, 0.3], ERROR))[-1]
 
     assert isinstance(found[0], Symptom)
-    assert found[0].message.endswith("while the training loss is as good as 0.")
+    assert found[0].message.endswith("while the training loss is close to 0.")
     assert "ratio" not in [item.statistic for item in found[0].evidence]
 
 

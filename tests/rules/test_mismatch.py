@@ -66,7 +66,7 @@ def test_whole_numbers_may_be_quantities() -> None:
 
 def test_without_facts_about_the_loss_nothing_is_judged() -> None:
     assert said(LossMismatch(), [StepView.of(0, facts({Fact.EPOCH: 1.0}))]) == [
-        [Unjudged("nothing of how the loss was made was recorded in a step")]
+        [Unjudged("no step recorded facts about the loss function's inputs")]
     ]
 
 

@@ -40,7 +40,7 @@ def seen(
 
 def test_in_float32_nothing_is_too_small() -> None:
     assert said(UnderflowOverflow(), seen(10, sized(-30))) == [
-        [Unjudged("nothing is computed in a narrow format here, or none was recorded")]]
+        [Unjudged("the run does not compute in a narrow format, or did not record it")]]
 
 
 @pytest.mark.parametrize("sick", [
@@ -51,8 +51,8 @@ def test_gradients_at_the_end_of_the_format_that_is_computed_in_underflow(sick: 
     found = last(UnderflowOverflow(), sick)
 
     assert found.message == (
-        'Gradients underflow in 1 of 2 tensors ("b.weight"): 100 % of the gradient of "b.weight" is as good as zero in '
-        "the format it is computed in.")
+        'Gradients underflow in 1 of 2 tensors ("b.weight"): 100% of the gradient of "b.weight" is too small '
+        "for the number format.")
     assert next(iter(causes(found))) == Cause.FP16_UNDERFLOW
     assert "GradScaler" in found.remedy
 
@@ -88,7 +88,7 @@ def test_float16_gradients_of_zeros_alone_are_starved() -> None:
     found = said(UnderflowOverflow(), views[0])[0][0]
 
     assert isinstance(found, Symptom)
-    assert found.message.startswith("Gradients underflow: 100 % of the float16 gradients of")
+    assert found.message.startswith("Gradients underflow: 100% of the float16 gradients of")
     assert subjects(UnderflowOverflow(), views[1]) == [[]]
     assert subjects(UnderflowOverflow(), seen(10, zeros, zeros)) == [[]]
 

@@ -89,12 +89,12 @@ def test_the_first_module_whose_output_is_not_finite_is_the_origin() -> None:
     where, found = only(hit, rule=NonFiniteOrigin()), only(hit)
 
     assert where.message == (
-        'NaN or infinite values arose in "relu" (ReLU) or just before it: its output holds 2 infinite of 10 values, '
-        "while what ran before it was finite."
+        'NaN or infinite values arose in "relu" (ReLU) or just before it: its output holds 2 infinite of 10 '
+        "values, while all earlier outputs were finite."
     )
     assert where.evidence == found.evidence[:1]
-    assert found.message == ("NaN or infinite values: 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 of 2 "
-                             "weights are not finite.")
+    assert found.message == ("NaN or infinite values in 2 of 3 outputs, 1 of 1 losses, 2 of 2 gradients and 2 "
+                             "of 2 weights.")
     assert found.evidence[0].key == Key(Kind.OUTPUT, "relu")
     assert found.evidence[0].value == 2
     assert [item.text for item in found.evidence[1:]] == [
@@ -115,18 +115,18 @@ def test_inputs_where_recorded_clear_or_charge_the_module() -> None:
 def test_a_bad_batch_is_named_as_such() -> None:
     found = only(view(7, outputs=[NAN, NAN, NAN], inputs=[NAN, NAN, NAN], loss=NAN))
 
-    assert found.message.startswith('What the model was fed is not finite: the input of "conv" (Conv2d), the first')
-    assert found.remedy.startswith("Look at the batch of step 7:")
+    assert found.message.startswith("The model's input is not finite: the input of ")
+    assert found.remedy.startswith("Check the batch of step 7 for")
 
 
 def test_without_recorded_inputs_the_first_module_and_its_batch_are_both_suspects() -> None:
     found = only(view(7, outputs=[NAN, NAN, NAN], loss=NAN))
 
     assert 'arose in "conv" (Conv2d)' in found.message
-    assert found.message.endswith("and it is the first that ran.")
+    assert found.message.endswith("and it ran first.")
     assert found.remedy == (
-        "Look at the batch of step 7: which samples hold NaN or infinite values, and whether scaling divides by zero. "
-        "Repair or drop them where the data is loaded."
+        "Check the batch of step 7 for samples with NaN or infinite values and for scaling that divides by zero. "
+        "Repair or drop them in the data loading."
     )
 
 
@@ -148,22 +148,22 @@ def test_gradients_over_a_finite_loss_went_wrong_in_the_last_layer_that_shows_it
     found = only(view(outputs=[FINE, FINE, FINE], gradients=[NAN, FINE], weights=[NAN, FINE]))
 
     assert found.message == (
-        'Gradients went wrong first: that of "conv.weight" holds 4 NaN of 10 values, the last of the 1 hit (of 2), '
+        'Gradients failed first: that of "conv.weight" holds 4 NaN of 10 values, the last of 1 affected (of 2), '
         "while outputs and losses were finite."
     )
-    assert 'look in and after "conv"' in found.remedy
+    assert 'check in and after "conv"' in found.remedy
 
 
 def test_weights_alone_point_at_the_optimizer() -> None:
     found = only(view(outputs=[FINE, FINE, FINE], weights=[FINE, POSINF]))
 
     assert found.message == (
-        'Weights went wrong first: "fc.weight" holds 2 infinite of 10 values, first of the 1 hit (of 2), while '
+        'Weights failed first: "fc.weight" holds 2 infinite of 10 values, the first of 1 affected (of 2), while '
         "outputs, losses and gradients were finite."
     )
     assert found.remedy == (
-        "Run it again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
-        "samples. No gradient shows it, so the update made it: look at the optimizer, its eps first."
+        "Run again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
+        "samples. The gradients are finite, so the update caused it: check the optimizer, first its eps."
     )
 
 
@@ -186,13 +186,13 @@ def test_float16_is_told_where_it_ends() -> None:
 def test_steps_that_were_not_recorded_before_it_are_admitted() -> None:
     found = only(view(10, outputs=[FINE]), view(15, outputs=[NAN], loss=NAN))
 
-    assert "(steps 11 to 14 were not recorded; it may have begun there)." in found.message
+    assert "(steps 11 to 14 were not recorded; it may have started there)." in found.message
 
 
 def test_one_step_that_was_not_recorded_before_it_is_named_alone() -> None:
     found = only(view(10, outputs=[FINE]), view(12, outputs=[NAN], loss=NAN))
 
-    assert "(step 11 was not recorded; it may have begun there)." in found.message
+    assert "(step 11 was not recorded; it may have started there)." in found.message
 
 
 def test_an_attention_mask_is_no_fault() -> None:
@@ -208,7 +208,7 @@ def test_an_attention_mask_is_not_mistaken_for_the_origin() -> None:
 def test_nan_in_activations_alone_is_a_fault() -> None:
     alone = view(outputs=[FINE, NAN, FINE])
 
-    assert only(alone).message == "NaN or infinite values: 1 of 3 outputs are not finite."
+    assert only(alone).message == "NaN or infinite values in 1 of 3 outputs."
     assert 'arose in "relu"' in only(alone, rule=NonFiniteOrigin()).message
 
 
@@ -223,7 +223,7 @@ def test_evaluation_that_is_hit_because_training_is_makes_no_second_finding() ->
     evaluation = Step(tick=9, number=9, mode=Mode.EVAL)
 
     assert judged(view(8, loss=NAN), view(evaluation, loss=NAN))[-1] == [
-        Unjudged("training is hit already, and evaluation with it")
+        Unjudged("training already has non-finite values, and so has evaluation")
     ]
     assert len(judged(view(8), view(evaluation, loss=NAN))[-1]) == 1
     assert isinstance(judged(view(7, loss=NAN), view(8), view(evaluation, loss=NAN))[-1][0], Symptom)
@@ -250,7 +250,7 @@ def test_only_the_chosen_kinds_are_looked_at_and_asked_for() -> None:
 def test_where_no_module_can_be_named_the_origin_is_not_judged(outputs: list[Summary]) -> None:
     (found,) = judged(view(outputs=outputs, loss=NAN), rule=NonFiniteOrigin())[0]
 
-    assert found == Unjudged("the first step that was not finite does not show in which module it became so")
+    assert found == Unjudged("the first non-finite step does not show which module caused it")
 
 
 def test_only_the_first_step_is_asked_for_the_origin() -> None:
@@ -260,7 +260,7 @@ def test_only_the_first_step_is_asked_for_the_origin() -> None:
     first, second = judged(hit, later, rule=NonFiniteOrigin())
 
     assert isinstance(first[0], Symptom)
-    assert second == [Unjudged("what was struck first spoilt everything since")]
+    assert second == [Unjudged("all values since the first failure are affected")]
 
 
 def test_after_finite_steps_the_origin_is_asked_for_again() -> None:
@@ -274,7 +274,7 @@ def test_after_finite_steps_the_origin_is_asked_for_again() -> None:
 def test_a_finite_step_without_outputs_says_nothing_of_origins() -> None:
     (found,) = judged(view(), rule=NonFiniteOrigin())
 
-    assert found == [Unjudged("no step was recorded with the outputs of its modules")]
+    assert found == [Unjudged("no step recorded module outputs")]
 
 
 @pytest.mark.parametrize(("operation", "cause"), [
@@ -285,7 +285,7 @@ def test_the_operation_that_broke_the_loss_is_named(operation: str, cause: Cause
     bad = StepView.of(0, {LOSS: math.inf, Key(Kind.OUTPUT, "fc"): FINE, fact(Fact.BAD_OPERATION, operation): 1.0})
     where, found = only(bad, rule=NonFiniteOrigin()), only(bad)
 
-    assert where.message == f"The loss became not finite in an operation of its own: {operation}."
+    assert where.message == f"The loss is not finite because of an operation in it: {operation}."
     assert (where.causes[0].cause, where.causes[0].weight) == (cause, 0.9)
     assert found.causes[0].cause == cause
 
@@ -294,7 +294,7 @@ def test_data_at_the_beginning_of_the_graph_that_is_not_finite_is_behind_the_los
     found = only(StepView.of(0, {LOSS: math.nan, fact(Fact.BAD_OPERATION): 1.0, fact(Fact.BAD_OPERATION, "data"): 1.0}))
 
     assert (found.causes[0].cause, found.causes[0].weight) == (Cause.NON_FINITE_INPUT, 0.7)
-    assert found.remedy.startswith("Look at the batch of step 0: which samples hold NaN or infinite values")
+    assert found.remedy.startswith("Check the batch of step 0 for samples with NaN or infinite values")
 
 
 def fed(batch: Summary, dtype: str = "float32", **facts: float) -> StepView:
@@ -308,11 +308,11 @@ def test_data_in_the_graph_of_which_the_batch_was_finite_were_made_of_it() -> No
     charged, cleared, half = only(fed(NAN)), only(fed(FINE)), only(fed(FINE, "float16"))
 
     assert charged.causes[0].cause == Cause.NON_FINITE_INPUT
-    assert charged.remedy.startswith("Look at the batch of step 0: which")
+    assert charged.remedy.startswith("Check the batch of step 0 for")
     assert {item.cause for item in cleared.causes[:3]} == {
         Cause.EXP_OVERFLOW, Cause.DIVISION_BY_ZERO, Cause.LOG_OF_ZERO}
-    assert "something that is computed of the batch alone made it" in cleared.causes[0].why
-    assert not cleared.remedy.startswith("Look at the batch of step 0: which")
+    assert "a computation on the batch alone produced it" in cleared.causes[0].why
+    assert not cleared.remedy.startswith("Check the batch of step 0 for")
     assert half.causes[0].cause == Cause.FP16_OVERFLOW
 
 
@@ -403,8 +403,8 @@ def test_batches_without_a_label_are_one_mild_finding_that_counts_them() -> None
 
     assert [item.subject for item in found] == ["loss alone", "loss alone"]
     assert all((item.counting, item.severity) == (True, Severity.DOUBTFUL) for item in found)
-    assert found[-1].message == ("2 of 5 batches had nothing to average (no label counts), so the loss is NaN there. "
-                                 "Training goes on, but a mean over all losses is NaN.")
+    assert found[-1].message == ("2 of 5 batches had no labels to average, so their loss is NaN. Training "
+                                 "continues, but the mean over all losses is NaN.")
     assert found[-1].causes[0].cause == Cause.NOTHING_TO_AVERAGE
     assert "clamp(min=1)" in found[-1].remedy
 

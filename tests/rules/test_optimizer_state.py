@@ -48,13 +48,13 @@ def test_an_infinite_second_moment_is_the_end() -> None:
     found = last(OptimizerState(), view)
 
     assert (found.subject, found.severity) == ("not finite", Severity.BREAKING)
-    assert found.message.startswith('"a.weight[exp_avg_sq]" is not finite, while the weights are')
+    assert found.message.startswith('"a.weight[exp_avg_sq]" is not finite, although the weights are')
 
 
 def test_a_state_that_is_spoilt_with_its_weight_is_left_to_the_rule_for_it() -> None:
     view = step(7, {GRADIENT: FINE, WEIGHT: replace(FINE, nan=3), SQUARES: replace(squares(1.0), nan=3)})
 
-    assert said(OptimizerState(), view) == [[Unjudged("weights are not finite, and the optimizer's state with them")]]
+    assert said(OptimizerState(), view) == [[Unjudged("weights are not finite, and neither is the optimizer's state")]]
 
 
 def test_squares_that_underflow_are_named() -> None:
@@ -71,7 +71,7 @@ def test_states_that_stand_while_gradients_come_are_stale() -> None:
     found = last(OptimizerState(), *views)
 
     assert found.subject == "stale"
-    assert "did not change from step 100 to 300, although gradients came" in found.message
+    assert "did not change from step 100 to 300, although gradients reached them" in found.message
     assert subjects(OptimizerState(), *(adam(number, 0.0, mean=0.3, square=0.1) for number in STEPS)) == [[]] * 8
 
 
@@ -111,4 +111,4 @@ def test_a_second_moment_thrown_up_by_one_step_is_named_when_the_gradient_is_bac
 
 def test_without_state_nothing_is_judged() -> None:
     assert said(OptimizerState(), step(0, {GRADIENT: FINE, WEIGHT: FINE})) == [
-        [Unjudged("no step was recorded with the optimizer's state and gradients; plain SGD keeps none")]]
+        [Unjudged("no step recorded optimizer state and gradients (plain SGD has no state)")]]

@@ -25,8 +25,8 @@ def test_training_that_brings_nothing_any_more_is_told() -> None:
     first, *_ = symptoms(Overtraining(), views)
 
     assert steps_of(Overtraining(), views)[0] == 110
-    assert first.message == ("Nothing has become better since step 10: the training loss for 10 evaluations (best 0.5)"
-                             ", the validation loss for 10 (best 0.6).")
+    assert first.message == ("No improvement since step 10: the training loss not for 10 evaluations (best "
+                             "0.5), the validation loss not for 10 (best 0.6).")
     assert first.since == 10
     assert Overtraining.severity is Severity.NOTE
 

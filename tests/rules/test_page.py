@@ -49,7 +49,7 @@ def test_a_page_without_one_of_its_sections_is_refused(section: str) -> None:
 
 @pytest.mark.parametrize("text", [None, "A weight is too large.", PAGE.replace("X901", "X902")])
 def test_a_page_begins_with_the_code(text: str | None) -> None:
-    with pytest.raises(BadRule, match='it must begin "X901: "'):
+    with pytest.raises(BadRule, match='it must start with "X901: "'):
         page_from_rule(rule_class_with_page(text))
 
 

@@ -42,7 +42,7 @@ def test_parameters_in_no_optimizer_are_named() -> None:
         step({Fact.OUTSIDE_OPTIMIZER: 2.0, (Fact.OUTSIDE_OPTIMIZER, "b.weight"): 1.0}),
     ])
 
-    assert symptom.message == '2 parameters get a gradient and are in no optimizer ("b.weight"): they never change.'
+    assert symptom.message == '2 parameters get a gradient but are in no optimizer ("b.weight"): they never change.'
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["parameter-not-in-optimizer"])
 
 
@@ -51,8 +51,8 @@ def test_frozen_layers_that_learnt_nothing_are_named() -> None:
         step({Fact.FROZEN: 4.0, Fact.UNTRAINED: 2.0, (Fact.UNTRAINED, "body.one"): 1.0}),
     ])
 
-    assert symptom.message == ('What is frozen is, in 2 places ("body.one"), as an initialisation makes it: it was '
-                               "never trained, hands on random features, and learns nothing.")
+    assert symptom.message == ('2 frozen parameters ("body.one") still have their initial values: they were '
+                               "never trained and only pass random features on.")
     assert "missing_keys" in symptom.remedy
     assert (symptom.severity, causes(symptom)) == (Severity.DOUBTFUL, ["frozen-parameter"])
 
@@ -73,8 +73,8 @@ def test_an_optimizer_of_another_model_is_stale() -> None:
               Fact.WITHOUT_GRADIENT: 6.0}),
     ])
 
-    assert symptom.message == ("The optimizer holds 6 parameters of no model that was called, and 6 of the model that "
-                               'trains are in no optimizer ("head.bias").')
+    assert symptom.message == ("The optimizer holds 6 parameters of no model that was called, and 6 of the "
+                               'trained model are in no optimizer ("head.bias").')
     assert (symptom.subject, symptom.severity, causes(symptom)) == ("stale", Severity.COSTLY, ["stale-optimizer"])
 
 
@@ -144,7 +144,7 @@ def test_an_optimizer_without_momentum_has_no_state_to_lose() -> None:
 
 def test_without_facts_about_parameters_nothing_is_judged() -> None:
     assert said(ParametersAndOptimizer(), [StepView.of(0, facts({Fact.EPOCH: 1.0}))]) == [
-        [Unjudged("nothing was recorded of the parameters at a step of the optimizer")]
+        [Unjudged("no optimizer step recorded facts about the parameters")]
     ]
 
 
@@ -161,8 +161,8 @@ def test_layers_that_no_model_knows_are_told_by_their_shapes(count: float, sever
         step({Fact.UNREGISTERED: count, (Fact.UNREGISTERED, "64x32"): count}),
     ])
 
-    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient, and are in no optimizer and among those "
-                                      f'of no model, of shape "64x32 ({count:.0f})"')
+    assert symptom.message.startswith(f"{count:.0f} parameters get a gradient but are in no optimizer and no model, "
+                                      f'of shape "64x32 ({count:.0f})"')
     assert "nn.ModuleList" in symptom.remedy
     assert (symptom.subject, symptom.severity) == ("unregistered", severity)
     assert causes(symptom) == ["parameter-not-in-optimizer"]

@@ -88,7 +88,8 @@ def test_of_two_rules_with_one_code_ours_stays_and_the_other_is_named(plugin: Mo
 
     assert NonFinite in catalog.classes
     assert catalog.problems == (
-        "plugin:TooLoud is left out: N101 too-loud is taken by barograph.rules.numbers:NonFinite (N101 non-finite)",
+        ("plugin:TooLoud is ignored: N101 too-loud is already used by barograph.rules.numbers:NonFinite (N101 "
+         "non-finite)"),
     )
 
 
@@ -119,14 +120,14 @@ def test_a_wrong_parameter_is_an_error_at_once() -> None:
 
 
 def test_a_rule_that_does_not_exist_brings_up_the_nearest() -> None:
-    with pytest.raises(UnknownName, match=r'"non-finit" is no rule\. Did you mean "non-finite"\?'):
+    with pytest.raises(UnknownName, match=r'"non-finit" is not a rule\. Did you mean "non-finite"\?'):
         rules_from_settings(Settings(rules=("non-finit",)))
 
 
 def test_settings_for_a_rule_that_does_not_exist_are_an_error() -> None:
-    with pytest.raises(UnknownName, match='"N1O1" is no rule'):
+    with pytest.raises(UnknownName, match='"N1O1" is not a rule'):
         rules_from_settings(Settings(rule_settings={"N1O1": {"only_nan": True}}))
-    with pytest.raises(UnknownName, match=r'"rules.N101" is no rule\. Did you mean "N101"\?'):
+    with pytest.raises(UnknownName, match=r'"rules.N101" is not a rule\. Did you mean "N101"\?'):
         rules_from_settings(Settings(rule_settings={"rules.N101": {"only_nan": True}}))
 
 
@@ -151,7 +152,7 @@ def test_a_rule_of_the_users_own_that_cannot_be_used_is_an_error(plugin: ModuleT
     plugin.NotFinite = rule_class("N101", "not-finite")
     plugin.number = 3
 
-    with pytest.raises(BadRule, match=r"plugin:NotFinite has the code N101, which is that of barograph\."):
+    with pytest.raises(BadRule, match=r"plugin:NotFinite uses the code N101 of barograph\."):
         rules_from_settings(Settings(rules=("plugin:NotFinite",)))
     with pytest.raises(UnknownName, match=r'plugin has no "NotFinit"\. Did you mean "NotFinite"\?'):
         rules_from_settings(Settings(rules=("plugin:NotFinit",)))
@@ -211,6 +212,6 @@ def test_a_rule_whose_findings_save_steps_is_to_judge() -> None:
     recorder = {"capsule_on": ["loss-spike", "N101"]}
     check_capsule_on(settings_from_mapping({"recorder": recorder}), ())
     asked = settings_from_mapping({"recorder": recorder, "rules": ["N101"]})
-    with pytest.raises(SettingsError, match=r"for findings of L104 .*, and that rule is not among"):
+    with pytest.raises(SettingsError, match=r"recorder.capsule_on names L104, but `rules` does not enable it"):
         check_capsule_on(asked, rules_from_settings(asked))
     check_capsule_on(asked, rules_from_settings(settings_from_mapping({"rules": ["N101", "L104"]})))

@@ -16,7 +16,7 @@ _SOURCES = sorted(Path(barograph.rules.__path__[0]).glob("*.py"))
 _OF_PYTORCH = {
     "divergence.py": "nll_loss",  # a loss of that name is PyTorch's
     "exploding.py": "zero_grad",  # gradients that are kept are a fact of PyTorch
-    "learning_rates.py": "Call scheduler.step() once an epoch, behind the loop over batches.",  # so are steps of one
+    "learning_rates.py": "Call scheduler.step() once per epoch, after the loop over batches.",  # so are steps of one
     "loop.py": "zero_grad",
     "loss_scale.py": "torch.autocast",  # its scaler is what the rule sees
     "parameters.py": "requires_grad_(False)",  # parameters outside of optimizers and models

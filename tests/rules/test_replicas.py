@@ -33,8 +33,8 @@ def trained(weights: list[float], gradients: list[float], *, layers: int = 3, sh
 def test_weights_that_differ_with_their_gradients_were_not_averaged() -> None:
     (symptom,) = symptoms(ReplicasDiverge(), [trained([1.0, 1.01], [0.1, 0.3])])
 
-    assert symptom.message == ('The workers\' models are not the same: "0.weight", "1.weight" and "2.weight" differ '
-                               "(sum 2 on r0 and 2.02 on r1).")
+    assert symptom.message == ("The workers' models differ: \"0.weight\", \"1.weight\" and \"2.weight\" (sum 2 on r0 "
+                               "and 2.02 on r1).")
     assert causes(symptom) == ["gradients-not-averaged"]
     assert symptom.causes[0].why == "3 of 3 weights differ between workers, and so do their gradients"
 
@@ -42,7 +42,7 @@ def test_weights_that_differ_with_their_gradients_were_not_averaged() -> None:
 def test_weights_that_differ_although_gradients_agree_began_apart() -> None:
     (symptom,) = symptoms(ReplicasDiverge(), [trained([1.0, 1.01], [0.1, 0.1])])
 
-    assert "began from different states" in symptom.causes[0].why
+    assert "started from different states" in symptom.causes[0].why
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_copies_that_differ_in_nothing_but_a_sign_differ() -> None:
 def test_parts_of_a_split_tensor_and_single_workers_are_not_compared() -> None:
     parts = said(ReplicasDiverge(), [trained([1.0, 1.01], [0.1, 0.3], shards=True)])
 
-    assert parts == [[Unjudged("no weights were recorded of which several workers hold copies")]]
+    assert parts == [[Unjudged("no weights were recorded that several workers hold")]]
     assert said(ReplicasDiverge(), [trained([1.0], [0.1])]) == [[Unjudged("only one worker was recorded")]]
 
 
@@ -86,7 +86,7 @@ def fed(*digests: float, more: dict[Fact, float] | None = None, shards: bool = F
 def test_workers_that_are_fed_the_same_are_named() -> None:
     (symptom,) = symptoms(SameDataOnAllWorkers(), [fed(7.0, 7.0, 7.0)])
 
-    assert symptom.message == "All 3 workers were fed the same batch in step 3."
+    assert symptom.message == "All 3 workers got the same batch in step 3."
     assert (symptom.severity, causes(symptom)) == (Severity.COSTLY, ["same-data-on-all-workers"])
 
 

@@ -89,7 +89,7 @@ def test_losses_below_zero_and_of_several_optimizers_are_not_judged() -> None:
     negative = said(LossSpike(), trained([-1.0, *LEVEL, 12.0, 0.6, 0.6, 0.6]))
     adversarial = [StepView.of(Step(at, at, "G"), {TOTAL: loss}) for at, loss in enumerate([*LEVEL, 12.0, 0.6, 0.6])]
 
-    assert negative[-1] == [Unjudged("losses that are not above zero have no level")]
+    assert negative[-1] == [Unjudged("the losses are not positive")]
     assert symptoms(LossSpike(), adversarial) == []
 
 

@@ -43,11 +43,11 @@ def test_for_every_kind_it_is_python(kind: Kind) -> None:
 
 @pytest.mark.parametrize("name", ["Loud", "loud_things", "loud things", "", "1st", "class", "-a", "../evil"])
 def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(BadRule, match="no name of a rule"):
+    with pytest.raises(BadRule, match="not a valid rule name"):
         starter(name)
 
 
 @pytest.mark.parametrize("code", ["x101", "X1", "XX101", "X101\n"])
 def test_what_is_no_code_is_refused(code: str) -> None:
-    with pytest.raises(BadRule, match="no code of a rule"):
+    with pytest.raises(BadRule, match="not a valid rule code"):
         starter("loud", code=code)

@@ -84,7 +84,7 @@ def test_no_worker_takes_less_than_nothing() -> None:
     waits, slow = {"step": 0.2, "backward": 0.21, "capture": 0.01}, {"step": 0.2, "backward": 0.05, "capture": 0.0}
     found = said(Straggler(), [telling(number, {"r0": waits, "r1": slow}) for number in range(60)])[-1]
     assert found is not None
-    assert found.evidence[0].text == "150 ms a step outside the backward pass; the others 0 ms"
+    assert found.evidence[0].text == "150 ms per step outside the backward pass; the others take 0 ms"
 
 
 @pytest.mark.parametrize("backward", [0.14, 0.149, 0.12])
@@ -107,7 +107,7 @@ def loaders(count: int, *, processes: float, cores: float, data: float) -> Itera
 def test_more_loader_processes_than_there_is_room_for_are_too_many() -> None:
     found = said(Dataloader(), loaders(400, processes=20, cores=8, data=0.0))[-1]
     assert found is not None
-    assert found.remedy == "Set num_workers of the DataLoader to about 8 (now 20)."
+    assert found.remedy == "Change num_workers of the DataLoader from 20 to about 8."
 
 
 def test_few_loader_processes_are_too_few_only_where_training_waits() -> None:

@@ -122,7 +122,7 @@ def test_the_module_that_makes_nan_is_named() -> None:
 
     assert found["N102"].message.startswith(
         'NaN or infinite values arose in "1" (Logarithm) or just before it: its output holds ')
-    assert found["N101"].message.startswith("NaN or infinite values: 2 of 3 outputs, ")
+    assert found["N101"].message.startswith("NaN or infinite values in 2 of 3 outputs, ")
 
 
 def test_an_adam_made_anew_at_each_step_forgets() -> None:

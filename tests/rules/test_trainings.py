@@ -447,7 +447,7 @@ def test_a_batch_of_nan_is_named_with_its_step() -> None:
     assert codes(findings) == {"N101", "N104"}
     (found,) = [finding for finding in findings if finding.code == "N101"]
     assert found.since_step == 40
-    assert found.remedy.startswith("Look at the batch of step 40")
+    assert found.remedy.startswith("Check the batch of step 40")
 
 
 def test_a_batch_a_hundred_times_too_large_is_a_spike() -> None:

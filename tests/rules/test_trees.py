@@ -33,7 +33,7 @@ def test_by_default_usual_depths_are_let_pass() -> None:
 def test_one_feature_that_decides_all_is_named() -> None:
     (symptom,) = symptoms(FeatureImportanceOverweight(), [weighed(0.1, 98.0, 0.5, 0.4, 0.6, 0.4)])
 
-    assert symptom.message == 'Of 6 features "f1" holds 98 % of all importance.'
+    assert symptom.message == 'Of 6 features, "f1" has 98% of the total importance.'
     assert causes(symptom) == ["few-features-dominate", "targets-in-input"]
 
 
@@ -47,6 +47,6 @@ def test_amazons_three_features_at_four_fifths_hold_where_they_are_set() -> None
 
 def test_a_table_of_few_features_is_not_judged() -> None:
     assert said(FeatureImportanceOverweight(), [weighed(99.0, 1.0)]) == [
-        [Unjudged("the importance of fewer than 5 features was recorded")]
+        [Unjudged("needs the importance of 5 features; this run has 2")]
     ]
-    assert said(TreeDepth(), [weighed(99.0, 1.0)]) == [[Unjudged("no depth of a tree was recorded")]]
+    assert said(TreeDepth(), [weighed(99.0, 1.0)]) == [[Unjudged("no tree depth was recorded")]]

@@ -18,7 +18,7 @@ from barograph.rules.updates import WeightUpdateRatio
 from barograph.runs.reading.view import StepView
 
 TOTAL = Key(Kind.LOSS, "total")
-UNMEASURED = Unjudged("no step was recorded with finite updates and weights")
+UNMEASURED = Unjudged("no step recorded finite updates and weights")
 
 
 def summary(norm: float) -> Summary:
@@ -70,15 +70,15 @@ def test_one_step_as_large_as_the_weights_after_which_the_loss_is_higher_is_too_
 
     first, second = said(WeightUpdateRatio(), large, after)
 
-    assert first == [Unjudged("a step was very large, and the loss after it is not known yet")]
+    assert first == [Unjudged("an update was very large; waiting for the next loss")]
     found, rest = second
     assert isinstance(found, Symptom)
     assert (found.subject, found.since) == ("large", 5)
     assert found.message == (
-        "One optimizer step changed the weights by 0.9 times their norm, and the loss went from 2.3 to 2.9; up to 0.1 "
-        "is usual at first."
+        "One optimizer step changed the weights by 0.9 times their norm (normal: up to 0.1 at the start), and "
+        "the loss changed from 2.3 to 2.9."
     )
-    assert found.remedy == "Lower the learning rate from 0.1 to 0.00333, or warm it up over the first hundred steps."
+    assert found.remedy == "Lower the learning rate from 0.1 to 0.00333, or warm it up over the first 100 steps."
     assert [(item.key, item.value) for item in found.evidence] == [
         (None, pytest.approx(0.9)), (Key(Kind.UPDATE, "a.weight"), pytest.approx(0.9))
     ]
@@ -102,7 +102,7 @@ def test_under_a_budget_a_large_step_is_judged_by_the_next_loss_that_was_recorde
     (symptom, _) = all_facts
     assert isinstance(symptom, Symptom)
     assert symptom.since == 7
-    assert "and the loss went from 2.3 to 9 by step 214" in symptom.message
+    assert "and the loss changed from 2.3 to 9 by step 214" in symptom.message
 
 
 def test_a_large_step_is_told_once() -> None:
@@ -146,11 +146,12 @@ def test_the_layers_that_changed_most_are_named() -> None:
 def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
     found = said(WeightUpdateRatio(), *(updating(1e-7, number) for number in range(10, 21)))
 
-    assert found[8] == [Unjudged("steps are small, 9 judged so far; it waits for 10")]
+    assert found[8] == [Unjudged("needs 10 small updates in a row; this run has 9")]
     (small,) = found[9]
     assert isinstance(small, Symptom)
     assert (small.subject, small.since) == ("small", 10)
-    assert small.remedy == "Raise the learning rate from 0.1 to 1e+03; see that no scheduler sets it to nearly nothing."
+    assert small.remedy == ("Raise the learning rate from 0.1 to 1e+03; check that no scheduler decays it to "
+                            "nearly zero.")
 
 
 @pytest.mark.parametrize("change", [{"gradient": 1e-4}, {"rate": 1e-6}, {"gradient": 0.0}])
@@ -180,7 +181,7 @@ def test_small_steps_that_leave_a_loss_above_chance_are_too_small_though_it_fall
     (slow,) = found[9]
     assert isinstance(slow, Symptom)
     assert (slow.subject, slow.since, slow.severity) == ("small", 0, Severity.DOUBTFUL)
-    assert ("while gradients are as large as at first, and the loss is above 1.1, that of a model which knows nothing: "
+    assert ("while gradients are as large as at the start, and the loss is above 1.1, that of guessing: "
             "the model hardly changes") in slow.message
 
 

@@ -60,7 +60,7 @@ def test_at_the_defaults_nothing_is_said_in_the_first_minutes(rule: type[Windowe
 
 def test_a_gpu_that_is_half_busy_and_a_fifth_full_takes_a_larger_batch() -> None:
     found = only(BatchSize(**SMALL), gpus(45, full=20.0), gpus(55, full=20.0))
-    assert "4 times as large" in found.remedy
+    assert "4 times larger" in found.remedy
     assert [(item.value, item.threshold) for item in found.evidence] == [(55.0, 70.0), (20.0, 70.0)]
 
 
@@ -88,8 +88,8 @@ def test_waiting_for_a_disk_is_told_from_waiting_for_a_core() -> None:
 
 
 @pytest.mark.parametrize(("busy", "severity", "words"), [
-    ((40, 55), None, "little used"), ((0, 6), Severity.COSTLY, "little used"),
-    ((0, 95), Severity.NOTE, "by fits and starts"),
+    ((40, 55), None, "underused"), ((0, 6), Severity.COSTLY, "underused"),
+    ((0, 95), Severity.NOTE, "used unevenly"),
 ])
 def test_how_bad_a_little_used_gpu_is_depends_on_how_little(
     busy: tuple[int, int], severity: Severity | None, words: str

@@ -76,7 +76,7 @@ def test_a_batch_of_zeros_is_worse_than_a_layer_of_them() -> None:
 
 
 def test_steps_that_do_not_train_are_not_judged() -> None:
-    assert said(AllZero(), weights(0, skipped=True, a=0.0)) == [[Unjudged("no step that trained was recorded")]]
+    assert said(AllZero(), weights(0, skipped=True, a=0.0)) == [[Unjudged("no training step was recorded")]]
     assert said(AllZero(kinds=("weight",)), step(0, tensors(Kind.OUTPUT, a=1.0)))[0] == [
         Unjudged("no weight was recorded")]
 
@@ -88,7 +88,7 @@ def test_variance_is_held_against_what_was_set() -> None:
     assert subjects(TensorVariance(max_threshold=0.5), view) == [["weight too far"]]
     assert subjects(TensorVariance(min_threshold=0.5), view) == [["weight too little"]]
     assert last(TensorVariance(max_threshold=0.5), view).message == (
-        '1 weight tensors spread too far: the variance of "a" is 1.')
+        '1 weight tensors have too high a variance: the variance of "a" is 1.')
     assert next(iter(causes(last(TensorVariance(max_threshold=0.5), view)))) == Cause.INITIALIZATION_SCALE
 
 
@@ -96,7 +96,7 @@ def test_a_tensor_of_one_element_has_no_variance_to_judge() -> None:
     view = step(0, {Key(Kind.WEIGHT, "scale"): of_norm(1.0, count=1)})
 
     assert said(TensorVariance(min_threshold=0.5), view) == [
-        [Unjudged("no finite tensor of more than one element was recorded")]]
+        [Unjudged("no finite tensor with more than one element was recorded")]]
 
 
 @pytest.mark.parametrize(("path", "dtype"), [("seed", "int64"), ("dropout.seed_generator_state", ""), ("w", "uint32")])

@@ -23,7 +23,7 @@ def failed(text: str) -> StepView:
 def test_half_an_hour_without_a_step_is_a_stall() -> None:
     (symptom,) = symptoms(StalledTraining(), [silent(2000.0)])
 
-    assert symptom.message == "Training stands still: no step was made for 33 minutes after step 120."
+    assert symptom.message == "Training stalled: no step for 33 minutes after step 120."
 
 
 def test_a_shorter_silence_and_its_end_are_well() -> None:
@@ -33,7 +33,7 @@ def test_a_shorter_silence_and_its_end_are_well() -> None:
 
 def test_other_signs_of_life_say_nothing_of_silence() -> None:
     assert said(StalledTraining(), [failed("KeyError: 'lr'")]) == [
-        [Unjudged("no silence of more than a minute was told")]
+        [Unjudged("no gap of more than a minute was recorded")]
     ]
 
 
@@ -74,7 +74,7 @@ def test_an_error_that_is_not_known_is_told_as_it_is() -> None:
     (symptom,) = symptoms(ScriptError(), [failed("KeyError: 'lr'")])
 
     assert symptom.causes[0].why == "the script ended with KeyError: 'lr'"
-    assert symptom.remedy.startswith("Read the traceback from below")
+    assert symptom.remedy.startswith("Read the traceback from the end")
 
 
 def test_a_run_that_goes_on_has_no_error() -> None:

@@ -90,7 +90,7 @@ def test_the_finding_names_the_tensor_and_its_value() -> None:
     assert found.message == '"loss:total" did not change over 3 recorded steps, from step 0 to 2.'
     assert found.since == 0
     assert found.evidence[0].text == "sum 4.0 in each of the last 3 recorded steps"
-    assert found.remedy.startswith("See that the loss depends on the model's output")
+    assert found.remedy.startswith("Check that the loss depends on the model's output")
 
 
 @pytest.mark.parametrize("all_facts", [
@@ -102,9 +102,8 @@ def test_a_loss_of_boosted_trees_that_stands_still_says_that_they_split_nothing(
     (found,) = said(UnchangedTensor(), *rounds)[-1]
 
     assert isinstance(found, Symptom)
-    assert found.message == ('Further trees change nothing: "loss:total" did not change over 3 rounds, from round 1 to '
-                             "3.")
-    assert found.remedy.startswith("End with round 1 ")
+    assert found.message == ('New trees change nothing: "loss:total" did not change over 3 rounds, from round 1 to 3.')
+    assert found.remedy.startswith("Stop at round 1 ")
     assert (found.severity, [item.cause for item in found.causes]) == (Severity.DOUBTFUL, [Cause.TREES_ADD_NOTHING])
 
 
@@ -113,7 +112,7 @@ def test_boosted_trees_that_early_stopping_ends_are_not_judged() -> None:
               for number in range(9)]
 
     assert said(UnchangedTensor(), *rounds) == [
-        [Unjudged("early stopping ends the training after 20 rounds without gain")]] * 9
+        [Unjudged("early stopping ends the training after 20 rounds without improvement")]] * 9
 
 
 def test_tolerances_are_those_of_allclose() -> None:
@@ -186,15 +185,14 @@ def frozen(steps: int, *, gradient: float | None = 1.0, rate: float = 0.1, dtype
 def test_a_weight_that_stays_although_it_has_a_gradient_is_in_no_optimizer() -> None:
     found = said(FrozenParameter(), *frozen(10))
 
-    assert found[8] == [Unjudged("9 steps were recorded so far in which a weight could move; it compares 10")]
+    assert found[8] == [Unjudged("needs 10 steps in which a weight could change; this run has 9")]
     (symptom,) = found[9]
     assert isinstance(symptom, Symptom)
     assert symptom.since == 0
     assert symptom.message == (
-        'Of 2 parameters "a" did not change at all over 10 recorded steps, from step 0 to 9, although '
-        'gradients reach them.'
+        'Of 2 parameters, "a" did not change over 10 recorded steps, from step 0 to 9, although gradients reach them.'
     )
-    assert symptom.remedy.startswith("Hand them to an optimizer")
+    assert symptom.remedy.startswith("Pass them to an optimizer")
 
 
 def test_a_weight_without_gradient_may_be_frozen_on_purpose() -> None:
@@ -227,7 +225,7 @@ def test_weights_too_coarse_for_their_updates_are_told_so() -> None:
     (found,) = said(FrozenParameter(), *frozen(10, dtype="bfloat16"))[-1]
 
     assert isinstance(found, Symptom)
-    assert found.remedy.startswith("These weights are bfloat16, whose spacing swallows small updates")
+    assert found.remedy.startswith("These weights are bfloat16, whose precision is too low for small updates")
 
 
 def test_a_converged_model_may_stand_still() -> None:

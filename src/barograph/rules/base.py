@@ -1,8 +1,8 @@
-"""The base class of rules: one fault, whose fields are its parameters and whose one method judges a step.
+"""The base class of rules: one problem each. Its fields are parameters; `judge` evaluates a step.
 
-A rule has no hidden state. It keeps what it must remember between steps in the `Memory` passed to it: plain JSON
-data, one for each group of workers and optimizer, saved by the loop. So live runs and replays behave alike, a
-restarted watcher resumes where it was, and a test of a rule is a list of views.
+A rule has no hidden state. It keeps what it needs between steps in the `Memory` passed to it: plain JSON
+data, one per group of workers and optimizer, saved by the loop. Live analysis and replay therefore run the
+same code, a restarted watcher resumes, and a test of a rule is a list of views.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from barograph.runs.reading.view import StepView
 
 Memory = dict[str, Any]
-"""State of a rule between steps: string keys to JSON values."""
+"""State of a rule between steps: a JSON object."""
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """Yielded by a rule for a step that it cannot judge: neither a fault nor the end of one.
+    """Yielded for a step that a rule could not evaluate: the step neither shows the problem nor ends it.
 
     Attributes:
-        reason: Why, shown if the rule never judged anything: "10 losses so far; needs 20".
-        passing: The reason holds for this step only (the next window is not full yet): an earlier reason explains more.
+        reason: Why, shown if the rule never evaluated a step: "needs 20 losses; this run has 10".
+        passing: The reason concerns this step alone (the next window is not full yet); an earlier reason explains more.
     """
 
     reason: str
@@ -44,13 +44,13 @@ class Unjudged:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Documentation and limits of one parameter of a rule.
+    """Documentation and limits of one rule parameter.
 
     Attributes:
         doc: One sentence for the rule's page.
-        above, below: Exclusive limits of the value; None: no limit.
-        at_least, at_most: Inclusive limits of the value; None: no limit.
-        choices: Allowed values, or allowed entries of a list; empty: any.
+        above, below: Exclusive limits; None: no limit.
+        at_least, at_most: Inclusive limits; None: no limit.
+        choices: Allowed values, also of each entry of a list; empty: any.
     """
 
     doc: str = ""
@@ -74,7 +74,7 @@ def parameter(
     """Return the field of a rule that holds one parameter, with its limits.
 
     Args:
-        default: Value if the user sets none.
+        default: Used if the user sets none.
         doc: One sentence for the rule's page.
         above, at_least, below, at_most: Limits of a number, see `Parameter`.
         choices: Allowed strings.
@@ -86,19 +86,19 @@ def parameter(
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(ABC):
-    """One thing that goes wrong in training.
+    """One problem that can occur in training.
 
-    A rule is a frozen dataclass that inherits from this class. Its fields are its parameters (int, float, bool, str or
-    `tuple[str, ...]`), checked on creation. Its docstring is its page: see `rules.page`.
+    A rule is a frozen dataclass that inherits from this one. Its fields are its parameters (`int`, `float`,
+    `bool`, `str` or `tuple[str, ...]`), validated on construction. Its docstring is its page: see `rules.page`.
 
     Class attributes:
         code: A capital letter and three digits, "G101"; unique among the installed rules.
-        name: Short, in lower case with hyphens, "vanishing-gradient".
-        severity: Severity of its findings.
-        across_attempts: The rule compares a restarted run with its earlier attempts, so its memory is kept. The memory
-            of other rules is cleared on a restart, since steps may go back.
-        needs: Records that the rule needs. Each Selection must have matched something for the rule to count as
-            fully evaluated; alternatives go into one Selection.
+        name: Lowercase with hyphens: "vanishing-gradient".
+        severity: How much the problem costs the user.
+        across_attempts: The rule compares a restarted run with its earlier attempts, so its memory is kept on restart.
+            The memory of other rules is cleared, because steps may repeat.
+        needs: Data the rule requires. The rule counts as fully evaluated only if each Selection matched
+            something; alternatives go in one Selection.
     """
 
     code: ClassVar[str]
@@ -112,24 +112,24 @@ class Rule(ABC):
     @property
     @abstractmethod
     def needs(self) -> tuple[Selection, ...]:
-        """Records that this rule needs."""
+        """Data that this rule requires."""
 
     @abstractmethod
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        """Yield what is wrong in this step: nothing if all is well, `Unjudged` if it cannot be judged.
+        """Yield the problems of this step; nothing if there are none; `Unjudged` if the step cannot be evaluated.
 
-        Called once, in order, for each step that recorded a kind that this rule needs. Yield a symptom again in every
-        step that still shows it: the loop makes one finding of them. A symptom whose evidence names keys ends only in
-        steps that recorded one of these keys.
+        Called once, in order, for each step that recorded a kind this rule needs. Yield a symptom again in
+        every step that still shows it: the loop merges them into one finding. A symptom whose evidence
+        names keys counts as gone only in steps that recorded one of these keys.
 
         Args:
-            view: Everything recorded in the step, over the workers of one group.
-            memory: State of this rule for this group and optimizer; empty at the first step. Changed in place.
+            view: The records of the step, for the workers of one group.
+            memory: State of this rule for this group and optimizer; empty at the first step. Modified in place.
         """
 
     @property
     def other_run(self) -> str:
-        """Path or URL of another run whose steps `view.beside` returns; "" for none."""
+        """Location of a run to compare with, step by step, as `view.beside(location)`; "" for none."""
         return ""
 
     def __post_init__(self) -> None:
@@ -141,17 +141,17 @@ class Rule(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Name to value, as plain JSON data."""
+        """Parameter values by name, as JSON data."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 RESERVED = ("severity", "actions", "enabled")
-"""Settings that every rule has beside its parameters; no parameter may have these names."""
+"""Settings of every rule; a parameter must not use these names."""
 
 
 def with_severity(rule: Rule, severity: Severity) -> Rule:
-    """Return the rule with a severity set by the user, which overrides that of its symptoms.
+    """Return the rule with a severity that overrides the rule's own.
 
     Example:
         >>> from barograph.rules.numbers import NonFinite
@@ -159,31 +159,31 @@ def with_severity(rule: Rule, severity: Severity) -> Rule:
         <Severity.NOTE: 'note'>
     """
     changed = copy.copy(rule)
-    # On the instance, over the class attribute; `severity_set` distinguishes the two.
+    # An instance attribute hides the class attribute; `severity_set` distinguishes the two.
     object.__setattr__(changed, "severity", severity)
     return changed
 
 
 def severity_set(rule: Rule) -> Severity | None:
-    """Return the severity set by the user, or None."""
+    """Return the severity that the user set; None if the rule keeps its own."""
     return vars(rule).get("severity")
 
 
 def rule_with(rule_class: type[Rule], values: Mapping[str, Any]) -> Rule:
-    """Return the rule with these parameters from a TOML or JSON table.
+    """Return a rule built from a TOML or JSON table of parameters.
 
     Raises:
-        UnknownName: The rule has no such parameter; the message names the nearest one.
-        SettingsError: A value has the wrong type or is out of range, or a required parameter is missing.
+        UnknownName: The rule has no such parameter; the message suggests the nearest.
+        SettingsError: A value has the wrong type or is out of range, or a parameter without a default has none.
     """
     known = [item.name for item in fields(rule_class)]
     for name in values:
         if name not in known:
-            raise UnknownName(f'{_title(rule_class)} has no parameter "{name}". {nearest(name, known)}')
+            raise UnknownName(f'"{name}" is not a parameter of {_title(rule_class)}. {nearest(name, known)}')
     missing = [item.name for item in fields(rule_class)
                if item.init and item.default is MISSING and item.default_factory is MISSING and item.name not in values]
     if missing:
-        raise SettingsError(f"{_title(rule_class)}.{missing[0]} has no default; set {' and '.join(missing)} below "
+        raise SettingsError(f"{_title(rule_class)}.{missing[0]} has no default; set {' and '.join(missing)} in "
                             f"[rule_settings.{rule_class.code}] in barograph.toml.")
     return rule_class(**values)
 
@@ -195,14 +195,14 @@ def check_rule_class(candidate: object) -> type[Rule]:
         BadRule: It is not a rule, lacks a class attribute, or declares parameters without being a dataclass.
     """
     if not (isinstance(candidate, type) and issubclass(candidate, Rule)):
-        raise BadRule(f"{candidate!r} is not a rule: a rule is a subclass of barograph.Rule.")
+        raise BadRule(f"{candidate!r} is not a rule: inherit from barograph.Rule.")
     title = f"{candidate.__module__}.{candidate.__qualname__}"
     for attribute in ("code", "name", "severity"):
         if not hasattr(candidate, attribute):
-            raise BadRule(f"{title} has no {attribute}; every rule needs one.")
+            raise BadRule(f"{title} has no {attribute}: add this class attribute.")
     if not _is_code(candidate.code):
-        raise BadRule(f"{title}.code is {candidate.code!r}; it must be a capital letter and three digits, "
-                      'such as "X101".')
+        raise BadRule(f'{title}.code is {candidate.code!r}; it must be a capital letter and three digits, such as '
+                      '"X101".')
     if not isinstance(candidate.name, str) or not candidate.name:
         raise BadRule(f'{title}.name is {candidate.name!r}; it must be a short string, such as "vanishing-gradient".')
     if not isinstance(candidate.severity, Severity):
@@ -210,18 +210,18 @@ def check_rule_class(candidate: object) -> type[Rule]:
                       f"{', '.join(f'Severity.{item.name}' for item in Severity)}.")
     reserved = [name for name in _own_parameters(candidate) if name in RESERVED]
     if reserved:
-        raise BadRule(f"{title} has a parameter {reserved[0]}: this name is reserved; rename it.")
+        raise BadRule(f'{title} has a parameter "{reserved[0]}", which is reserved; rename it.')
     missing: frozenset[str] = getattr(candidate, "__abstractmethods__", frozenset())
     if missing:
-        raise BadRule(f"{title} does not define {' and '.join(sorted(missing))}; every rule must.")
+        raise BadRule(f"{title} does not define {' and '.join(sorted(missing))}.")
     if "__dataclass_params__" not in vars(candidate) and _own_parameters(candidate):
-        raise BadRule(f"{title} has parameters ({', '.join(_own_parameters(candidate))}) but is not a dataclass; "
-                      "add @dataclass(frozen=True, kw_only=True).")
+        raise BadRule(f"{title} has parameters ({', '.join(_own_parameters(candidate))}) but is not a dataclass: "
+                      "decorate it with @dataclass(frozen=True, kw_only=True).")
     return candidate
 
 
 def _title(rule_class: type[Rule]) -> str:
-    """Return a rule's name in settings, or the name of the class if it has none."""
+    """Return the rule's name for messages; the class name if it has none."""
     return str(getattr(rule_class, "name", rule_class.__name__))
 
 
@@ -239,7 +239,7 @@ def _types_of_parameters(rule_class: type[Rule]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(rule_class)
     except NameError as error:
-        raise BadRule(f"{rule_class.__name__} declares a parameter of an unknown type: {error}.") from error
+        raise BadRule(f"{rule_class.__name__} declares a parameter of unknown type: {error}.") from error
 
 
 def _checked(title: str, value: Any, kind: Any, limits: Parameter) -> Any:
@@ -264,7 +264,7 @@ def _texts_in(title: str, value: Any) -> list[str]:
         return [entry.strip() for entry in value.split(",") if entry.strip()]
     entries = value if isinstance(value, list | tuple) else [value]
     if any(isinstance(entry, bool) or not isinstance(entry, str | int | float) for entry in entries):
-        raise SettingsError(f"{title} is {value!r}; it must be a list of strings or a comma-separated string.")
+        raise SettingsError(f"{title} is {value!r}; it must be a list of strings.")
     return [str(entry) for entry in entries]
 
 

@@ -1,4 +1,4 @@
-"""The rule about labels that are no classes, and classes that are no labels."""
+"""The rule about labels outside the model's classes."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _LEAST_CLASSES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRange(Rule):
-    """D107: Labels do not fit the classes that the model tells apart.
+    """D107: Labels do not fit the classes of the model.
 
-    What it sees: the least and the greatest label of each step beside the number of classes (the width of the output):
-      a label that is no class is a fault at once. And, over at least `samples` labels for each class, whether
-      class 0 is the only one that never comes, as with labels counted from 1 and an output made one wider to fit.
-    Why it matters: a label beyond the classes ends in an error, on a GPU in one that names another line; a class
-      that never comes wastes an output, and shows that labels and answers may be counted differently elsewhere.
-    What to do: count classes from 0 (`labels − 1`), and make the output as wide as there are classes.
-    When it is wrong: a class 0 that stands for nothing (background, padding) and is never a label; labels below zero
-      that the loss is told to ignore are not judged.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Digits labelled from 1 to 10 before an output of 11 fire at step 3.
+    What it sees: the smallest and largest label of each step and the number of classes (the width of the output). A
+      label outside the classes is reported at once. After `samples` labels per class, the rule also reports that class
+      0 is the only class that never occurs, as with labels counted from 1 and an output widened by one to fit.
+    Why it matters: a label outside the classes raises an error, on a GPU one that points to another line. A class that
+      never occurs wastes an output and suggests that labels and predictions are counted differently.
+    What to do: count classes from 0 (`labels - 1`), and give the model one output per class.
+    When it is wrong: class 0 is reserved (background, padding) and never a label. Negative labels that the loss ignores
+      are not checked.
+    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+      (one seed each). Digits labeled 1 to 10 with an output of 11 fire at step 3.
     Source: the PyTorch reference of CrossEntropyLoss: targets lie in [0, C).
     """
 
@@ -41,7 +41,7 @@ class LabelRange(Rule):
     name: ClassVar[str] = "label-range"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    samples: int = parameter(20, "Labels for each class before one that never came is told.", at_least=1)
+    samples: int = parameter(20, "Labels per class before a missing class is reported.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -60,7 +60,7 @@ class LabelRange(Rule):
         classes, greatest = memory.get("classes"), fact_value(view, Fact.LABEL_MAX)
         counts = counts_of(view)
         if view.step.mode is not Mode.TRAIN or not classes or classes < 2 or not (counts or greatest is not None):
-            yield Unjudged("no step of training was recorded with labels and the number of classes")
+            yield Unjudged("no training step recorded labels and the number of classes")
             return
         if greatest is not None and greatest >= classes:
             yield self._beyond(view, classes, greatest)
@@ -69,13 +69,13 @@ class LabelRange(Rule):
             return
         loss = min(counts)
         if not labels_stand_alone(view, memory, sum(counts[loss].values())) or classes > MOST_CLASSES:
-            yield Unjudged("classes of words, pixels and the like need not all come")
+            yield Unjudged("with labels per word or pixel, not all classes need to occur")
             return
         known: dict[str, float] = memory.setdefault(loss, {})
         for name, count in counts[loss].items():
             known[str(name)] = known.get(str(name), 0.0) + count
         if sum(known.values()) < self.samples * classes:
-            yield Unjudged(f"{int(sum(known.values()))} labels so far; it takes {int(self.samples * classes)}")
+            yield Unjudged(f"needs {int(self.samples * classes)} labels; this run has {int(sum(known.values()))}")
             return
         seen = {int(name) for name, count in known.items() if count > 0}
         if seen == set(range(1, int(classes))) and len(seen) >= _LEAST_CLASSES - 1:
@@ -83,22 +83,22 @@ class LabelRange(Rule):
 
     def _beyond(self, view: StepView, classes: float, greatest: float) -> Symptom:
         return Symptom(
-            message=f"A label is {int(greatest)}, and the model tells {int(classes)} classes apart: 0 to "
+            message=f"Label {int(greatest)} is out of range: the model has {int(classes)} classes, 0 to "
                     f"{int(classes) - 1}.",
-            remedy=f"Count classes from 0 (labels − 1), or make the output {int(greatest) + 1} wide.",
+            remedy=f"Count classes from 0 (labels - 1), or give the model {int(greatest) + 1} outputs.",
             evidence=(Evidence(Key(Kind.FACT, Fact.LABEL_MAX.value), view.step.number, "label_max", greatest,
                                classes - 1, f"{int(classes)} classes"),),
             subject="beyond", severity=Severity.BREAKING,
             causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.9 if greatest == classes else 0.6,
-                              f"the greatest label is {int(greatest)} of {int(classes)} classes"),),
+                              f"the largest label is {int(greatest)}, with {int(classes)} classes"),),
         )
 
     def _never(self, view: StepView, loss: str, classes: int, total: float) -> Symptom:
         return Symptom(
-            message=f"Class 0 never came in {int(total)} labels, and all the others of {classes} did.",
-            remedy=f"If classes are counted from 1, count them from 0 (labels − 1) and make the output {classes - 1} "
-                   "wide.",
+            message=f"Class 0 does not occur in {int(total)} labels; all other classes of {classes} do.",
+            remedy=f"If labels start at 1, count them from 0 (labels - 1) and give the model {classes - 1} "
+                   "outputs.",
             evidence=(Evidence(Key(Kind.LABEL, f"{loss}[1]"), view.step.number, "labels_of_class_0", 0.0, math.nan,
-                               f"labels are 1 to {classes - 1}"),),
-            subject="never", causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, "labels begin with 1, answers with 0"),),
+                               f"labels range from 1 to {classes - 1}"),),
+            subject="never", causes=(Suspicion(Cause.LABELS_OFF_BY_ONE, 0.6, "labels start at 1, outputs at 0"),),
         )

@@ -1,4 +1,4 @@
-"""The rule about layers that learn at speeds of their own."""
+"""The rule about layers that learn at very different speeds."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from barograph.rules.words import number
 from barograph.runs.reading.view import StepView
 
 _APART_STEPS = 20
-"""Steps between two judgements, and before the first: at the start layers find their scales."""
+"""Steps between two comparisons and before the first: at the start layers find their scale."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerImbalance(Rule):
-    """W107: Some layers are changed by orders of magnitude faster than others.
+    """W107: Some layers change orders of magnitude faster than others.
 
-    What it sees: the norm of each layer's update beside that of its weights, in every twentieth step. Sick is a step in
-      which the fastest layer changes `threshold` times faster than the slowest, by more than the learning rates of
-      their groups explain, while the slowest moves by less than `slow` of its norm and the fastest by more than a
-      hundred times `slow`; not where that gap is closing.
-    Why it matters: one learning rate cannot serve both: what suits the fast layers leaves the slow ones as they began.
-    What to do: normalisation layers; initialisation for the width of each layer; Adam or LAMB in place of plain SGD;
-      a parameter group of its own for the slow layers.
-    When it is wrong: layers that learn slowly on purpose. Frozen layers, layers begun at zero, embeddings and
-      normalisation layers are not judged.
+    What it sees: the norm of each layer's update relative to its weights, every 20 steps. The rule fires if the fastest
+      layer changes `threshold` times faster than the slowest, beyond the ratio of their groups' learning rates, while
+      the slowest moves by less than `slow` of its norm and the fastest by more than 100 times `slow`. It stays silent
+      while the gap closes.
+    Why it matters: one learning rate cannot serve both: a rate that suits the fast layers leaves the slow ones near
+      their initial values.
+    What to do: add normalization layers; initialize each layer for its width; use Adam or LAMB instead of plain SGD;
+      give the slow layers their own parameter group.
+    When it is wrong: layers that learn slowly on purpose. Frozen layers, layers initialized to zero, embeddings and
+      normalization layers are not checked.
     Source: You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", 2020, on the trust
       ratio of a layer.
     """
@@ -47,8 +48,8 @@ class LayerImbalance(Rule):
     name: ClassVar[str] = "layer-imbalance"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    threshold: float = parameter(1e4, "Times that the fastest layer may be faster than the slowest.", above=1.0)
-    slow: float = parameter(1e-5, "Change by step, beside its norm, below which a layer is slow.", above=0.0)
+    threshold: float = parameter(1e4, "Largest allowed ratio of the fastest layer to the slowest.", above=1.0)
+    slow: float = parameter(1e-5, "Change per step, relative to its norm, below which a layer is slow.", above=0.0)
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -59,12 +60,12 @@ class LayerImbalance(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         updates, weights = table_of(view, Kind.UPDATE).layers, table_of(view, Kind.WEIGHT).layers
         if view.step.skipped or view.step.number < memory.get("next", _APART_STEPS):
-            yield Unjudged(f"layers are compared every {_APART_STEPS} steps, from step {_APART_STEPS} on")
+            yield Unjudged(f"compares layers every {_APART_STEPS} steps, from step {_APART_STEPS} on")
             return
         weight_whole, weight_norms = _beside(updates, weights)
         judged = updates.carrying & weight_whole & (weight_norms > 0)
         if judged.sum() < _LEAST_LAYERS:
-            yield Unjudged("fewer than two layers were recorded that are changed")
+            yield Unjudged("fewer than two layers with updates were recorded")
             return
         memory["next"] = view.step.number + _APART_STEPS
         ratios = np.where(judged, updates.l2 / np.where(judged, weight_norms, 1.0), np.nan)
@@ -76,11 +77,11 @@ class LayerImbalance(Rule):
         if gains:
             yield Unjudged("the slowest layer is catching up")
             return
-        why = (f"{updates.named(fastest)} changes by {number(most)} of its norm in a step, {updates.named(slowest)} by "
+        why = (f"{updates.named(fastest)} changes by {number(most)} of its norm per step, {updates.named(slowest)} by "
                f"{number(least)}")
         yield Symptom(
-            message=f"Layers learn at speeds far apart: {why}.",
-            remedy="Put normalisation layers in, or initialise each layer for its width; or give the slow layer a "
+            message=f"Layers learn at very different speeds: {why}.",
+            remedy="Add normalization layers, or initialize each layer for its width; or give the slow layer a "
                    "parameter group with a higher learning rate.",
             evidence=(
                 Evidence(updates.keys[slowest], view.step.number, "update_ratio", least, most / self.threshold,

@@ -1,4 +1,4 @@
-"""The rule about the learning rate and the scheduler that should move it."""
+"""The rule about the learning rate and its scheduler."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from barograph.rules.words import number
 from barograph.runs.reading.view import StepView
 
 _BY_EPOCH = ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "PolynomialLR", "LinearLR")
-"""Schedulers of torch that scripts step once an epoch, as a rule; OneCycleLR and LambdaLR are stepped each batch."""
+"""Schedulers that PyTorch scripts usually step once per epoch; OneCycleLR and LambdaLR are stepped each batch."""
 _WAITS = ("ReduceLROnPlateau", "LambdaLR", "MultiplicativeLR", "ConstantLR")
-"""Schedulers that may well leave a rate as it is."""
+"""Schedulers that may leave a rate unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearningRate(Rule):
-    """O102: The learning rate is zero, gone too early, or not moved as its scheduler was meant to.
+    """O102: The learning rate is zero, decays too early, or does not follow its scheduler.
 
-    What it sees: the greatest learning rate of the optimizer's groups at every change, and what is known of its
-      scheduler: how often it was stepped, for how many steps it was made, how many batches an epoch has. Sick is one of
-      five. *zero*: the rate is exactly 0 for ten steps and a twentieth of the run so far. *gone*: it is below
-      `gone_share` of its peak for as long. *stepped each batch*: it fell below `early_share` of its peak within the
-      first three epochs, by a scheduler that counts epochs as a rule (StepLR, MultiStepLR, ExponentialLR,
-      CosineAnnealingLR …) and is stepped as often as the optimizer, and training goes on. *rises again*: a
-      CosineAnnealingLR was stepped beyond its T_max, and goes up again. *does not move*: a scheduler was never stepped
-      in two epochs, or was stepped through its whole plan and the rate is where it was.
-    Why it matters: a training at a rate of nearly nothing costs as much as one that learns.
-    What to do: step schedulers that count epochs once an epoch, behind the loop over batches; or tell them the number
-      of batches (T_max = epochs · batches). Hand the scheduler the optimizer that steps.
-    When it is wrong: a run that is meant to go on at almost no rate. One group at a rate of 0 beside others is let
-      pass. Whether a rate is too high or too low for a model W101 sees, from the steps it makes. Where no scheduler is
-      seen (a rate set by hand) only *zero* and *gone* are judged.
+    What it sees: the largest learning rate of the optimizer's groups at every change, and facts about its scheduler:
+      how often it was stepped, its planned number of steps, the batches per epoch. It reports five problems. *zero*:
+      the rate is exactly 0 for ten steps and 5% of the run so far. *gone*: it is below `gone_share` of its peak for as
+      long. *stepped each batch*: the rate fell below `early_share` of its peak within the first three epochs, because a
+      scheduler that normally counts epochs (StepLR, MultiStepLR, ExponentialLR, CosineAnnealingLR …) is stepped as
+      often as the optimizer, and training continues. *rises again*: a CosineAnnealingLR was stepped past its T_max and
+      rises. *does not move*: a scheduler was never stepped in two epochs, or completed its plan without changing the
+      rate.
+    Why it matters: training at a rate near zero costs as much as training that learns.
+    What to do: step epoch-based schedulers once per epoch, after the loop over batches; or set their length in batches
+      (T_max = epochs * batches). Pass the scheduler the optimizer that steps.
+    When it is wrong: a run that continues at almost no rate on purpose. One group at a rate of 0 among others is not
+      reported. W101 reports rates that are too high or too low for the model, from the size of the updates. Without a
+      scheduler (a rate set by hand), only *zero* and *gone* are checked.
     Source: PyTorch's documentation of torch.optim.lr_scheduler, "How to adjust learning rate".
     """
 
@@ -50,9 +50,9 @@ class LearningRate(Rule):
     name: ClassVar[str] = "learning-rate"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    gone_share: float = parameter(1e-5, "Share of its peak below which the rate is as good as zero.", at_least=0.0,
+    gone_share: float = parameter(1e-5, "Share of its peak below which the rate counts as zero.", at_least=0.0,
                                   below=1.0)
-    early_share: float = parameter(0.01, "Share of its peak below which a rate has fallen early.", above=0.0, below=1.0)
+    early_share: float = parameter(0.01, "Share of its peak that an early decay falls below.", above=0.0, below=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -93,8 +93,8 @@ class LearningRate(Rule):
         if since is None or not _for_long(since, step):
             return None
         fell = f" after a peak of {number(memory['peak'])}" if memory["peak"] else ""
-        remedy = _ONCE_AN_EPOCH if memory["peak"] else "See that no warm-up begins at 0 and is never stepped."
-        return f"the learning rate is 0 since step {since}{fell}", since, 0.6, remedy
+        remedy = _ONCE_AN_EPOCH if memory["peak"] else "Check for a warm-up that starts at 0 and is never stepped."
+        return f"the learning rate has been 0 since step {since}{fell}", since, 0.6, remedy
 
     @staticmethod
     def _gone(memory: Memory, step: int) -> _Found | None:
@@ -102,7 +102,7 @@ class LearningRate(Rule):
         if since is None or not _for_long(since, step):
             return None
         return (f"the learning rate fell from {number(memory['peak'])} to {number(memory['rate'])} by step {since}, "
-                "and training goes on", since, 0.6, _ONCE_AN_EPOCH)
+                "and training continues", since, 0.6, _ONCE_AN_EPOCH)
 
     @staticmethod
     def _early(memory: Memory, step: int, facts: dict[str, float]) -> _Found | None:
@@ -114,8 +114,8 @@ class LearningRate(Rule):
             epoch = facts.get(Fact.EPOCH_STEPS.value, 0.0)
             soon = since < _EPOCHS * epoch if epoch > 1 else since < _EARLY_STEPS and step > 2 * since
             if name in _BY_EPOCH and each_batch and soon:
-                of = f", within {since / epoch:.2g} epochs of {epoch:.0f} batches" if epoch > 1 else ""
-                return (f"{name} is stepped with each batch ({steps:.0f} times by step {memory['facts_step']}): the "
+                of = f", within {since / epoch:.2g} epochs ({epoch:.0f} batches each)" if epoch > 1 else ""
+                return (f"{name} is stepped every batch ({steps:.0f} times by step {memory['facts_step']}): the "
                         f"learning rate fell from {number(memory['peak'])} to {number(memory['rate'])} by step "
                         f"{since}{of}", since, 0.9, _ONCE_AN_EPOCH)
         return None
@@ -131,10 +131,10 @@ class LearningRate(Rule):
         memory["rose"] = memory.get("rose", False) or rose
         if not memory["rose"]:
             return None
-        return (f"CosineAnnealingLR was made for {horizon:.0f} steps and stepped {steps:.0f} times: the learning rate "
-                f"is up again, from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
-                "Make it for as many steps as it is stepped in all (T_max), or step it once an epoch; for restarts "
-                "take CosineAnnealingWarmRestarts.")
+        return (f"CosineAnnealingLR has T_max {horizon:.0f} and was stepped {steps:.0f} times: the learning rate "
+                f"rose again from {number(memory['least'])} to {number(memory['rate'])}", memory["least_step"], 0.9,
+                "Set T_max to the total number of scheduler steps, or step it once per epoch; for restarts "
+                "use CosineAnnealingWarmRestarts.")
 
     @staticmethod
     def _stands(memory: Memory, step: int, facts: dict[str, float]) -> _Found | None:
@@ -147,12 +147,12 @@ class LearningRate(Rule):
             if name in _WAITS or not horizon or (not name and len(steps_by_scheduler) > 1):
                 continue
             if steps == 0 and epoch and step >= _UNSTEPPED_EPOCHS * epoch:
-                return (f"{name or 'a scheduler'} was made and never stepped in {step + 1} steps", 0, 0.7,
-                        "Call scheduler.step() once an epoch, behind the loop over batches.")
+                return (f"{name or 'a scheduler'} was never stepped in {step + 1} training steps", 0, 0.7,
+                        "Call scheduler.step() once per epoch, after the loop over batches.")
             if steps >= horizon:
-                return (f"{name or 'a scheduler'} was stepped {steps:.0f} times, made for {horizon:.0f}, and the "
-                        f"learning rate is {number(memory['rate'])} as at first", 0, 0.6,
-                        "Make the scheduler with the optimizer that steps, and set no rate by hand.")
+                return (f"{name or 'a scheduler'} was stepped {steps:.0f} times of {horizon:.0f} planned, but the "
+                        f"learning rate is still {number(memory['rate'])}", 0, 0.6,
+                        "Pass the scheduler the optimizer that steps, and do not set the rate by hand.")
         return None
 
     @staticmethod
@@ -171,9 +171,9 @@ class LearningRate(Rule):
 
 
 _Found = tuple[str, int, float, str]
-"""Why, since which step, how sure, and what to do."""
-_ONCE_AN_EPOCH = ("Call scheduler.step() once an epoch, behind the loop over batches; or make the scheduler, or the "
-                  "schedule of Keras or Optax, for the number of batches in all (epochs * len(loader)).")
+"""Reason, first step, weight and remedy."""
+_ONCE_AN_EPOCH = ("Call scheduler.step() once per epoch, after the loop over batches; or set the length of the "
+                  "scheduler (Keras, Optax: the schedule) to the total number of batches, epochs * len(loader).")
 _LEAST_STEPS, _SHARE_OF_RUN = 10, 0.05
 _GOES_ON, _NEARLY, _EPOCHS, _EARLY_STEPS = 1.25, 0.9, 3.0, 1000
 _BEYOND, _SEEN_AGAIN, _UNSTEPPED_EPOCHS = 1.05, 0.02, 2.0

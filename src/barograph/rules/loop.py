@@ -1,4 +1,4 @@
-"""Rules about the training loop itself: what it forgets between two steps."""
+"""Rules about mistakes in the training loop itself."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _FIRST = frozenset(range(10))
 
 @dataclass(frozen=True, kw_only=True)
 class GradientsNotReset(Rule):
-    """P101: Gradients are not reset between steps, and add up.
+    """P101: Gradients are not reset between steps and accumulate.
 
-    What it sees: whether anything reset the gradients (zero_grad, or setting them to None or zero) between one step of
-      an optimizer and the last backward pass before the next. Where nothing did in `patience` recorded steps in a
-      row, each step goes along the sum of all gradients so far.
-    Why it matters: the steps grow and point to where the model was long ago. It looks like a learning rate that
-      is too high, or like momentum without decay, and often still learns a little.
-    What to do: optimizer.zero_grad() before loss.backward(), once for each optimizer.step().
-    When it is wrong: optimizers that reset or average gradients themselves. Accumulation over micro-batches is no
-      fault: it resets after each step.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). A loop without zero_grad fires at step 3.
+    What it sees: whether anything reset the gradients (zero_grad, or setting them to None or zero) between an optimizer
+      step and the last backward pass before the next one. If nothing did in `patience` consecutive recorded steps, each
+      step uses the sum of all gradients so far.
+    Why it matters: the updates grow and follow stale gradients. It looks like a learning rate that is too high, or
+      momentum without decay, and often still learns a little.
+    What to do: call optimizer.zero_grad() before loss.backward(), once per optimizer.step().
+    When it is wrong: optimizers that reset or average gradients themselves. Accumulation over micro-batches is not
+      reported: it resets after each step.
+    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+      (one seed each). A loop without zero_grad fires at step 3.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of Optimizer.zero_grad.
     """
 
@@ -52,18 +52,18 @@ class GradientsNotReset(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         kept = fact_value(view, Fact.GRADIENTS_KEPT)
         if kept is None or view.step.number == 0:
-            yield Unjudged("no step after the first was looked at for a reset of gradients")
+            yield Unjudged("no step after the first recorded whether gradients were reset")
             return
         if not kept:
             return
         whose = f'"{view.step.optimizer}".' if view.step.has_rivals else "optimizer."
         yield Symptom(
-            message=f"Gradients were not reset before step {view.step.number}: they add up from step to step.",
-            remedy=f"Call {whose}zero_grad() before loss.backward(), once for each step.",
+            message=f"Gradients were not reset before step {view.step.number}: they accumulate over steps.",
+            remedy=f"Call {whose}zero_grad() before loss.backward(), once per step.",
             evidence=(Evidence(fact(Fact.GRADIENTS_KEPT), view.step.number, "gradients_kept", kept, 0.0,
-                               "no reset since the step before"),),
+                               "no reset since the previous step"),),
             causes=(Suspicion(Cause.GRADIENTS_NOT_RESET, 0.9,
-                              f"nothing reset the gradients between the steps {view.step.number - 1} and "
+                              f"nothing reset the gradients between steps {view.step.number - 1} and "
                               f"{view.step.number}", "Call optimizer.zero_grad() before loss.backward()."),),
         )
 
@@ -72,18 +72,18 @@ class GradientsNotReset(Rule):
 class TrainEvalMode(Rule):
     """P102: The model trains in evaluation mode, or is evaluated in training mode.
 
-    What it sees: in training, whether the model as a whole was in eval mode, and with it all layers that mind the mode
-      (dropout, batch normalisation). In evaluation, whether all such layers were in training mode, where a loss was
-      computed. Models without such layers are not judged.
-    Why it matters: without dropout and with the running averages of batch normalisation the model trains as another
-      than the one that was meant; those averages are never updated. Evaluated in training mode, numbers depend on who
-      shares the batch, and the averages learn from the validation data.
-    What to do: model.train() at the start of each epoch, after the evaluation; model.eval() before it. In Keras
-      self(x, training=True) in a train_step of your own, and a call() that takes `training`.
-    When it is wrong: fine-tuning that keeps part of the model in eval mode on purpose is let pass, and so is a model
-      that is mostly frozen. Dropout at evaluation on purpose (Monte Carlo dropout) is told as doubtful.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). A loop in eval mode fires at step 2, an evaluation in training mode at its third time.
+    What it sees: in training, whether the model and all layers that depend on the mode (dropout, batch normalization)
+      were in eval mode. In an evaluation that computes a loss, whether all such layers were in training mode. Models
+      without such layers are not checked.
+    Why it matters: training without dropout and with frozen running averages trains a different model from the one you
+      meant. In training mode, evaluation results depend on the other samples of the batch, and the running averages
+      learn from the validation data.
+    What to do: call model.train() at the start of each epoch, after the evaluation, and model.eval() before it. In
+      Keras, call self(x, training=True) in a custom train_step, and let call() accept `training`.
+    When it is wrong: dropout at evaluation on purpose (Monte Carlo dropout), reported as doubtful. Models that keep a
+      part in eval mode or are mostly frozen, as in fine-tuning, are not reported.
+    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+      (one seed each). A loop in eval mode fires at step 2, evaluation in training mode at the third evaluation.
     Source: the PyTorch notes on autograd mechanics, "Evaluation mode".
     """
 
@@ -118,16 +118,16 @@ class TrainEvalMode(Rule):
             memory["frozen"] = frozen / parameters
         model, layers = fact_value(view, Fact.MODEL_IN_EVAL), fact_value(view, Fact.LAYERS_IN_EVAL)
         if model is None or layers is None:
-            yield Unjudged("no layers that mind the mode were looked at in a step of training")
+            yield Unjudged("no training step recorded the mode of dropout or normalization layers")
             return
         if not model or layers < 1.0 or memory.get("frozen", 0.0) >= _MOSTLY:
             return
-        description = "the whole model is in eval mode while it trains"
+        description = "the model is in eval mode during training"
         yield Symptom(
-            message=f"{sentence(description)}: dropout is off, and batch normalisation uses averages that it no "
+            message=f"{sentence(description)}: dropout is off, and batch normalization uses averages that it no "
             "longer updates.",
-            remedy="Call model.train() before the training loop, and again after each evaluation; in Keras hand "
-            "training=True to the model in train_step, and let its call() hand it on.",
+            remedy="Call model.train() before the training loop and after each evaluation; in Keras, call it with "
+            "training=True in train_step, and pass `training` on in call().",
             evidence=(
                 Evidence(
                     fact(Fact.LAYERS_IN_EVAL),
@@ -135,7 +135,7 @@ class TrainEvalMode(Rule):
                     "layers_in_eval",
                     layers,
                     1.0,
-                    f"{percent(layers)} of the layers that mind the mode",
+                    f"{percent(layers)} of the dropout and normalization layers",
                 ),
             ),
             subject="eval in training",
@@ -145,18 +145,18 @@ class TrainEvalMode(Rule):
     def _in_evaluation(self, view: StepView) -> Iterable[Symptom | Unjudged]:
         layers = fact_value(view, Fact.LAYERS_IN_TRAIN)
         if layers is None or Kind.LOSS not in view.kinds:
-            yield Unjudged("no evaluation with a loss was recorded whose layers mind the mode")
+            yield Unjudged("no evaluation recorded a loss and the mode of dropout or normalization layers")
             return
         if layers < 1.0:
             return
-        description = "all layers that mind the mode are in training mode during the evaluation"
+        description = "dropout and normalization layers are in training mode during evaluation"
         yield Symptom(
-            message=f"{sentence(description)}: dropout is on, and batch normalisation learns from the "
+            message=f"{sentence(description)}: dropout is on, and batch normalization learns from the "
                     "validation data.",
-            remedy="Call model.eval() before the evaluation, and model.train() after it; with Keras, call the model "
-                   "with training=False there.",
+            remedy="Call model.eval() before the evaluation and model.train() after it; in Keras, call the model "
+                   "with training=False.",
             evidence=(Evidence(fact(Fact.LAYERS_IN_TRAIN), view.step.number, "layers_in_train", layers, 1.0,
-                               f"{percent(layers)} of the layers that mind the mode"),),
+                               f"{percent(layers)} of the dropout and normalization layers"),),
             subject="train in evaluation", severity=Severity.DOUBTFUL,
             causes=(Suspicion(Cause.TRAIN_MODE_IN_EVALUATION, 0.85, description),),
         )

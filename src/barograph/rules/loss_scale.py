@@ -1,4 +1,4 @@
-"""The rule about the gradient scaler of mixed precision."""
+"""The rule about the gradient scaler in mixed precision."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SCALE = fact(Fact.LOSS_SCALE)
 class AmpScale(Rule):
     """O103: The gradient scaler skips step after step, or its scale collapses.
 
-    What it sees: whether a gradient scaler (torch.amp.GradScaler) skipped the optimizer's step, and its scale. Sick
-      is a run in which `skipped_in_a_row` recorded steps were skipped one after another, or more than `skipped_share`
-      of the last `window`; or whose scale fell below `min_scale`.
-    Why it matters: a skipped step trains nothing and costs as much. A scaler that finds infinities at every scale
-      halves it until gradients underflow: the run goes on, and learns nothing.
-    What to do: find what overflows: N101 and N103 name layers. Train in bfloat16, which needs no scaler; keep
-      softmax, norms and the loss in float32; lower the learning rate; see that scaler.update() is called once a step.
-    When it is wrong: a scaler begins far too high on purpose and skips a handful of steps until it fits, and later one
-      in some thousands; that is let pass.
+    What it sees: whether a gradient scaler (torch.amp.GradScaler) skipped the optimizer's step, and its scale. The rule
+      fires if `skipped_in_a_row` consecutive recorded steps were skipped, or more than `skipped_share` of the last
+      `window`, or if the scale fell below `min_scale`.
+    Why it matters: a skipped step costs as much as any other and trains nothing. A scaler that finds infinities at
+      every scale halves it until gradients underflow: the run continues and learns nothing.
+    What to do: find what overflows: N101 and N103 name layers. Train in bfloat16, which needs no scaler; keep softmax,
+      norms and the loss in float32; lower the learning rate; call scaler.update() once per step.
+    When it is wrong: a scaler starts far too high on purpose and skips a few steps until it fits, and later one in some
+      thousands. The rule ignores these.
     Source: Micikevicius et al., "Mixed precision training", 2018, section 3.2.
     """
 
@@ -41,10 +41,10 @@ class AmpScale(Rule):
     name: ClassVar[str] = "amp-scale"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    min_scale: float = parameter(1.0, "Scale below which it has collapsed.", above=0.0)
-    skipped_in_a_row: int = parameter(15, "Skipped steps in a row that are too many.", at_least=2)
+    min_scale: float = parameter(1.0, "Scale below which it counts as collapsed.", above=0.0)
+    skipped_in_a_row: int = parameter(15, "Consecutive skipped steps that are too many.", at_least=2)
     skipped_share: float = parameter(0.3, "Share of skipped steps that is too much.", above=0.0, at_most=1.0)
-    window: int = parameter(50, "Recorded steps the share is taken over.", at_least=10)
+    window: int = parameter(50, "Recorded steps over which the share is computed.", at_least=10)
 
     recovery: int = parameter(50, "Judged steps in a row without the fault before a finding closes.", at_least=1)
 
@@ -62,7 +62,7 @@ class AmpScale(Rule):
         if scale is not None:
             memory["scale"], memory["peak"] = scale, max(scale, memory.get("peak", scale))
         if scale is None and not view.step.skipped and "scale" not in memory:
-            yield Unjudged("no gradient scaler was seen")
+            yield Unjudged("no gradient scaler was recorded")
             return
         memory.setdefault("scale", None)
         skipped: list[int] = memory.setdefault("skipped", [])
@@ -77,7 +77,7 @@ class AmpScale(Rule):
 
     def _skipping(self, view: StepView, memory: Memory, share: float) -> Symptom:
         row = memory["in_a_row"]
-        held = f"{row} steps in a row" if row >= self.skipped_in_a_row else (
+        held = f"{row} consecutive steps" if row >= self.skipped_in_a_row else (
             f"{percent(share)} of the last {self.window} recorded steps")
         return Symptom(
             message=f"The gradient scaler skipped {held}: gradients overflow at any scale.",
@@ -89,15 +89,15 @@ class AmpScale(Rule):
     def _collapsed(self, view: StepView, memory: Memory, scale: float) -> Symptom:
         why = f"the loss scale fell from {number(memory['peak'])} to {number(scale)}"
         return Symptom(
-            message=f"{sentence(why)}: what it should lift out of underflow it now leaves there.",
+            message=f"{sentence(why)}: it no longer protects gradients from underflow.",
             remedy=self._remedy(view), subject="scale", causes=_causes(view, why),
             evidence=(_of_scale(_SCALE, view.step.number, scale, self.min_scale),),
         )
 
     @staticmethod
     def _remedy(view: StepView) -> str:
-        return ("Train in bfloat16 (torch.autocast with dtype=torch.bfloat16, no scaler), or keep what overflows in "
-                f"float32; and {lower_rate(learning_rate(view), 10)}.")
+        return ("Train in bfloat16 (torch.autocast with dtype=torch.bfloat16, no scaler), or keep overflowing layers "
+                f"in float32; and {lower_rate(learning_rate(view), 10)}.")
 
 
 def _of_scale(key: Key, step: int, scale: float, limit: float) -> Evidence:

@@ -1,4 +1,4 @@
-"""Rules about memory that grows without end: of a GPU, and of the processes that train."""
+"""Rules about memory leaks: on a GPU, and in the training processes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from barograph.rules.words import number
 from barograph.runs.reading.view import StepView
 
 _KEPT = 12
-"""Windows that are kept. When there are as many, two become one: a slow leak shows in longer windows."""
+"""Windows to keep. At this many, pairs merge into one: a slow leak shows in longer windows."""
 _COMPARED = 6
 _MINUTE = 60.0
 
 
 class Growth(NamedTuple):
-    """How something grew over the last windows, in each of them.
+    """Growth of a figure over the last windows.
 
     Attributes:
-        before, now: Means of the first and the last of these windows.
-        secs: Between their middles.
+        before, now: Means of the first and the last window.
+        secs: Time between the middles of these windows.
     """
 
     before: float
@@ -36,27 +36,27 @@ class Growth(NamedTuple):
     secs: float
 
     def secs_until(self, full: float) -> float:
-        """Return when it will have grown to `full`, if it goes on like this."""
+        """Return the seconds until it reaches `full` at this rate."""
         return (full - self.now) * self.secs / (self.now - self.before)
 
 
 def growth(memory: Memory, value: float, time_unix: float, *, window: int) -> Growth | Unjudged | None:
-    """Take a value in; return the growth that the last windows show, None where they show none in each.
+    """Add a value; return the growth over the last windows, or None if any of them did not grow.
 
     Args:
-        memory: Where the windows are kept.
-        value: What is followed.
-        time_unix: When it was so.
-        window: Values in a window.
+        memory: Stores the windows.
+        value: The figure.
+        time_unix: Time of the value.
+        window: Values per window.
 
     Returns:
-        `Unjudged` while no window ends, and until there are enough.
+        `Unjudged` until a window ends and enough windows exist.
     """
     memory["sum"] = memory.get("sum", 0.0) + value
     memory["time"] = memory.get("time", 0.0) + time_unix
     memory["count"] = memory.get("count", 0) + 1
     if memory["count"] < window * memory.setdefault("stride", 1):
-        return Unjudged("not enough samples of the memory in use had come")
+        return Unjudged("needs more samples of the memory in use")
     windows: list[list[float]] = memory.setdefault("windows", [])
     windows.append([memory["sum"] / memory["count"], memory["time"] / memory["count"]])
     memory.update(sum=0.0, time=0.0, count=0)
@@ -65,7 +65,7 @@ def growth(memory: Memory, value: float, time_unix: float, *, window: int) -> Gr
         windows[:] = [[(a + b) / 2 for a, b in zip(*windows[at : at + 2], strict=True)] for at in range(0, _KEPT, 2)]
         memory["stride"] *= 2
     if len(last) < _COMPARED:
-        return Unjudged(f"{len(last)} windows so far; it compares {_COMPARED}")
+        return Unjudged(f"needs {_COMPARED} windows of memory samples; this run has {len(last)}")
     if any(after[0] <= before[0] for before, after in pairwise(last)):
         return None
     return Growth(last[0][0], last[-1][0], last[-1][1] - last[0][1])
@@ -73,30 +73,30 @@ def growth(memory: Memory, value: float, time_unix: float, *, window: int) -> Gr
 
 @dataclass(frozen=True, kw_only=True)
 class _MemoryGrowth(Rule):
-    """Memory that grows in each of six windows in a row, and will be full before long."""
+    """Memory that grows in each of six consecutive windows and will soon be full."""
 
-    increase: float = parameter(5.0, "Least growth over six windows, in percent of the memory.", above=0.0)
-    window: int = parameter(120, "Samples in a window, at first: at the usual two a second, a minute.", at_least=1)
-    skip: int = parameter(240, "Samples after the first step that are passed over.", at_least=0)
-    horizon_minutes: float = parameter(120.0, "So soon the memory must be full, at the rate seen.", above=0.0)
+    increase: float = parameter(5.0, "Least growth over six windows, in percent of all memory.", above=0.0)
+    window: int = parameter(120, "Samples in the first windows: at two per second, a minute.", at_least=1)
+    skip: int = parameter(240, "Samples to skip after the first step.", at_least=0)
+    horizon_minutes: float = parameter(120.0, "Time within which the memory must be full at this rate.", above=0.0)
     recovery: int = parameter(1, "Judged windows in a row without the fault before a finding closes.", at_least=1)
 
     @abstractmethod
     def followed(self, figures: dict[str, float]) -> Iterator[tuple[str, float, float]]:
-        """Yield what is followed: the name of the figure, what is in use, and how much there is."""
+        """Yield the name, the memory in use and the total of each figure."""
 
     @abstractmethod
     def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
         """Return the finding."""
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
-        unjudged: Unjudged | None = Unjudged("no memory that it follows was told of")
+        unjudged: Unjudged | None = Unjudged("no sample of the memory in use was recorded")
         for worker, figures in samples_of(view):
             for name, used, full in self.followed(figures):
                 mine: dict[str, Any] = memory.setdefault(f"{worker} {name}", {"skipped": 0})
                 if mine["skipped"] < self.skip:
                     mine["skipped"] += 1
-                    unjudged = unjudged and Unjudged(f"the first {self.skip} samples are passed over")
+                    unjudged = unjudged and Unjudged(f"skips the first {self.skip} samples")
                     continue
                 found = growth(mine, used, view.step.time_unix, window=self.window)
                 if isinstance(found, Unjudged):
@@ -119,18 +119,18 @@ class _MemoryGrowth(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class GPUMemoryIncrease(_MemoryGrowth):
-    """M105: The memory in use of a GPU grows and grows.
+    """M105: GPU memory in use keeps growing.
 
-    What it sees: the mean memory in use of each GPU, window by window. It grows in each of the last six windows, by
-      `increase` percent of the GPU's memory in all, and at that rate it is full within `horizon_minutes`. The windows
-      grow longer with the run, so a slow leak is seen, too, only later.
-    Why it matters: the training ends with "CUDA out of memory", hours after it began.
-    What to do: look for tensors that are kept with their graph: a loss that is added up without `.item()`, outputs
-      that are appended to a list without `.detach().cpu()`, hidden states that are carried over from batch to batch.
-    When it is wrong: torch keeps memory that it has once taken, so use grows in jumps and then rests: batches of
-      growing length, a larger evaluation. Those do not grow in each of six windows.
-    Source: Amazon SageMaker Debugger's GPUMemoryIncrease, which compares two windows of 10 samples, and so takes every
-      jump for a leak.
+    What it sees: the mean memory in use of each GPU, per window. The rule fires if it grew in each of the last six
+      windows, by `increase` percent of the GPU's memory in total, and will be full within `horizon_minutes` at that
+      rate. Windows grow longer with the run, so slow leaks are found too, but later.
+    Why it matters: the training ends with "CUDA out of memory" after hours.
+    What to do: look for tensors that keep their graph: a loss summed without `.item()`, outputs appended to a list
+      without `.detach().cpu()`, hidden states carried from batch to batch.
+    When it is wrong: PyTorch keeps memory that it has allocated, so use grows in jumps and then stays level: batches of
+      growing length, a larger evaluation. These do not grow in each of six windows.
+    Source: Amazon SageMaker Debugger's GPUMemoryIncrease, which compares two windows of 10 samples and therefore
+      reports every jump as a leak.
     """
 
     code: ClassVar[str] = "M105"
@@ -147,34 +147,35 @@ class GPUMemoryIncrease(_MemoryGrowth):
                 yield gpu, figures[f"gpu_memory[{gpu}]"], 100.0
 
     def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
-        text = f"from {number(grown.before)} to {number(grown.now)} % in {number(grown.secs / _MINUTE)} minutes"
+        text = f"from {number(grown.before)}% to {number(grown.now)}% in {number(grown.secs / _MINUTE)} minutes"
         return Symptom(
-            message=f"The memory in use of GPU {name} grows and grows: {text}; it will be full in about "
+            message=f"GPU {name} memory in use keeps growing: {text}. It will be full in about "
                     f"{number(minutes)} minutes.",
-            remedy="Keep no tensor with its graph from step to step: add up loss.item() and not loss, append "
-                   "output.detach().cpu() and not output.",
+            remedy="Do not keep tensors with their graph across steps: sum loss.item() instead of loss, append "
+                   "output.detach().cpu() instead of output.",
             evidence=(Evidence(machine_key(f"gpu_memory[{name}]"), step, "mean", grown.now,
                                grown.before + self.increase, text),),
             subject=f"{worker} GPU {name}",
-            causes=(Suspicion(Cause.MEMORY_LEAK, 0.7, f"the memory in use of GPU {name} grew {text}"),),
+            causes=(Suspicion(Cause.MEMORY_LEAK, 0.7, f"GPU {name} memory in use grew {text}"),),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostMemoryLeak(_MemoryGrowth):
-    """M111: The memory of the training process grows and grows.
+    """M111: The memory of the training process keeps growing.
 
-    What it sees: the resident memory of the training process and its children, window by window. It grows in each of
-      the last six windows, by `increase` percent of the machine's memory in all, and at that rate the machine's
-      memory is full within `horizon_minutes`. The windows grow longer with the run.
-    Why it matters: the system ends the process without a word, or swaps; everything since the last checkpoint is lost.
-    What to do: look for what is kept from step to step: losses and outputs that are appended to a list, figures and
-      images that are never closed, a growing cache. With DataLoader workers: Python lists of the data set are copied,
-      bit by bit, into every worker; keep the data in NumPy arrays or tensors.
-    When it is wrong: a data set that is read into memory on the first pass grows until that has ended. Of several
-      workers on one machine the one that tells of the machine is judged.
-    Source: the DataLoader's growth is described in PyTorch's tracker, "DataLoader num_workers > 0 causes CPU memory
-      from parent process to be replicated in all worker processes".
+    What it sees: the resident memory of the training process and its children, per window. The rule fires if it grew in
+      each of the last six windows, by `increase` percent of the machine's memory in total, and the machine's memory
+      will be full within `horizon_minutes` at that rate. Windows grow longer with the run.
+    Why it matters: the system kills the process without a message, or swaps; everything since the last checkpoint is
+      lost.
+    What to do: look for objects kept across steps: losses and outputs appended to a list, figures and images never
+      closed, a growing cache. With DataLoader workers: Python lists in the data set are gradually copied into every
+      worker; keep the data in NumPy arrays or tensors.
+    When it is wrong: a data set that is read into memory during the first pass grows until the pass ends. Of several
+      workers on one machine, the rule checks the one that records the machine.
+    Source: PyTorch's issue tracker, "DataLoader num_workers > 0 causes CPU memory from parent process to be replicated
+      in all worker processes".
     """
 
     code: ClassVar[str] = "M111"
@@ -187,17 +188,17 @@ class HostMemoryLeak(_MemoryGrowth):
 
     def followed(self, figures: dict[str, float]) -> Iterator[tuple[str, float, float]]:
         if "process_memory" in figures and "memory_total" in figures:
-            # What others have taken is not there for this process.
+            # Memory of other processes is not available to this one.
             others = max(0.0, figures.get("memory", 0.0) - figures["process_memory"])
             yield "process_memory", figures["process_memory"], figures["memory_total"] - others
 
     def symptom(self, name: str, grown: Growth, full: float, minutes: float, step: int, worker: str) -> Symptom:
         text = f"from {_gibibytes(grown.before)} to {_gibibytes(grown.now)} in {number(grown.secs / _MINUTE)} minutes"
         return Symptom(
-            message=f"The memory of the training process ({worker}) grows and grows: {text}; the machine's will be "
+            message=f"Memory of the training process ({worker}) keeps growing: {text}. The machine's memory will be "
                     f"full in about {number(minutes)} minutes.",
-            remedy="Keep nothing from step to step that grows: add up loss.item() and not loss, close figures; with "
-                   "DataLoader workers keep the data set in arrays and not in Python lists.",
+            remedy="Sum loss.item() instead of loss, and close figures; with DataLoader workers, keep the data set in "
+                   "arrays instead of Python lists.",
             evidence=(Evidence(machine_key(name), step, "mean", grown.now, grown.before + self.increase / 100 * full,
                                text),),
             subject=worker,

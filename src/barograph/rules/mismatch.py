@@ -1,4 +1,4 @@
-"""The rule about a loss that is handed what it is not made for."""
+"""The rule about outputs and targets that do not suit the loss function."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from barograph.runs.reading.view import StepView
 
 
 class Mismatch(NamedTuple):
-    """One way in which a loss is handed what it is not made for.
+    """One way in which outputs and targets do not suit the loss function.
 
     Attributes:
-        name: Of the fact that tells it.
-        above: The fact's value above which it is one.
-        what: One sentence; `{share}` and `{value}` stand for the fact's value.
+        name: Fact that shows it.
+        above: Threshold of the fact.
+        what: One sentence; `{share}` and `{value}` are replaced by the fact's value.
         remedy: What to do.
-        cause: Behind it.
-        weight: How strongly.
-        severity: How bad.
+        cause: Suspected cause.
+        weight: Weight of the suspicion.
+        severity: Severity of the finding.
     """
 
     name: Fact
@@ -42,58 +42,58 @@ class Mismatch(NamedTuple):
 
 MISMATCHES: tuple[Mismatch, ...] = (
     Mismatch(Fact.SOFTMAX_TWICE, 0.0,
-             "A softmax or sigmoid goes into a loss that has its own: it is applied twice.",
-             "Take the softmax (or sigmoid) at the end of the model away: the loss wants the raw outputs.",
+             "Softmax or sigmoid is applied twice: once by the model, once by the loss.",
+             "Remove the softmax (or sigmoid) at the end of the model: the loss expects logits.",
              Cause.SOFTMAX_TWICE),
     Mismatch(Fact.PROBABILITIES_AS_LOGITS, 0.98,
-             "{share} of the outputs that the loss takes for logits are probabilities: not negative, and their sum is "
-             "one.",
-             "Take the softmax (or sigmoid) at the end of the model away: the loss wants the raw outputs.",
+             "{share} of the outputs that the loss takes as logits are probabilities: non-negative, with sum 1.",
+             "Remove the softmax (or sigmoid) at the end of the model: the loss expects logits.",
              Cause.SOFTMAX_TWICE, 0.85),
     Mismatch(Fact.SOFTMAX_AXIS, 0.0,
-             "The softmax of the loss runs over the samples of the batch, not over the classes.",
-             "Name the axis of the classes: softmax(outputs, dim=1), or dim=-1; best leave it to cross_entropy.",
+             "The softmax before the loss runs over the samples of the batch, not over the classes.",
+             "Use cross_entropy on the logits, or name the class axis: softmax(outputs, dim=1).",
              Cause.SOFTMAX_WRONG_AXIS),
     Mismatch(Fact.LOGITS_AS_PROBABILITIES, 0.5,
-             "{share} of the rows that the loss takes for (log-)probabilities do not sum to one.",
-             "Hand the loss log_softmax(outputs, dim=1), or take cross_entropy, which wants raw outputs (Keras: a last "
-             "layer with softmax, or a loss with from_logits=True).",
+             "{share} of the rows that the loss takes as (log-)probabilities do not sum to 1.",
+             "Pass log_softmax(outputs, dim=1) to the loss, or use cross_entropy, which expects logits (Keras: add a "
+             "softmax to the last layer, or set from_logits=True in the loss).",
              Cause.LOGITS_AS_PROBABILITIES),
     Mismatch(Fact.BROADCAST, 1.5,
-             "The loss runs over {value} times as many elements as the model gave: outputs and targets of other shapes "
-             "were broadcast against each other.",
-             "Give both one shape: outputs.squeeze(1) for outputs of (N, 1) and targets of (N,), or "
+             "The loss runs over {value} times as many elements as the model returned: outputs and targets of "
+             "different shapes were broadcast.",
+             "Give both the same shape: outputs.squeeze(1) for outputs of (N, 1) and targets of (N,), or "
              "targets.view_as(outputs).",
              Cause.BROADCAST_TARGETS),
     Mismatch(Fact.CLASS_NUMBERS_REGRESSED, 0.0,
-             "The targets of a loss over distances are small whole numbers that repeat, as numbers of classes do.",
-             "If they are classes, give the model an output for each and take cross_entropy: class 3 is no nearer to 4 "
-             "than to 9.",
+             "The targets of a regression loss are small integers that repeat: they look like class labels.",
+             "If they are classes, give the model one output per class and use cross_entropy: class 3 is not closer to "
+             "4 than to 9.",
              Cause.WRONG_LOSS, 0.75, Severity.DOUBTFUL),
 )
-"""All of them, each a subject of its own, named as the fact."""
+"""Each is its own subject, named like its fact."""
 
 
 _SEEN_FROM = {Fact.PROBABILITIES_AS_LOGITS: Fact.SOFTMAX_TWICE, Fact.LOGITS_AS_PROBABILITIES: Fact.SOFTMAX_AXIS}
-"""Facts that are told by what was handed over, to those that tell why."""
+"""Facts about the values passed to the loss, mapped to the facts that explain them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossMismatch(Rule):
-    """D108: The loss is handed what it is not made for: probabilities for logits, other shapes, class numbers.
+    """D108: The loss function gets the wrong inputs: probabilities for logits, other shapes, class labels.
 
-    What it sees: facts about the graph that the loss was made of and about what went into it. Each is a finding of its
-      own: a softmax before a loss that has one, a softmax over the samples, rows that are probabilities where logits
-      are wanted and the other way round, outputs and targets broadcast against each other to more elements than the
-      model gave, and class numbers that are regressed on.
-    Why it matters: nothing fails. The loss is a number, it even falls, and the model learns slowly, or something else.
-    What to do: as the finding says; in short, hand cross_entropy the raw outputs and class numbers, and distances two
-      tensors of one shape.
-    When it is wrong: targets that are whole numbers and true quantities (counts, ratings): told as doubtful. A
-      broadcast on purpose. Outputs of any model are now and then probabilities by chance; nearly all rows must be.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). Softmax twice, softmax over the samples, class numbers regressed and targets broadcast fire at step 1 or 2.
-    Source: the PyTorch reference of CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss and MSELoss, on what they expect.
+    What it sees: facts about the graph of the loss and about its inputs. Each problem is its own finding: a softmax
+      before a loss that applies one, a softmax over the samples, probabilities where logits are expected and vice
+      versa, outputs and targets broadcast to more elements than the model returned, and regression on class labels.
+    Why it matters: nothing fails. The loss is a number and even falls, but the model learns slowly, or learns something
+      else.
+    What to do: see the finding. In short: pass logits and class labels to cross_entropy, and two tensors of one shape
+      to regression losses.
+    When it is wrong: integer targets that are real quantities (counts, ratings), reported as doubtful. Broadcasting on
+      purpose. Outputs may look like probabilities by chance, so nearly all rows must do so.
+    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+      (one seed each). Softmax applied twice, softmax over the samples, regression on class labels and broadcast targets
+      fire at step 1 or 2.
+    Source: the PyTorch reference of CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss and MSELoss, on expected inputs.
     """
 
     code: ClassVar[str] = "D108"
@@ -111,14 +111,14 @@ class LossMismatch(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         found = {item.name: value for item in MISMATCHES if (value := fact_value(view, item.name)) is not None}
         if not found:
-            yield Unjudged("nothing of how the loss was made was recorded in a step")
+            yield Unjudged("no step recorded facts about the loss function's inputs")
             return
         for item in MISMATCHES:
             value = found.get(item.name, 0.0)
             if value <= item.above:
                 continue
             if item.name in _SEEN_FROM and found.get(_SEEN_FROM[item.name]):
-                # The same fault, seen from the other side.
+                # The same problem, found from its other side.
                 continue
             what = item.what.format(share=percent(min(value, 1.0)), value=number(value))
             yield Symptom(

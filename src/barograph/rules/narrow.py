@@ -1,4 +1,4 @@
-"""The rule about number formats that are too narrow for what is computed in them."""
+"""The rule about values outside the range of their number format."""
 
 from __future__ import annotations
 
@@ -29,27 +29,26 @@ from barograph.runs.reading.view import StepView
 _OF_DTYPE = {"float16": "fp16", "float8_e4m3fn": "fp8_e4m3", "float8_e5m2": "fp8_e5m2", "bfloat16": "bf16"}
 _BIAS = 127
 _FEW_BITS = 4
-"""Below so many doublings above the smallest number of a format, less than four bits of a value are left."""
+"""Values within this many powers of two of a format's smallest number keep fewer than four bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnderflowOverflow(Rule):
-    """N103: Values are too small or too large for the number format they are computed in.
+    """N103: Values are too small or too large for their number format.
 
-    What it sees: the exponent histograms of gradients and the greatest magnitudes of outputs, against the range of the
-      format that the run really computes in: that of the tensor itself (float16, bfloat16, float8), or of the outputs
-      where autocast computes in one. Gradients underflow where more than `threshold` of the elements that are not zero
-      keep fewer than four bits (they lie within 16 times the smallest number there is), where the loss scale has
-      been taken into account; or where a float16 gradient is exactly zero but for `alive` of its elements, in most
-      layers at once. Outputs overflow where they reach `headroom` of the greatest number. With `format` every run is
-      held against that format, to see before a change whether it would bear it.
-    Why it matters: what is flushed to zero teaches nothing, and nobody is told; what overflows is infinite, and one
-      operation later NaN.
-    What to do: against underflow scale the loss (torch.amp.GradScaler), or train in bfloat16, which has float32's
-      range; against overflow bfloat16, normalisation layers, or float32 for this layer.
-    When it is wrong: gradients that are sparse by make (embeddings) are not judged by their zeros. What was flushed
-      before it was recorded cannot be counted: the elements next to the flushed ones stand for them. Without
-      histograms (preset "standard" takes them in every tenth step) small values are not seen.
+    What it sees: the exponent histograms of gradients and the largest magnitudes of outputs, against the range of the
+      format that the run computes in: that of the tensor (float16, bfloat16, float8), or that of the outputs under
+      autocast. Gradients underflow if more than `threshold` of their non-zero elements keep fewer than four bits (they
+      are within 16 times the smallest number), after correcting for the loss scale; or if float16 gradients are exactly
+      zero except for `alive` of their elements, in most layers at once. Outputs overflow if they reach `headroom` of
+      the largest number. With `format`, every run is compared with that format, to test whether it would fit.
+    Why it matters: gradients flushed to zero train nothing, silently; an overflow is infinite, and NaN one operation
+      later.
+    What to do: against underflow, scale the loss (torch.amp.GradScaler) or train in bfloat16, which has float32's
+      range. Against overflow, use bfloat16, normalization layers, or float32 for this layer.
+    When it is wrong: sparse gradients by design (embeddings) are not evaluated by their zeros. Values flushed before
+      recording cannot be counted: the values close to them are counted instead. Without histograms (preset "standard"
+      records them every tenth step) small values are not detected.
     Source: Micikevicius et al., "Mixed precision training", 2018; Micikevicius et al., "FP8 formats for deep
       learning", 2022.
     """
@@ -58,13 +57,14 @@ class UnderflowOverflow(Rule):
     name: ClassVar[str] = "underflow-overflow"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    format: str = parameter("", "Format that every run is held against; \"\": the one it computes in.",
+    format: str = parameter("", "Format to compare every run with; \"\": the one it computes in.",
                             choices=("", *FORMATS))
     threshold: float = parameter(
-        0.5, "Share of a gradient's elements, of those not zero, that may be too small.", above=0.0, below=1.0,
+        0.5, "Allowed share of too small values among non-zero gradient elements.", above=0.0, below=1.0,
     )
-    alive: float = parameter(0.01, "Share of a float16 gradient that must not be zero.", above=0.0, below=1.0)
-    headroom: float = parameter(0.5, "Share of the greatest number that outputs may reach.", above=0.0, at_most=1.0)
+    alive: float = parameter(0.01, "Least share of non-zero elements in a float16 gradient.", above=0.0, below=1.0)
+    headroom: float = parameter(0.5, "Share of the format's largest number that outputs may "
+                                     "reach.", above=0.0, at_most=1.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -79,7 +79,7 @@ class UnderflowOverflow(Rule):
         gradients, outputs = table_of(view, Kind.GRADIENT), table_of(view, Kind.OUTPUT)
         facts = remember_facts(view, memory, Fact.LOSS_SCALE)
         scale = about(facts, Fact.LOSS_SCALE).get("", 1.0)
-        # Autocast computes some layers narrowly; gradients pass through the same formats on their way back.
+        # Under autocast some layers compute in a narrow format, and so do their gradients.
         narrowest = {*_formats(outputs.subjects)} - {"bf16"}
         if narrowest:
             memory["computes_in"] = min(narrowest)
@@ -87,7 +87,7 @@ class UnderflowOverflow(Rule):
         if not narrow and Fact.LOSS_SCALE in facts:
             narrow = FP16.name
         if not (narrow or _formats(gradients.subjects) or _formats(outputs.subjects)):
-            yield Unjudged("nothing is computed in a narrow format here, or none was recorded")
+            yield Unjudged("the run does not compute in a narrow format, or did not record it")
             return
         if view.step.mode is not Mode.TRAIN:
             yield Unjudged("only evaluations were recorded")
@@ -125,11 +125,11 @@ class UnderflowOverflow(Rule):
         which = names([outputs.paths[row] for row in rows.tolist()])
         worst = int(rows[np.argmax(outputs.max_abs[rows] / limits[rows])])
         most = float(outputs.max_abs[worst])
-        why = f'the outputs of "{outputs.paths[worst]}" reach {number(most)}'
+        why = f'outputs of "{outputs.paths[worst]}" reach {number(most)}'
         yield Symptom(
-            message=f"Outputs come near the end of their number format: {why}, of at most "
+            message=f"Outputs are close to overflow: {why}; the largest number of the format is "
                     f"{number(float(limits[worst]) / self.headroom)} ({which}).",
-            remedy=f"Train in bfloat16 ({IN_BFLOAT16}), keep this layer in float32, or put a normalisation layer "
+            remedy=f"Train in bfloat16 ({IN_BFLOAT16}), keep this layer in float32, or add a normalization layer "
                    "before it.",
             evidence=(Evidence(outputs.subjects[worst].key, view.step.number, "max_abs", most, float(limits[worst]),
                                f"reaches {number(most)}"),),
@@ -142,10 +142,10 @@ class UnderflowOverflow(Rule):
         worst = rows[np.argsort(-shares[rows], kind="stable")].tolist()
         which = names([gradients.paths[row] for row in worst])
         share = percent(float(shares[worst[0]]))
-        why = f'{share} of the gradient of "{gradients.paths[worst[0]]}" is as good as zero'
+        why = f'{share} of the gradient of "{gradients.paths[worst[0]]}" is too small'
         return Symptom(
-            message=f"Gradients underflow in {len(rows)} of {len(gradients)} tensors ({which}): {why} in the format it "
-                    "is computed in.",
+            message=f"Gradients underflow in {len(rows)} of {len(gradients)} tensors ({which}): {why} for the number "
+                    "format.",
             remedy=_against_underflow(scale),
             evidence=tuple(Evidence(gradients.subjects[row].key, view.step.number, "share_too_small",
                                     float(shares[row]), self.threshold, f"{percent(float(shares[row]))} too small")
@@ -176,17 +176,17 @@ _LEAST_LAYERS = 2
 
 @once
 def _formats(subjects: tuple[Subject, ...]) -> tuple[str, ...]:
-    """Return the narrow formats that tensors of these have by their dtype."""
+    """Return the narrow formats among the dtypes of these tensors."""
     return tuple(sorted({_OF_DTYPE[subject.dtype] for subject in subjects if subject.dtype in _OF_DTYPE}))
 
 
 def _by_format(table: Table, narrow: str, asked: str) -> Iterator[tuple[NumberFormat, NDArray[np.bool_]]]:
-    """Yield each format that tensors of a table are held against, with their rows.
+    """Yield each format that tensors of a table are compared with, and their rows.
 
     Args:
         table: The tensors.
-        narrow: Format of those that are in a wide one by their dtype; "": they are held against none.
-        asked: Format that all are held against, whatever their dtype; "": none.
+        narrow: Format for tensors with a wide dtype; "" for none.
+        asked: Format for all tensors, regardless of dtype; "" for none.
     """
     if asked:
         yield format_from_name(asked), np.ones(len(table), bool)
@@ -203,7 +203,7 @@ def _by_format(table: Table, narrow: str, asked: str) -> Iterator[tuple[NumberFo
 
 
 def _too_small(histograms: NDArray[np.int64], fmt: NumberFormat, scale: float) -> Numbers:
-    """Return of each row the share of the elements that are not zero which keep fewer than four bits in a format."""
+    """Return the share of non-zero elements in each row that keep fewer than four bits in a format."""
     both = histograms[:, :256] + histograms[:, 256:]
     exponent = round(math.log2(fmt.smallest_subnormal / scale)) + _FEW_BITS + _BIAS
     below = both[:, : min(max(exponent, 0), 256)].sum(axis=1)
@@ -212,6 +212,6 @@ def _too_small(histograms: NDArray[np.int64], fmt: NumberFormat, scale: float) -
 
 
 def _against_underflow(scale: float) -> str:
-    scaled = "" if scale == 1.0 else f" (its scale is {number(scale)} now)"
-    return (f"Scale the loss (torch.amp.GradScaler; LossScaleOptimizer of Keras){scaled}, or train in bfloat16 "
+    scaled = "" if scale == 1.0 else f" (current scale: {number(scale)})"
+    return (f"Scale the loss (torch.amp.GradScaler; LossScaleOptimizer in Keras){scaled}, or train in bfloat16 "
             f"({IN_BFLOAT16}), which has float32's range.")

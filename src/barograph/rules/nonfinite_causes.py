@@ -1,4 +1,4 @@
-"""What is behind NaN and infinite values: what was seen to go wrong, what grew before, and the usual of the place."""
+"""Suspected causes of NaN and infinite values: recorded failures, earlier growth, and usual causes by place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barograph.rules.words import CLIPPING, lower_rate, number, percent, sentenc
 from barograph.runs.reading.view import StepView
 
 GREW = 10.0
-"""A loss this many times above its least was on its way out before; it was not struck by one bad batch."""
+"""A loss this many times above its minimum was already diverging; a single bad batch did not cause it."""
 
 _SOME_SAMPLES = 0.5
 USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
@@ -26,25 +26,22 @@ USUAL_BY_PLACE: dict[str, tuple[tuple[Cause, float], ...]] = {
     "between": ((Cause.EXP_OVERFLOW, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.LOG_OF_ZERO, 0.2)),
     "gradient": ((Cause.SQRT_OF_ZERO, 0.3), (Cause.DIVISION_BY_ZERO, 0.2)),
 }
-REPLAY = ("Run it again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
+REPLAY = ("Run again with `barograph run --record`, then run `barograph replay`: it names the operation and the "
           "samples.")
 _UNEXPLAINED_BELOW = 0.4
 _NOT_KNOWN_WEIGHT = 0.4
 
 
 def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion, ...]:
-    """Return what may be behind it: what was seen to go wrong, what grew before, and the usual of such a place.
-
-    Where nothing was seen and nothing grew, the cause is not known yet, and that is said first.
-    """
+    """Return the suspected causes; "not known yet" comes first if nothing explains the values."""
     fed_well = was_fed_well(view)
-    usual = [Suspicion(cause, 0.1, f"it arose in the {origin.place}, and what the model was fed is finite")
+    usual = [Suspicion(cause, 0.1, f"it arose in the {origin.place}, but the model's inputs are finite")
              if fed_well and cause is Cause.NON_FINITE_INPUT else
              Suspicion(cause, weight, f"it arose in the {origin.place}") for cause, weight in _usual_of(origin)]
     grew = _growth_suspicions(view, memory)
     if not (fed_well or grew) and origin.place == "first output" and 0 < (share := origin.share) < _SOME_SAMPLES:
         usual.append(Suspicion(Cause.NON_FINITE_INPUT, 0.8, f"{percent(share)} of the first module's outputs are not "
-                               "finite: those of some samples, and not what bad weights make"))
+                               "finite: those of some samples only, so bad weights are unlikely"))
     found = ranked(*operations_of(view, loss_is_finite=origin.place in ("gradient", "weight")).values(),
                    NO_LABELS if averaged_nothing(view) else None, *_batch_suspicions(view),
                    odd_batch_behind(memory, view.step.number), *grew,
@@ -54,17 +51,17 @@ def causes_of(origin: Origin, view: StepView, memory: Memory) -> tuple[Suspicion
 
 
 def not_known_yet(origin: Origin, memory: Memory) -> Suspicion:
-    """Return that nothing explains it, with what was ruled out."""
+    """Return the suspicion that the cause is unknown, with what was ruled out."""
     grown = [word for word in ("loss", "norm") if f"last_{word}" in memory]
     ruled_out = " and ".join({"loss": "the loss", "norm": "the gradient norm"}[word] for word in grown)
-    why = (f"{ruled_out} had not grown before, and " if grown else "") + "no operation was seen to fail"
+    why = (f"{ruled_out} had not grown before, and " if grown else "") + "no operation is known to have failed"
     return Suspicion(Cause.NOT_KNOWN_YET, _NOT_KNOWN_WEIGHT, f"it arose in the {origin.place}; {why}", REPLAY)
 
 
 def _usual_of(origin: Origin) -> tuple[tuple[Cause, float], ...]:
     if origin.place != "loss":
         return USUAL_BY_PLACE.get(origin.place, ())
-    # A loss of its own, with all outputs seen and finite, is to blame; else it only shows what happened elsewhere.
+    # With all outputs recorded and finite, the loss itself is at fault; otherwise it only shows another failure.
     if "outputs" not in origin.text:
         return (Cause.LOG_OF_ZERO, 0.2), (Cause.DIVISION_BY_ZERO, 0.1), (Cause.NON_FINITE_INPUT, 0.2)
     return (Cause.LOG_OF_ZERO, 0.3), (Cause.DIVISION_BY_ZERO, 0.3), (Cause.EXP_OVERFLOW, 0.2)
@@ -83,17 +80,17 @@ def _batch_suspicions(view: StepView) -> list[Suspicion]:
     return [Suspicion(Cause.NON_FINITE_INPUT, FED_BADLY_WEIGHT, FED_BADLY)]
 
 
-FED_BADLY = ("what the loss was computed of was NaN or infinite before any parameter came in: the batch or targets, "
-             "or something that is computed of these alone")
+FED_BADLY = ("data in the loss was NaN or infinite before any parameter was involved: the batch, the targets, "
+             "or a value computed from these alone")
 FED_BADLY_WEIGHT = 0.7
-"""The batch was not seen, and what is computed of it before the first parameter leaves no trace in the graph."""
+"""The batch was not recorded, and computations before the first parameter leave no trace in the graph."""
 
-_MADE_OF_DATA = ("the batch is finite, and what the loss was computed of was NaN or infinite before any parameter came "
-                 "in: something that is computed of the batch alone made it")
+_MADE_OF_DATA = ("the batch is finite, but data in the loss was NaN or infinite before any parameter was involved: a "
+                 "computation on the batch alone produced it")
 
 
 def was_fed_badly(view: StepView) -> bool:
-    """Return whether the graph of this step's loss showed data in it that is not finite, and the batch may be so."""
+    """Return whether the graph of the loss contains non-finite data that may come from the batch."""
     return NOT_AN_OPERATION in fact_values(view, Fact.BAD_OPERATION) and not was_fed_well(view)
 
 
@@ -121,18 +118,19 @@ def _slower(rate: float | None) -> str:
 
 
 def narrow_suspicion(origin: Origin) -> Suspicion | None:
-    """Return what float16 may have to do with it: values beyond its range, or an epsilon that it rounds to 0."""
+    """Return the suspicion that float16 is at fault: by overflow, or by an epsilon rounded to 0."""
     subject = origin.table.subjects[origin.row]
     if subject.dtype != "float16":
         return None
     if origin.place == "weight":
         return Suspicion(Cause.FP16_UNDERFLOW, 0.8,
-                         f'"{subject.key.path}" is float16 and no gradient shows it: in float16 an epsilon of 1e-8, as '
-                         "Adam's, is 0, and the update divides 0 by 0",
+                         f'"{subject.key.path}" is float16 and its gradient is finite: in float16 an epsilon of 1e-8, '
+                         'as '
+                         "as Adam's, is 0, and the update divides 0 by 0",
                          "Keep the weights in float32 and compute under autocast, or raise eps from 1e-8 to 1e-4.")
-    # NaN alone comes of many things; what has overflowed is infinite somewhere before it is NaN.
+    # NaN alone has many causes; an overflow is infinite somewhere before it is NaN.
     infinite = bool(origin.table.infinite.any())
     return Suspicion(Cause.FP16_OVERFLOW, 0.8 if infinite else 0.3,
-                     f'"{subject.key.path}" is float16, which ends at 65504',
+                     f'"{subject.key.path}" is float16, whose largest value is 65504',
                      "Use bfloat16, or keep this layer in float32.")
 

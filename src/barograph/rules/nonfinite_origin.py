@@ -1,4 +1,4 @@
-"""The rule that names where NaN and infinite values came from."""
+"""The rule that locates the origin of NaN and infinite values."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, kw_only=True)
 class NonFiniteOrigin(Rule):
-    """N102: NaN or infinite values arose in one module, or in one operation of the loss.
+    """N102: NaN or infinite values arose in a module, or in an operation of the loss.
 
-    What it sees: the outputs of modules in the order in which they ran, in the first step that holds anything that
-      is not finite. It names the first module whose output is not finite although what ran before is; where layer
-      inputs are recorded too, it tells a module from the code between two modules. Where all modules are finite and
-      the loss is not, it names the operation (log, exp, division, sqrt) that made it so, if that was looked for.
-    Why it matters: N101 says that a run is lost. This says where to look.
-    What to do: look at that module: an exponential, a logarithm, a root or a division in it; weights that grew; a
-      format too narrow for its values. Clamp what goes in, or add an epsilon inside.
-    When it is wrong: infinities that stand in outputs on purpose (attention masks) are passed over, as in N101. Only
-      the first step is judged, since afterwards everything is hit; where that step was not recorded with its outputs,
-      or the first module is hit already (the batch, or weights that were spoilt before), it says nothing.
-    Source: as PyTorch's `detect_anomaly`, which looks at the backward pass alone, from recorded statistics.
+    What it sees: the outputs of modules, in execution order, in the first step with non-finite values. The rule names
+      the first module whose output is not finite although all earlier outputs are. If layer inputs are recorded too, it
+      distinguishes a module from the code between two modules. If all modules are finite and the loss is not, it names
+      the operation (log, exp, division, sqrt) that caused it, if capture looked for one.
+    Why it matters: N101 reports that a run is lost. This rule says where to look.
+    What to do: check that module for an exponential, a logarithm, a root or a division; for weights that grew; for a
+      number format too narrow for its values. Clamp the input, or add an epsilon.
+    When it is wrong: infinities in outputs on purpose (attention masks) are ignored, as in N101. The rule evaluates
+      only the first step, because later steps are non-finite everywhere. It stays silent if that step was recorded
+      without outputs, or if the first module is already affected (by the batch, or by weights damaged earlier).
+    Source: like PyTorch's `detect_anomaly`, which checks only the backward pass, but from recorded statistics.
     """
 
     code: ClassVar[str] = "N102"
@@ -48,7 +48,7 @@ class NonFiniteOrigin(Rule):
         training = frozenset({Mode.TRAIN})
         return (
             Selection(kinds=frozenset({Kind.OUTPUT}), schedule=Schedule(every=5, modes=training)),
-            # Together with the loss: operations are named only where there is something to name.
+            # With the loss, because operations are recorded only if one fails.
             Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), include=("total", f"{Fact.BAD_OPERATION}*"),
                       schedule=Schedule(modes=training)),
         )
@@ -60,10 +60,10 @@ class NonFiniteOrigin(Rule):
         if not operations and not is_bad:
             memory["hit"] = False
             if not len(tables[Kind.OUTPUT]):
-                yield Unjudged("no step was recorded with the outputs of its modules")
+                yield Unjudged("no step recorded module outputs")
             return
         if memory.get("hit"):
-            yield Unjudged("what was struck first spoilt everything since")
+            yield Unjudged("all values since the first failure are affected")
             return
         memory["hit"] = True
         bad = bad_rows(view, tables, only_nan=False)
@@ -78,24 +78,25 @@ class NonFiniteOrigin(Rule):
             hit = "gradient" if origin is not None and origin.place == "gradient" else "loss"
             operations = operations_of(view, loss_is_finite=hit == "gradient")
             yield Symptom(
-                message=f"The {hit} became not finite in an operation of its own: {joined(list(operations))}.",
+                message=f"The {hit} is not finite because of an operation in it: {joined(list(operations))}.",
                 remedy=next(iter(operations.values())).remedy, causes=ranked(*operations.values()),
                 evidence=tuple(Evidence(fact(Fact.BAD_OPERATION, name), view.step.number, "operation", 1.0, 0.0,
                                         item.why) for name, item in operations.items()),
             )
         else:
-            yield Unjudged("the first step that was not finite does not show in which module it became so")
+            yield Unjudged("the first non-finite step does not show which module caused it")
 
     @staticmethod
     def _remedy(origin: Origin) -> str:
         subject = origin.table.subjects[origin.row]
         if subject.dtype == "float16":
-            return f'"{subject.key.path}" is float16, which ends at 65504: use bfloat16, or keep this layer in float32.'
+            return (f'"{subject.key.path}" is float16, whose largest value is 65504: use bfloat16, or keep this layer '
+                    "in float32.")
         if origin.place == "between":
-            return ("Look at the code between these two for log, sqrt, exp or a division; add an epsilon "
-                    "inside, or clamp what goes in.")
-        return (f'Look at "{subject.key.path}": what it was fed in that step, and whether its weights have grown; an '
-                "exponential, root or division in it wants a clamp or an epsilon.")
+            return ("Check the code between these two for log, sqrt, exp or a division; add an epsilon, "
+                    "or clamp the input.")
+        return (f'Check the input of "{subject.key.path}" in that step, and whether its weights have grown; add a '
+                "clamp or an epsilon to an exponential, root or division in it.")
 
 
 def _module_suspicions(origin: Origin) -> list[Suspicion]:

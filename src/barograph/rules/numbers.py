@@ -1,4 +1,4 @@
-"""Rules about numbers that are no numbers: that there are any, and where they came from."""
+"""The rule about NaN and infinite values."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from barograph.runs.reading.view import StepView
 class NonFinite(Rule):
     """N101: A tensor holds NaN or infinite values.
 
-    What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It says
-      which of these was hit first in the step (a step computes outputs, then losses, gradients and weights). Where
-      it is a module in the midst of others, N102 says which, and this rule says what else is hit. A batch that reached
-      ten times beyond all before it, at most 20 steps ago, is held to be behind it.
-    Why it matters: NaN spreads. After one update every weight is NaN, and all training from there on is lost.
-    What to do: the finding says what was hit first, and what by the history of this run is behind it. Usual cures:
-      a lower learning rate, warm-up, clipping; bfloat16 or float32 in place of float16; a loss that takes logits;
-      an epsilon inside log, sqrt and division; taking the bad sample out of the batch.
-    When it is wrong: infinities alone in layer inputs and outputs are no fault while loss, gradients and
-      weights stay finite (attention masks are −inf on purpose), nor are gradients in a step that a gradient
-      scaler skipped. Where outputs are not recorded in every step, the origin is that of the first recorded
-      step; the finding says how many steps lie unseen before it.
-    Tried on: silent on all 145 healthy trainings, with masked attention and bfloat16 among them. A batch of NaN is
-      named in its step.
+    What it sees: the counts of NaN, +inf and −inf in every loss, layer output, gradient and weight. It reports which of
+      these was affected first in the step (a step computes outputs, then losses, gradients and weights). If the origin
+      is a module among others, N102 names it, and this rule lists what else is affected. A batch at most 20 steps
+      earlier that exceeds all previous batches ten times is reported as the cause.
+    Why it matters: NaN spreads. After one update every weight is NaN, and all further training is lost.
+    What to do: see the finding: it names what was affected first, and the likely cause in this run. Usual remedies: a
+      lower learning rate, warm-up, clipping; bfloat16 or float32 instead of float16; a loss that takes logits; an
+      epsilon inside log, sqrt and division; removing the bad sample from the batch.
+    When it is wrong: infinities in layer inputs and outputs alone are ignored while loss, gradients and weights stay
+      finite (attention masks are −inf on purpose), and so are gradients in a step that a gradient scaler skipped. If
+      outputs are not recorded in every step, the origin is that of the first recorded step; the finding states how many
+      steps before it were not recorded.
+    Tried on: silent on all 145 healthy trainings, including masked attention and bfloat16. A batch of NaN is named in
+      its step.
     Source: Amazon SageMaker Debugger's ExplodingTensor.
     """
 
@@ -61,10 +61,10 @@ class NonFinite(Rule):
     severity: ClassVar[Severity] = Severity.BREAKING
 
     kinds: tuple[str, ...] = parameter(
-        ("loss", "output", "gradient", "weight"), "Kinds of record that are looked at.",
+        ("loss", "output", "gradient", "weight"), "Kinds of record to check.",
         choices=(kind.value for kind in ORDER),
     )
-    only_nan: bool = parameter(False, "Look for NaN alone, and let infinities pass.")
+    only_nan: bool = parameter(False, "Report NaN only, and ignore infinities.")
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -83,12 +83,12 @@ class NonFinite(Rule):
             _remember(view, memory)
             return
         if view.step.mode is not Mode.TRAIN and memory.get("training_is_hit"):
-            yield Unjudged("training is hit already, and evaluation with it")
+            yield Unjudged("training already has non-finite values, and so has evaluation")
             return
         memory["training_is_hit"] = view.step.mode is Mode.TRAIN
         bad = bad_rows(view, tables, only_nan=self.only_nan)
         if Kind.INPUT not in tables:
-            # They help to find the origin even where they are not asked for.
+            # They help to locate the origin even if not configured.
             tables[Kind.INPUT] = table_of(view, Kind.INPUT)
             bad[Kind.INPUT] = tables[Kind.INPUT].column("nan") + tables[Kind.INPUT].infinite > 0
         origin = origin_of(tables, bad, fed_well=was_fed_well(view))
@@ -113,7 +113,7 @@ def _remember(view: StepView, memory: Memory) -> None:
         memory["finite_step"] = view.step.number
     if len(gradients) and view.step.mode is Mode.TRAIN:
         norm = gradients.norm
-        # What training begins with may be large; what it came down to says whether it grew since.
+        # The first values may be large; growth is measured from the minimum.
         memory["last_norm"], memory["least_norm"] = norm, min(norm, memory.get("least_norm", norm))
         memory["recurrent"] = memory.get("recurrent", False) or recurrent(gradients.layers.classes)
     found = stated_loss(view)
@@ -123,13 +123,13 @@ def _remember(view: StepView, memory: Memory) -> None:
 
 
 def _is_harmless(view: StepView, bad: Mapping[Kind, Flags], memory: Memory) -> bool:
-    """Take in a step whose loss is not finite; return whether it spoils nothing beyond the mean of the losses.
+    """Return whether a non-finite loss affects nothing but the mean of the losses.
 
-    Its gradients and weights are finite, as those of a mean over no label are, and it is no state that lasts.
+    Its gradients and weights are finite, as with a mean over no labels, and it does not persist.
     """
     gradients = table_of(view, Kind.GRADIENT)
     memory.setdefault("loss_bad_in_a_row", 0)
-    # Where this step recorded its loss alone, it is presumed to be one of those that were seen whole.
+    # A step that recorded only its loss is assumed to be like those recorded in full.
     known = len(gradients) > 0 or averaged_nothing(view) or ("loss_alone" in memory and not memory["loss_bad_in_a_row"])
     alone = all(not bad[kind].any() for kind in (*GRADIENTS, Kind.UPDATE, Kind.WEIGHT) if kind in bad)
     memory["loss_bad_in_a_row"] += 1
@@ -143,21 +143,21 @@ def _of_the_loss_alone(
     steps = memory["steps"]
     batches = f"{count} of {steps} batches"
     no_labels = memory["no_labels"] = averaged_nothing(view) or memory.get("no_labels", False)
-    what = (f"{batches} had nothing to average (no label counts), so the loss is NaN there" if no_labels else
+    what = (f"{batches} had no labels to average, so their loss is NaN" if no_labels else
             f"The loss is not finite in {batches}; gradients and weights stay finite")
     if no_labels:
         causes = (NO_LABELS,)
     return Symptom(
-        message=f"{what}. Training goes on, but a mean over all losses is NaN.",
+        message=f"{what}. Training continues, but the mean over all losses is NaN.",
         remedy=_remedy(origin, view, causes[0] if causes else None),
         evidence=(origin.evidence(view.step.number),), subject="loss alone", causes=causes,
         severity=Severity.DOUBTFUL, counting=True,
-        why="Such a batch teaches nothing, and it hides the mean loss of its epoch.",
+        why="Such a batch trains nothing, and turns the mean loss of its epoch into NaN.",
     )
 
 
 _LASTS = 10
-"""Steps in a row with a loss that is not finite: that is a state, and no batch of its own."""
+"""Consecutive steps with a non-finite loss from which on single batches are not the reason."""
 
 
 def _unseen_before(view: StepView, memory: Memory) -> str:
@@ -166,13 +166,13 @@ def _unseen_before(view: StepView, memory: Memory) -> str:
         return ""
     first, end = last + 1, view.step.number - 1
     steps = f"step {first} was" if first == end else f"steps {first} to {end} were"
-    return f" ({steps} not recorded; it may have begun there)"
+    return f" ({steps} not recorded; it may have started there)"
 
 
 def _hit_in_words(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags]) -> str:
     hit = [f"{int(bad[kind].sum())} of {len(tables[kind])} {plural(kind)}" for kind in ORDER
            if kind in bad and bad[kind].any()]
-    return f"NaN or infinite values: {joined(hit)} are not finite"
+    return f"NaN or infinite values in {joined(hit)}"
 
 
 def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
@@ -183,13 +183,13 @@ def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
     fed_badly = was_fed_badly(view) or (likeliest is not None and likeliest.cause == Cause.NON_FINITE_INPUT)
     place = "batch" if fed_badly else origin.place
     advice = {
-        "weight": "No gradient shows it, so the update made it: look at the optimizer, its eps first.",
-        "batch": f"Look at the batch of step {view.step.number}: which samples hold NaN or infinite values, and "
-                 "whether scaling divides by zero. Repair or drop them where the data is loaded.",
-        "between": "Look at the code between these two for log, sqrt, exp or a division; add an epsilon "
-                   "inside, or clamp what goes in.",
-        "gradient": f'The forward pass is finite: look in and after "{layer_path(subject.key.path)}" for sqrt, norm, '
-                    "a division or where at 0, whose derivative is infinite there; add an epsilon inside. Clipping "
+        "weight": "The gradients are finite, so the update caused it: check the optimizer, first its eps.",
+        "batch": f"Check the batch of step {view.step.number} for samples with NaN or infinite values and for "
+                 "scaling that divides by zero. Repair or drop them in the data loading.",
+        "between": "Check the code between these two for log, sqrt, exp or a division; add an epsilon, "
+                   "or clamp the input.",
+        "gradient": f'The forward pass is finite: check in and after "{layer_path(subject.key.path)}" for sqrt, norm, '
+                    "a division or where at 0, where the derivative is infinite; add an epsilon. Clipping "
                     "does not help against NaN.",
     }
     if place in advice and not (likeliest is not None and likeliest.cause == Cause.NOT_KNOWN_YET):
@@ -200,7 +200,7 @@ def _remedy(origin: Origin, view: StepView, likeliest: Suspicion | None) -> str:
 def _others_hit(
     origin: Origin, tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], step: int
 ) -> list[Evidence]:
-    """Return one line of evidence for each other kind that is hit."""
+    """Return one line of evidence for each other affected kind."""
     found = []
     for kind in ORDER:
         rows = np.flatnonzero(bad[kind]) if kind in bad else np.zeros(0, np.intp)

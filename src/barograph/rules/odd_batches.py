@@ -1,4 +1,4 @@
-"""Batches that reach far beyond all before them, and how long that is remembered: a sample out of range at work."""
+"""Detection of batches whose values far exceed all previous batches, as with a sample out of range."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from barograph.runs.reading.view import StepView
 
 _FAR = 10.0
 _LEAST_BATCHES = 5
-"""Batches that must have been seen before one is held to be odd beside them, where nothing else speaks for it."""
+"""Batches needed before one can count as odd by comparison alone."""
 _SOON_STEPS = 20
-"""Within so many steps what an odd batch did to the weights is seen, or it did nothing."""
+"""An odd batch affects the weights within this many steps, or not at all."""
 
 
 class OddBatch(NamedTuple):
-    """What is odd about a batch.
+    """A batch with unusual values.
 
     Attributes:
-        step: In which it was fed.
-        broken: Values in it that are not finite; 0: it is odd for its reach.
-        reach: The largest finite magnitude in it.
-        before: That of all batches before it.
+        step: Step of the batch.
+        broken: Number of non-finite values; 0 if it is odd for its magnitude.
+        reach: Largest finite magnitude.
+        before: Largest finite magnitude of all previous batches.
         known: How many batches were recorded before it.
     """
 
@@ -38,9 +38,9 @@ class OddBatch(NamedTuple):
 
 
 def follow_batches(view: StepView, memory: Memory) -> OddBatch | None:
-    """Take in how far the values of this step's batch reach; return what is odd about it, None where nothing is.
+    """Record the largest magnitude of this step's batch; return the batch if it is odd, else None.
 
-    The last odd one is remembered, for `odd_batch_behind`.
+    Remembers the last odd batch, for `odd_batch_behind`.
     """
     if Kind.BATCH not in view.kinds:
         return None
@@ -56,18 +56,18 @@ def follow_batches(view: StepView, memory: Memory) -> OddBatch | None:
 
 
 def odd_batch_behind(memory: Memory, step: int) -> Suspicion | None:
-    """Return what a batch that reached too far may have done by a step; None where there was none shortly before.
+    """Return the suspicion that a recent odd batch caused a problem; None if there was none.
 
     Args:
-        memory: Of a rule that calls `follow_batches` with each step.
-        step: In which something is seen to have gone wrong.
+        memory: Memory of a rule that calls `follow_batches` in each step.
+        step: Step of the problem.
     """
     if "odd_batch" not in memory:
         return None
     odd = OddBatch(*memory["odd_batch"])
     if odd.broken or odd.known < _LEAST_BATCHES or not 0 <= step - odd.step <= _SOON_STEPS:
         return None
-    return Suspicion(Cause.BAD_SAMPLE, 0.85, f"the batch of step {odd.step} reaches {number(odd.reach)}, "
-                     f"{number(odd.reach / odd.before)} times the largest value of the {odd.known} batches before",
-                     f"Find the sample in the batch of step {odd.step}, and take it out or bring it into range; clip "
+    return Suspicion(Cause.BAD_SAMPLE, 0.85, f"the batch of step {odd.step} has values up to {number(odd.reach)}, "
+                     f"{number(odd.reach / odd.before)} times the largest of the previous {odd.known} batches",
+                     f"Find the sample in the batch of step {odd.step} and remove or rescale it; clip "
                      "gradients.")

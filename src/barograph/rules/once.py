@@ -1,4 +1,4 @@
-"""Things that are made once of what many rules, or many steps, share."""
+"""Caches for values that many rules or steps share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_REMEMBERED = 64
 
 
 def once(make: Callable[[tuple[Item, ...]], Made]) -> Callable[[tuple[Item, ...]], Made]:
-    """Remember what was made of the last few tuples of subjects, or of their names.
+    """Cache a function of a tuple of subjects or names, for the last few tuples.
 
     By identity: steps of one plan share the very tuple, and to walk, or hash, thousands of names at each step
     would be most of the work.
@@ -36,10 +36,7 @@ def once(make: Callable[[tuple[Item, ...]], Made]) -> Callable[[tuple[Item, ...]
 
 
 def once_a_view(make: Callable[[StepView], Made]) -> Callable[[StepView], Made]:
-    """Remember what was made of the view that was looked at last: every rule looks at the same one.
-
-    What it returns is shared, and not to be written to.
-    """
+    """Cache a function of a view, for the last view. The result is shared: do not modify it."""
     held: tuple[StepView | None, Made | None] = (None, None)
 
     @functools.wraps(make)

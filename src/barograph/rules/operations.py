@@ -1,4 +1,4 @@
-"""What is known of the operations that make a loss or a gradient not finite: the cause, and what to do about each."""
+"""Operations that make a loss or a gradient non-finite, with cause and remedy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from barograph.rules.facts import fact_values
 from barograph.runs.reading.view import StepView
 
 MEAN = "mean"
-"""A mean over nothing: it has a cause of its own, and training may go on."""
+"""A mean over nothing: it has its own cause, and training may continue."""
 
 
 class Operation(NamedTuple):
     """Attributes:
-    cause: Behind a loss that the operation made not finite.
-    detail: What it was given.
+    cause: Cause if the operation makes the loss non-finite.
+    detail: The input at fault.
     remedy: What to do.
     """
 
@@ -90,15 +90,15 @@ NO_LABELS = Suspicion(
     "the mean was taken over nothing: every label of the batch is ignored or has weight 0, or the selection is empty",
     _NOTHING_TO_AVERAGE)
 _STEEP = frozenset({"acos", "asin", "acosh", "atanh", "pow"})
-"""In their domain and finite at its end, where the derivative is infinite."""
+"""Operations whose value is finite and whose derivative infinite at the end of their domain."""
 
 
 def operations_of(view: StepView, *, loss_is_finite: bool = False) -> dict[str, Suspicion]:
-    """Return the operations that capture found guilty in this step, but for a mean over nothing.
+    """Return the operations that capture found at fault in this step, except a mean over nothing.
 
     Args:
         view: The step.
-        loss_is_finite: The gradient is not finite, and the loss is.
+        loss_is_finite: Only the gradient is non-finite.
 
     Example:
         >>> from barograph.model.facts import fact
@@ -110,7 +110,7 @@ def operations_of(view: StepView, *, loss_is_finite: bool = False) -> dict[str, 
         known = _OPERATIONS.get(name)
         if known is None or sure <= 0:
             continue
-        # A share: the weights broke earlier, and this operation of the same graph is what can do so in backward.
+        # A share below 1: the weights broke earlier, and this operation could have caused it in backward.
         in_backward = loss_is_finite or sure < 1
         what = "a gradient" if in_backward else "the loss"
         cause = Cause.INFINITE_DERIVATIVE if in_backward and name in _STEEP else known.cause

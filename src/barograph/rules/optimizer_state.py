@@ -1,4 +1,4 @@
-"""The rule about what an optimizer remembers of the gradients."""
+"""The rule about the optimizer's state."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ _MEANS = ("momentum_buffer", "exp_avg")
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerState(Rule):
-    """O101: What the optimizer remembers is spoilt, forgotten, or does not follow the gradients.
+    """O101: The optimizer's state is damaged, lost, or does not follow the gradients.
 
-    What it sees: the tensors an optimizer keeps for each parameter (momentum, Adam's two moments), beside gradients and
-      weights. Sick is one of four: (1) a state that is not finite while its weight is: an infinite second moment makes
-      every further step zero, and nobody is told. (2) A second moment that is exactly zero where the gradient is not:
-      its squares underflow. (3) States that are the same to the last bit over `num_steps` recorded steps while
-      gradients reach their parameters. (4) States that are as after a first step, again and again: a momentum equal to
-      the gradient, a second moment that is one and the same small share of the gradient's square, in `num_steps`
-      recorded steps from the tenth on. Also (5): a second moment thrown up `factor` times by one step, whose gradient
-      is long back at its level; until it has decayed the steps are that much too small.
-    Why it matters: the optimizer decides how far each weight goes. With a wrong memory it goes nowhere, or astray, at
-      losses that look merely slow.
-    What to do: (1, 2) keep optimizer state in float32; (3) see that optimizer.step() is called on the optimizer that
-      holds these parameters; (4) make the optimizer once, before the loop; (5) clip gradients, and look at that batch.
-    When it is wrong: momentum 0 keeps no state. Full-batch training on a constant gradient keeps constant states; what
-      is exactly zero throughout is passed over.
+    What it sees: the tensors that an optimizer keeps per parameter (momentum, Adam's moments), with gradients and
+      weights. It reports five problems. (1) A state is not finite while its weight is: an infinite second moment makes
+      every further update zero, silently. (2) A second moment is exactly zero where the gradient is not: its squares
+      underflow. (3) States are bit-identical over `num_steps` recorded steps while gradients reach their parameters.
+      (4) States look as after a first step, repeatedly: a momentum equal to the gradient, or a second moment that is
+      the same small share of the squared gradient, in `num_steps` recorded steps from the tenth on. (5) One step raised
+      a second moment `factor` times, and the gradient has long been back at its level: until it decays, updates are
+      that much too small.
+    Why it matters: the optimizer determines each update. With a wrong state, weights do not move or move in the wrong
+      direction, while the loss merely looks slow.
+    What to do: (1, 2) keep optimizer state in float32; (3) call optimizer.step() on the optimizer that holds these
+      parameters; (4) create the optimizer once, before the loop; (5) clip gradients, and check that batch.
+    When it is wrong: momentum 0 keeps no state. Full-batch training on a constant gradient keeps constant states;
+      tensors that are exactly zero are ignored.
     Source: Kingma & Ba, "Adam: a method for stochastic optimization", 2015, algorithm 1.
     """
 
@@ -53,12 +53,12 @@ class OptimizerState(Rule):
     name: ClassVar[str] = "optimizer-state"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    num_steps: int = parameter(3, "Recorded steps over which states must be the same, or as new.", at_least=2)
-    factor: float = parameter(100.0, "Times that one step may throw the root of a second moment up.", above=1.0)
+    num_steps: int = parameter(3, "Recorded steps over which states must be identical, or as new.", at_least=2)
+    factor: float = parameter(100.0, "Largest factor by which a step may raise a second moment's root.", above=1.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # Seldom: there are two tensors of state for each weight.
+        # Rarely: there are two state tensors per weight.
         schedule = Schedule(every=100, steps=frozenset({5, 12, 14, 16, 50}), modes=frozenset({Mode.TRAIN}))
         return tuple(Selection(kinds=kinds, schedule=schedule) for kinds in (
             frozenset({Kind.OPTIMIZER_STATE}), GRADIENTS, frozenset({Kind.WEIGHT})))
@@ -66,7 +66,7 @@ class OptimizerState(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         states, gradients = table_of(view, Kind.OPTIMIZER_STATE), _used(view)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(states) or not len(gradients):
-            yield Unjudged("no step was recorded with the optimizer's state and gradients; plain SGD keeps none")
+            yield Unjudged("no step recorded optimizer state and gradients (plain SGD has no state)")
             return
         pushed = _pushed(states, gradients)
         if not states.is_whole:
@@ -87,8 +87,8 @@ class OptimizerState(Rule):
             return
         dtype = states.subjects[int(rows[0])].dtype
         why = f"the second moment of {names([states.paths[row] for row in rows.tolist()])} ({dtype}) is exactly zero"
-        yield _symptom(view, states, rows.tolist(), "squares lost", f"{why} where the gradient is not: its squares "
-                       "underflow", "Keep optimizer state in float32, and raise eps of the optimizer to 1e-6.",
+        yield _symptom(view, states, rows.tolist(), "squares lost", f"{why} while the gradient is not: its squares "
+                       "underflow", "Keep optimizer state in float32, and raise the optimizer's eps to 1e-6.",
                        ranked(Suspicion(Cause.FP16_UNDERFLOW, 0.7, why)))
 
     def _standing(
@@ -104,16 +104,16 @@ class OptimizerState(Rule):
         if not len(rows):
             return
         why = (f"{names([states.paths[row] for row in rows.tolist()])} did not change from step "
-               f"{int(runs.since[rows].min())} to {view.step.number}, although gradients came")
+               f"{int(runs.since[rows].min())} to {view.step.number}, although gradients reached them")
         yield _symptom(view, states, rows.tolist(), "stale", why,
-                       "See that the optimizer that holds these parameters makes steps"
-                       + (", and that its learning rate is not 0." if rate == 0 else "."),
+                       "Call step() on the optimizer that holds these parameters"
+                       + (", and raise its learning rate from 0." if rate == 0 else "."),
                        ranked(Suspicion(Cause.STALE_OPTIMIZER, 0.5, why)))
 
     def _as_new(
         self, view: StepView, states: Table, pushed: NDArray[np.float64], squares: _Sums, memory: Memory
     ) -> Iterable[Symptom]:
-        """Yield where every state is, beside the gradient of its step, as an optimizer has it after its first step."""
+        """Yield a symptom if every state looks as it does after an optimizer's first step."""
         if view.step.number < _SETTLED:
             return
         share: dict[str, float | None] = {
@@ -128,11 +128,11 @@ class OptimizerState(Rule):
         found = [name for name in share if _is_of_a_first_step(name, [item[name] for item in kept])]
         if not found:
             return
-        why = (f"in {self.num_steps} recorded steps what the optimizer remembers was made of the gradient of that very "
-               "step alone")
+        why = (f"in {self.num_steps} recorded steps the optimizer's state came from the last gradient "
+               "alone")
         rows = np.flatnonzero(_named(states.subjects, _SQUARES if "squares" in found else _MEANS))[:3].tolist()
         yield _symptom(view, states, rows, "forgotten", why,
-                       "Make the optimizer once, before the loop; do not clear optimizer.state.",
+                       "Create the optimizer once, before the loop; do not clear optimizer.state.",
                        ranked(Suspicion(Cause.OPTIMIZER_STATE_LOST, 0.8, why)))
 
     def _thrown_up(
@@ -153,12 +153,13 @@ class OptimizerState(Rule):
         if level < self.factor**2 * thrown[1]:
             memory["thrown"] = None
         elif gradient < _BACK * thrown[2]:
-            why = (f"the second moment rose {number((level / thrown[1]) ** 0.5)} times (root) by step {thrown[0]}, and "
-                   "the gradient is back at its level")
+            why = (f"the root of the second moment rose {number((level / thrown[1]) ** 0.5)} times by step "
+                   f"{thrown[0]}, "
+                   "and the gradient is back at its level")
             rows = squares.rows
             worst = rows[np.argsort(-states.column("sum")[rows], kind="stable")][:3].tolist()
-            yield _symptom(view, states, worst, "thrown up", f"{why}: steps are that much too small",
-                           f"Clip gradients ({CLIPPING}), and look at the batches before that step.",
+            yield _symptom(view, states, worst, "thrown up", f"{why}: updates are that much too small",
+                           f"Clip gradients ({CLIPPING}), and check the batches before that step.",
                            (Suspicion(Cause.BAD_SAMPLE, 0.4, why), Suspicion(Cause.NO_GRADIENT_CLIPPING, 0.3, why),
                             Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.2, why)))
 
@@ -201,7 +202,7 @@ def _finder_of_names(wanted: tuple[str, ...]) -> Callable[[tuple[Subject, ...]],
 
 
 def _pushed(states: Table, gradients: Table) -> NDArray[np.float64]:
-    """Return the squares of each state's gradient; 0 where it has none."""
+    """Return the sum of squares of each state's gradient; 0 if it has none."""
     owner, have_one = _finder(gradients.subjects)(states.subjects)
     pushed = gradients.column("sum_sq")[owner]
     return pushed if have_one is None else np.where(have_one, pushed, 0.0)
@@ -219,11 +220,11 @@ def _finder(gradients: tuple[Subject, ...]) -> Callable[[tuple[Subject, ...]], _
 
 
 _Owners = tuple[NDArray[np.intp], NDArray[np.bool_] | None]
-"""The row of each state's gradient, and which states have one; None: all have."""
+"""The row of each state's gradient, and which states have one (None: all)."""
 
 
 class _Sums(NamedTuple):
-    """What some states hold together, and the squares of their gradients.
+    """The sum of some states, and of the squares of their gradients.
 
     Attributes:
         rows: Of the states.
@@ -244,15 +245,15 @@ class _Sums(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """What the states hold beside the squares; None where there is nothing to compare."""
+        """The states' sum relative to the squares; None if there are none."""
         return self.held / self.pushed if self.pushed > 0 else None
 
 
 def _is_of_a_first_step(name: str, shares: list[float | None]) -> bool:
-    """Return whether the shares are one number, and one that a first step leaves.
+    """Return whether all shares are the one number that a first step leaves.
 
-    That is 1 for SGD's momentum, which then is the gradient itself. Of Adam's moments it is (1 − beta)² and
-    (1 − beta); where a gradient is the same for long, they go to 1 instead.
+    It is 1 for SGD's momentum, which then equals the gradient. For Adam's moments it is (1 − beta)² and
+    (1 − beta); with a constant gradient they approach 1 instead.
     """
     known = [share for share in shares if share]
     if len(known) < len(shares) or max(abs(share - known[0]) for share in known) > _EXACTLY * known[0]:
@@ -263,13 +264,13 @@ def _is_of_a_first_step(name: str, shares: list[float | None]) -> bool:
 def _spoilt(view: StepView, states: Table) -> Iterable[Symptom | Unjudged]:
     weights = table_of(view, Kind.WEIGHT)
     if len(weights) and not weights.is_whole:
-        # N101 has it: a state is spoilt with its weight.
-        yield Unjudged("weights are not finite, and the optimizer's state with them")
+        # N101 reports it: the state fails with its weight.
+        yield Unjudged("weights are not finite, and neither is the optimizer's state")
         return
     rows = np.flatnonzero(~states.whole).tolist()
-    why = f"{names([states.paths[row] for row in rows])} is not finite, while the weights are"
-    yield _symptom(view, states, rows, "not finite", f"{why}: the steps of these weights are zero or soon NaN",
-                   "Keep optimizer state in float32; clip gradients before they are squared; restore the optimizer "
+    why = f"{names([states.paths[row] for row in rows])} is not finite, although the weights are"
+    yield _symptom(view, states, rows, "not finite", f"{why}: updates of these weights are zero or soon NaN",
+                   "Keep optimizer state in float32; clip gradients; restore the optimizer "
                    "from a checkpoint before this step.",
                    ranked(Suspicion(Cause.FP16_OVERFLOW, 0.6, why) if states.subjects[rows[0]].dtype == "float16" else
                           Suspicion(Cause.EXPLODING_GRADIENT, 0.5, why)), severity=Severity.BREAKING)

@@ -1,4 +1,4 @@
-"""Where in a step NaN and infinite values arose, told from the counts of each tensor alone."""
+"""Locates where in a step NaN and infinite values arose, from counts per tensor."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from barograph.rules.words import joined
 from barograph.runs.reading.view import StepView
 
 Flags = NDArray[np.bool_]
-"""One truth for each row of a `Table`."""
+"""One boolean per row of a `Table`."""
 
 ORDER = (
     Kind.INPUT, Kind.OUTPUT, Kind.LOSS, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.OPTIMIZER_STATE, Kind.UPDATE,
     Kind.WEIGHT,
 )
-"""The order in which a step computes them."""
+"""Kinds in the order in which a step computes them."""
 
 MODULES = ("output", "between")
-"""Places that name a module in the midst of others."""
+"""Places that identify a module among others."""
 
 _ACTIVATIONS = (Kind.INPUT, Kind.OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where non-finite values arose.
+    """The place where non-finite values arose.
 
     Attributes:
         table, row: The tensor that shows it.
@@ -47,16 +47,16 @@ class Origin:
 
     @property
     def share(self) -> float:
-        """Share of the elements there that are not finite."""
+        """Share of non-finite elements."""
         return float((self.table.column("nan") + self.table.infinite)[self.row] / self.table.column("count")[self.row])
 
     def evidence(self, step: int) -> Evidence:
-        """Return the count at the origin."""
+        """Return the non-finite count at the origin as evidence."""
         return evidence_of(self.table, self.row, step)
 
 
 def any_bad(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> bool:
-    """Return whether `bad_rows` finds any, without looking at the rows."""
+    """Return whether `bad_rows` would find any, without checking the rows."""
     for kind, table in tables.items():
         if kind in _ACTIVATIONS or (view.step.skipped and kind in GRADIENTS):
             continue
@@ -66,11 +66,10 @@ def any_bad(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> 
 
 
 def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) -> dict[Kind, Flags]:
-    """Return which rows of each table are not finite and should be.
+    """Return which rows of each table are unexpectedly non-finite.
 
-    Gradients of a step that a gradient scaler skipped are left out: it saw them, made no update and tries a
-    smaller scale. Infinities alone in activations count only where something else is spoilt: attention masks
-    are infinite on purpose.
+    Excludes gradients of a step that a gradient scaler skipped: it made no update and tries a smaller scale.
+    Infinities in activations count only if other kinds are affected: attention masks are infinite on purpose.
     """
     bad = {kind: _nonfinite(table, only_nan) for kind, table in tables.items()
            if not (view.step.skipped and kind in GRADIENTS)}
@@ -82,18 +81,18 @@ def bad_rows(view: StepView, tables: Mapping[Kind, Table], *, only_nan: bool) ->
 
 
 def was_fed_well(view: StepView) -> bool:
-    """Return whether the batch of this step was recorded, and all of it is finite, and its targets where they were."""
+    """Return whether the batch of this step was recorded, and it and its recorded targets are finite."""
     batch, target = table_of(view, Kind.BATCH), table_of(view, Kind.TARGET)
     return len(batch) > 0 and batch.is_whole and target.is_whole
 
 
 def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], *, fed_well: bool = False) -> Origin:
-    """Return where the bad rows arose.
+    """Return the origin of the bad rows.
 
     Args:
-        tables: Each with the rows in the order in which they were computed.
-        bad: Which of them are not finite; at least one.
-        fed_well: As `was_fed_well` says.
+        tables: Rows in the order of computation.
+        bad: Which rows are not finite; at least one.
+        fed_well: Result of `was_fed_well`.
     """
     if bad.get(Kind.OUTPUT, np.zeros(0, bool)).any():
         return _origin_in_outputs(tables, bad, fed_well=fed_well)
@@ -109,14 +108,14 @@ def origin_of(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], *, fed_we
         row = int(rows[0])
         return Origin(table, row, "batch", f"The input of {_named(table, row)} {_counts(table, row)}")
     if first in GRADIENTS:
-        # A gradient flows from the loss back, so it went wrong first in the last layer that shows it.
+        # Gradients flow backward from the loss, so the last affected layer was the first.
         row = int(rows[-1])
-        return Origin(table, row, "gradient", f"Gradients went wrong first: that of {_named(table, row)} "
-                      f"{_counts(table, row)}, the last of the {len(rows)} hit (of {len(table)}){while_fine}")
+        return Origin(table, row, "gradient", f"Gradients failed first: that of {_named(table, row)} "
+                      f"{_counts(table, row)}, the last of {len(rows)} affected (of {len(table)}){while_fine}")
     row = int(rows[0])
     what = {Kind.WEIGHT: "Weights", Kind.UPDATE: "Updates", Kind.OPTIMIZER_STATE: "Optimizer states"}[first]
-    return Origin(table, row, "weight", f"{what} went wrong first: {_named(table, row)} {_counts(table, row)}, "
-                  f"first of the {len(rows)} hit (of {len(table)}){while_fine}")
+    return Origin(table, row, "weight", f"{what} failed first: {_named(table, row)} {_counts(table, row)}, "
+                  f"the first of {len(rows)} affected (of {len(table)}){while_fine}")
 
 
 def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], *, fed_well: bool) -> Origin:
@@ -130,23 +129,23 @@ def _origin_in_outputs(tables: Mapping[Kind, Table], bad: Mapping[Kind, Flags], 
                       f"the batch and {_named(inputs, fed_badly[0])}, the first module that ran: the batch is finite, "
                       f"the input of that module {_counts(inputs, fed_badly[0])}")
     if fed_badly and row == 0:
-        return Origin(inputs, fed_badly[0], "batch", f"What the model was fed is not finite: the input of "
+        return Origin(inputs, fed_badly[0], "batch", f"The model's input is not finite: the input of "
                       f"{_named(inputs, fed_badly[0])}, the first module that ran, {_counts(inputs, fed_badly[0])}")
     if fed_badly:
         return Origin(inputs, fed_badly[0], "between", f"NaN or infinite values arose between "
                       f"{_named(outputs, row - 1)} and {_named(outputs, row)}: the output of the first is finite, "
                       f"the input of the second {_counts(inputs, fed_badly[0])}")
     before = ("while its inputs were finite" if fed else
-              "while what ran before it was finite" if row else "and it is the first that ran")
-    # Where its inputs were not recorded, it may have been the code between the module before and this one.
+              "while all earlier outputs were finite" if row else "and it ran first")
+    # Without recorded inputs, the code before this module may be at fault.
     where = _named(outputs, row) + (" or just before it" if row and not fed else "")
     return Origin(outputs, row, "output" if fed or row else "first output", f"NaN or infinite values arose in "
                   f"{where}: its output {_counts(outputs, row)}, {before}")
 
 
 def _first_output(outputs: Table, bad: Flags) -> int:
-    # From the first NaN back over what is not finite just before it: an overflow that became NaN later. An
-    # infinity that stands alone further up is a mask.
+    # From the first NaN back over adjacent non-finite outputs: an overflow that became NaN later. An
+    # isolated infinity further up is a mask.
     with_nan = np.flatnonzero(outputs.column("nan") > 0)
     row = int(with_nan[0]) if len(with_nan) else int(np.flatnonzero(bad)[-1])
     while row > 0 and bad[row - 1]:
@@ -161,7 +160,7 @@ def evidence_of(table: Table, row: int, step: int, text: str = "") -> Evidence:
 
 
 def plural(kind: Kind) -> str:
-    """Return the word for several records of that kind."""
+    """Return the plural name of a kind."""
     return "losses" if kind is Kind.LOSS else f"{kind.value.replace('_', ' ')}s"
 
 

@@ -1,4 +1,4 @@
-"""The rule about training that goes on long after it has stopped to help."""
+"""The rule about training that continues long after it stopped improving."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, kw_only=True)
 class Overtraining(Rule):
-    """L103: Training goes on although neither its loss nor that of validation has become better for long.
+    """L103: Training continues although neither training nor validation loss improves.
 
-    What it sees: at each evaluation the validation loss and, by the same loss function, the median training loss since
-      the evaluation before. Overtraining is that the training loss has not improved for `patience_train` evaluations
-      AND the validation loss has not for `patience_validation`, where to improve is to be lower than the best so far by
-      the share `delta`; and that the steps since then are at least `wasted_share` of all that were made.
-    Why it matters: it costs money and brings nothing. It does no harm to the model.
-    What to do: stop early; decay the learning rate, which often lets a loss that rests fall on.
-    When it is wrong: schedules that wait before they decay; models that learn something that the loss does not tell
-      long after it rests (grokking). The default `wasted_share` of 0.9 lets all pass but trainings that could have been
-      a tenth as long: lower it where stopping early matters to you.
-    Source: Amazon SageMaker Debugger's Overtraining, which says neither whether both must stand still nor what delta is
-      a share of; Prechelt, "Early stopping – but when?", 1998.
+    What it sees: at each evaluation, the validation loss and the median training loss since the previous evaluation,
+      from the same loss function. The rule fires if the training loss has not improved for `patience_train` evaluations
+      and the validation loss not for `patience_validation`, where an improvement is lower than the best by the share
+      `delta`; and if the steps since then are at least `wasted_share` of all steps.
+    Why it matters: it costs money and gains nothing. It does not harm the model.
+    What to do: stop early, or decay the learning rate, which often lets a level loss fall further.
+    When it is wrong: schedules that wait before they decay; models that learn something that the loss does not show,
+      long after it levels off (grokking). The default `wasted_share` of 0.9 reports only trainings that could have been
+      ten times shorter: lower it if early stopping matters to you.
+    Source: Amazon SageMaker Debugger's Overtraining, which documents neither whether both losses must stop improving
+      nor what delta is relative to; Prechelt, "Early stopping – but when?", 1998.
     """
 
     code: ClassVar[str] = "L103"
@@ -43,7 +43,7 @@ class Overtraining(Rule):
     patience_validation: int = parameter(10, "Evaluations in a row without a better validation loss.", at_least=1)
     delta: float = parameter(0.01, "Share of the best loss by which a better one must be lower.", at_least=0.0)
     wasted_share: float = parameter(
-        0.9, "Least share of all steps that must have brought nothing.", at_least=0.0, at_most=1.0,
+        0.9, "Least share of all steps without an improvement.", at_least=0.0, at_most=1.0,
     )
 
     @property
@@ -64,7 +64,7 @@ class Overtraining(Rule):
             return
         path = min((name for name in losses if trained.get(name)), default=None)
         if view.step.mode is not Mode.EVAL or path is None:
-            yield Unjudged("no loss was recorded that training and evaluation have in common")
+            yield Unjudged("training and evaluation recorded no common loss")
             return
         training, validation = median(trained[path]), losses[path]
         trained.clear()
@@ -81,22 +81,22 @@ class Overtraining(Rule):
                 and wasted >= self.wasted_share):
             yield self._symptom(view, path, best, idle, wasted)
         elif count <= max(self.patience_train, self.patience_validation):
-            yield Unjudged(f"{count} evaluations so far; it takes "
-                           f"{max(self.patience_train, self.patience_validation) + 1}")
+            yield Unjudged(f"needs {max(self.patience_train, self.patience_validation) + 1} evaluations; "
+                           f"this run has {count}")
 
     def _symptom(
         self, view: StepView, path: str, best: dict[str, Any], idle: dict[str, int], wasted: float
     ) -> Symptom:
         step = max(best["training"]["step"], best["validation"]["step"])
         return Symptom(
-            message=f"Nothing has become better since step {step}: the training loss for {idle['training']} "
-                    f"evaluations (best {number(best['training']['value'])}), the validation loss for "
+            message=f"No improvement since step {step}: the training loss not for {idle['training']} "
+                    f"evaluations (best {number(best['training']['value'])}), the validation loss not for "
                     f"{idle['validation']} (best {number(best['validation']['value'])}).",
             remedy=f"Stop at about step {step} next time (early stopping), or decay the learning rate there.",
             evidence=(Evidence(Key(Kind.LOSS, path), view.step.number, "wasted_share", wasted, self.wasted_share,
-                               f"{percent(wasted)} of all steps brought nothing"),),
+                               f"{percent(wasted)} of all steps gained nothing"),),
             since=step,
-            causes=(Suspicion(Cause.OVERFITTING, 0.1, "training goes on after it has converged"),),
+            causes=(Suspicion(Cause.OVERFITTING, 0.1, "training continues after it has converged"),),
         )
 
 

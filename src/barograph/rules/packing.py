@@ -1,4 +1,4 @@
-"""Columns of numbers as text, for a rule's memory: a list of a thousand numbers takes longer to make than to judge."""
+"""Encodes columns of numbers as strings for a rule's memory, because building long lists is slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 
 def packed(column: NDArray[Any]) -> str:
-    """Return the numbers of a column, bit for bit, as text that JSON holds.
+    """Return a column of numbers, bit for bit, as a JSON-compatible string.
 
     Example:
         >>> unpacked(packed(np.array([1.0, np.inf])), float).tolist()
@@ -23,7 +23,7 @@ def packed(column: NDArray[Any]) -> str:
 
 
 def unpacked(text: str, dtype: DTypeLike) -> NDArray[Any]:
-    """Return the column that `packed` made, to be read and not to be written to."""
+    """Return the column that `packed` encoded, read-only."""
     kind = np.dtype(dtype)
     return np.frombuffer(binascii.a2b_base64(text), kind if _IS_LITTLE else kind.newbyteorder("<"))
 
@@ -34,12 +34,12 @@ _IS_LITTLE = sys.byteorder == "little"
 def merged(
     known: Sequence[str], paths: Sequence[str], before: NDArray[Any], now: NDArray[Any]
 ) -> tuple[list[str], NDArray[Any]]:
-    """Return a column kept for the paths `known`, with those of `paths` put in place or behind, and its paths.
+    """Return the paths and the column of `known`, updated or extended by those of `paths`.
 
     Args:
         known: Paths of `before`; all of them stay.
         paths: Paths of `now`.
-        before, now: A row a path.
+        before, now: One row per path.
 
     Example:
         >>> names, column = merged(["a", "b"], ["b", "c"], np.array([1, 2]), np.array([3, 4]))

@@ -1,7 +1,7 @@
-"""A rule as its own page: the docstring's sections, and the page for people made from them.
+"""Generates a rule's documentation page from its docstring.
 
-A rule's docstring begins with one line, `CODE: One sentence.`, then a section for each title in
-`SECTIONS`, in any order. A section begins with its title and a colon at the start of a line and runs to
+A rule's docstring starts with one line, `CODE: One sentence.`, followed by one section per title in
+`SECTIONS`, in any order. A section starts with its title and a colon at the start of a line and ends at
 the next one.
 """
 
@@ -21,27 +21,27 @@ from barograph.rules.base import Parameter, Rule, limits_in_words
 from barograph.rules.words import sentence
 
 SECTIONS = ("What it sees", "Why it matters", "What to do", "When it is wrong", "Source")
-"""Every page has these."""
+"""Sections that every page has."""
 
 TRIED_ON = "Tried on"
-"""A page may also say on which trainings the rule was tried, and what it said of them."""
+"""An optional section: the trainings that tested the rule, and the results."""
 
 FAMILIES = {
     "A": "Activations", "D": "Data", "G": "Gradients", "L": "Loss", "M": "Machine and time", "N": "Numbers",
     "O": "Optimizer", "P": "Training loop and workers", "R": "Several runs", "T": "Boosted trees", "W": "Weights",
 }
-"""The first letter of a rule's code to what the rule is about."""
+"""Rule families by the first letter of the code."""
 
 _TITLE = re.compile(rf"^({'|'.join((*SECTIONS, TRIED_ON))}):\s*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a rule's docstring says.
+    """The parsed docstring of a rule.
 
     Attributes:
         fault: The one sentence of the first line, without the code.
-        sections: Title to text, in the order of `SECTIONS`, then `TRIED_ON` where there is one.
+        sections: Title to text, in the order of `SECTIONS`, then `TRIED_ON` if present.
     """
 
     fault: str
@@ -52,25 +52,25 @@ def page_from_rule(rule_class: type[Rule]) -> Page:
     """Return the page of a rule.
 
     Raises:
-        BadRule: The docstring does not begin with "CODE: ", or a section is missing or empty.
+        BadRule: The docstring does not start with "CODE: ", or a section is missing or empty.
     """
     title = f"{rule_class.__module__}.{rule_class.__qualname__}"
     text = inspect.cleandoc(rule_class.__doc__ or "")
     head, _, body = text.partition("\n")
     if not head.startswith(f"{rule_class.code}: "):
-        raise BadRule(f'{title}: the docstring begins "{head[:40]}"; it must begin "{rule_class.code}: ".')
+        raise BadRule(f'{title}: the docstring starts with "{head[:40]}"; it must start with "{rule_class.code}: ".')
     parts = _TITLE.split(body)
     found = {name: sentence(_flush_left(parts[at + 1])) for at, name in enumerate(parts) if at % 2 == 1}
     for name in SECTIONS:
         if not found.get(name):
-            raise BadRule(f'{title}: the docstring has no section "{name}:"; every rule\'s page has '
+            raise BadRule(f'{title}: the docstring has no section "{name}:"; required: '
                           f"{', '.join(SECTIONS)}.")
     order = [name for name in (*SECTIONS, TRIED_ON) if name in found]
     return Page(fault=head.removeprefix(f"{rule_class.code}: "), sections={name: found[name] for name in order})
 
 
 def why_it_matters(rule_class: type[Rule]) -> str:
-    """Return what a rule's page says of why its fault matters, in one line; "" where it has no such page.
+    """Return the "Why it matters" section of a rule in one line; "" if it has no valid page.
 
     Example:
         >>> from barograph.rules.numbers import NonFinite
@@ -88,7 +88,7 @@ def _flush_left(text: str) -> str:
 
 
 def file_name(rule_class: type[Rule]) -> str:
-    """Return the name of a rule's page.
+    """Return the file name of a rule's page.
 
     Example:
         >>> from barograph.rules.numbers import NonFinite
@@ -99,13 +99,13 @@ def file_name(rule_class: type[Rule]) -> str:
 
 
 def markdown_from_rule(rule_class: type[Rule]) -> str:
-    """Return the page as Markdown, made from the rule alone."""
+    """Return a rule's page as Markdown."""
     page = page_from_rule(rule_class)
     lines = [f"# {rule_class.code} {rule_class.name}", "", page.fault, "",
              f"Severity: **{rule_class.severity.value}**.", ""]
     for name, text in page.sections.items():
         lines += [f"## {name}", "", text, ""]
-    lines += ["## Parameters", "", f"Set them below `[rule_settings.{rule_class.code}]` in `barograph.toml`.", "",
+    lines += ["## Parameters", "", f"Set them in `[rule_settings.{rule_class.code}]` in `barograph.toml`.", "",
               *_parameter_table(rule_class), "", "## Needs", "", *_needs(rule_class().needs), ""]
     return "\n".join(lines)
 
@@ -147,7 +147,7 @@ def _needs(needs: Iterable[Selection]) -> list[str]:
 
 
 def selection_in_words(selection: Selection) -> str:
-    """Return what a rule's need asks for, as a person says it.
+    """Return a rule's need in words.
 
     Example:
         >>> from barograph.model.key import Kind
@@ -158,7 +158,7 @@ def selection_in_words(selection: Selection) -> str:
 
 
 def kinds_in_words(selection: Selection) -> str:
-    """Return what a rule's need asks for, whenever it may be.
+    """Return a rule's need in words, without its schedule.
 
     Example:
         >>> from barograph.model.key import Kind

@@ -1,4 +1,4 @@
-"""Makes the pages of the built-in rules: `python -m barograph.rules.pages DIRECTORY`."""
+"""Writes the pages of the built-in rules: `python -m barograph.rules.pages DIRECTORY`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from barograph.rules.page import file_name, index_from_rules, markdown_from_rule
 
 
 def pages() -> dict[str, str]:
-    """Return file name to text for every built-in rule and the two indexes."""
+    """Return the pages of all built-in rules and the two indexes, by file name."""
     made = {file_name(rule_class): f"{markdown_from_rule(rule_class)}\n{symptoms.symptoms_section(rule_class.code)}"
             for rule_class in RULES}
     return {"README.md": index_from_rules(RULES), symptoms.FILE_NAME: symptoms.index_by_symptom(RULES), **made}
 
 
 def write_pages(directory: Path) -> list[str]:
-    """Write the pages, take away those of rules that are no more, and return the names that changed."""
+    """Write the pages, delete those of removed rules, and return the names of changed files."""
     directory.mkdir(parents=True, exist_ok=True)
     wanted = pages()
-    # Only what looks like a rule's page: the directory may be the wrong one.
+    # Delete only files named like rule pages: the directory may be the wrong one.
     stale = [path for path in directory.glob("[A-Z][0-9][0-9][0-9]-*.md") if path.name not in wanted]
     for path in stale:
         path.unlink()

@@ -1,4 +1,4 @@
-"""The rule about parameters and the optimizer that should move them."""
+"""The rule about parameters that the optimizer does not train."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _NAMES = (Fact.PARAMETERS, Fact.FROZEN, Fact.UNTRAINED, Fact.OUTSIDE_OPTIMIZER, 
 
 @dataclass(frozen=True, kw_only=True)
 class ParametersAndOptimizer(Rule):
-    """P108: The model's parameters and the optimizer do not fit each other.
+    """P108: The model's parameters and the optimizer do not match.
 
-    What it sees: facts about the parameters at a step of the optimizer. Each is a finding of its own. *Outside*:
-      parameters get a gradient and are in no optimizer. *Unregistered*: so do parameters that no model has among its
-      own, as those of layers in a plain list, and nothing changes them. *Untrained*: frozen layers are as an
-      initialisation makes them: drawn evenly up to its bound, or, of Keras, with biases of zero. *Stale*: the optimizer
+    What it sees: facts about the parameters at an optimizer step. Each problem is its own finding. *Outside*:
+      parameters get a gradient and are in no optimizer. *Unregistered*: parameters get a gradient, but no model lists
+      them, as with layers in a plain list, and nothing updates them. *Untrained*: frozen layers still have their
+      initial values: uniform up to the bound of the initialization or, in Keras, zero biases. *Stale*: the optimizer
       holds parameters of no model that was called, while the model's own are outside, or while those it holds get no
-      gradient. *Cut*: the graph of the loss does not reach parameters of the first layers that ran, or at least half
-      of all that should learn. *Made anew*: the optimizer has been made again at least `optimizers_made` times for the
-      same parameters. *Unused*: modules that did not run, where `unused` asks for it.
-    Why it matters: such a parameter keeps its first values while everything looks as if it trained; an optimizer
-      that is made anew forgets its momentum.
-    What to do: make the model in its final place and with its final layers first, then one optimizer of
-      model.parameters(), before the loop; take .detach(), .data and no_grad out of what lies between.
-    When it is wrong: fine-tuning of a few layers that leaves the others to ask for gradients, which is told as doubtful
-      where it is half of the model. Layers that are random on purpose, as in a reservoir, are told as doubtful.
-      Other frozen parameters, unused heads and optimizers that take turns, as in a GAN, are let pass; so are
-      optimizers without momentum that are made anew.
-    Tried on: silent on 19 small healthy trainings, a GAN, a policy, Q-learning and batches of one among them (one seed
-      each). A layer in no optimizer and layers in a plain list fire at step 3, a graph cut behind the first or the
-      second layer at step 2, an optimizer for each batch at step 6.
+      gradient. *Cut*: the graph of the loss does not reach parameters of the first layers that ran, or at least half of
+      all trainable ones. *Made anew*: the optimizer was recreated at least `optimizers_made` times for the same
+      parameters. *Unused*: modules that did not run, if `unused` is set.
+    Why it matters: such parameters keep their initial values while training seems to work. A recreated optimizer loses
+      its momentum.
+    What to do: create the model in its final place and with its final layers, then one optimizer with
+      model.parameters(), before the loop; remove .detach(), .data and no_grad between layers and loss.
+    When it is wrong: fine-tuning of a few layers without freezing the others, reported as doubtful if they are half of
+      the model. Layers that are random on purpose, as in a reservoir, are reported as doubtful. Other frozen
+      parameters, unused heads and optimizers that alternate, as in a GAN, are not reported, nor are recreated
+      optimizers without momentum.
+    Tried on: silent on 19 small healthy trainings, including a GAN, a policy gradient, Q-learning and batches of one
+      (one seed each). A layer in no optimizer and layers in a plain list fire at step 3, a graph cut after the first or
+      the second layer at step 2, an optimizer per batch at step 6.
     Source: TrainCheck, OSDI 2025, on silent errors in training; the PyTorch reference of torch.optim.
     """
 
@@ -54,17 +54,17 @@ class ParametersAndOptimizer(Rule):
     name: ClassVar[str] = "parameters-and-optimizer"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    optimizers_made: int = parameter(5, "Optimizers made for the same parameters that are a fault.", at_least=2)
-    unused: bool = parameter(False, "Whether parameters of modules that did not run are told.")
+    optimizers_made: int = parameter(5, "Optimizers for the same parameters that are too many.", at_least=2)
+    unused: bool = parameter(False, "Whether to report parameters of modules that did not run.")
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
         return (
-            # The heads are for rules that compare layers.
+            # Rules that compare layers use the heads.
             Selection(kinds=frozenset({Kind.FACT}), include=tuple(f"{name.value}*" for name in (*_NAMES, Fact.HEADS)),
                       schedule=Schedule(every=20, steps=frozenset(range(1, 10)), modes=_IN_TRAINING)),
-            # In which order layers ran.
+            # The execution order of layers.
             Selection(kinds=frozenset({Kind.OUTPUT}),
                       schedule=Schedule(every=0, steps=frozenset({3}), modes=_IN_TRAINING)),
         )
@@ -74,10 +74,10 @@ class ParametersAndOptimizer(Rule):
         remember_norms(view, memory)
         values = {name: value for name in _NAMES if (value := fact_value(view, name)) is not None}
         if facts_about(view, Fact.MOMENTUM):
-            # Told where it changes, perhaps by itself.
+            # Recorded when it changes, possibly alone.
             memory["momentum"] = max(facts_about(view, Fact.MOMENTUM).values())
         if view.step.mode is not Mode.TRAIN or not values.keys() - {Fact.MOMENTUM}:
-            yield Unjudged("nothing was recorded of the parameters at a step of the optimizer")
+            yield Unjudged("no optimizer step recorded facts about the parameters")
             return
         for name in (Fact.PARAMETERS, Fact.FROZEN):
             if name in values:
@@ -101,11 +101,11 @@ class ParametersAndOptimizer(Rule):
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
         description = (f"the optimizer holds {int(foreign)} parameters of no model that was called"
-                + (f", and {int(outside)} of the model that trains are in no optimizer{which}" if outside
+                + (f", and {int(outside)} of the trained model are in no optimizer{which}" if outside
                    else ", and they get no gradient"))
         return [Symptom(
             message=f"{sentence(description)}.",
-            remedy="Make the optimizer after the model has its final layers and place (model.to(device), a new head, a "
+            remedy="Create the optimizer after the last change to the model (model.to(device), a new head, a "
                    "loaded copy): optimizer = SGD(model.parameters(), …).",
             evidence=(Evidence(fact(Fact.FOREIGN), view.step.number, "foreign", foreign, 0.0, description),),
             subject="stale", severity=Severity.COSTLY if outside else Severity.DOUBTFUL,
@@ -119,15 +119,15 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.OUTSIDE_OPTIMIZER))
         which = f" ({names(named)})" if named else ""
-        description = f"{int(outside)} parameters get a gradient and are in no optimizer{which}"
+        description = f"{int(outside)} parameters get a gradient but are in no optimizer{which}"
         half = outside >= parameters / 2 > 0
         if is_norm_on_purpose(memory["facts"], memory):
             yield _norms_outside(description, outside, view.step.number)
             return
         yield Symptom(
             message=f"{sentence(description)}: they never change.",
-            remedy="Hand them to the optimizer (SGD(model.parameters(), …), or add_param_group); or, if they are to "
-                   "stay as they are, set requires_grad_(False), which saves their gradients.",
+            remedy="Pass them to the optimizer (SGD(model.parameters(), …), or add_param_group). To freeze them, "
+                   "set requires_grad_(False), which also saves computing their gradients.",
             evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), view.step.number, "outside_optimizer", outside, 0.0,
                                description),),
             subject="outside", severity=Severity.DOUBTFUL if half else Severity.COSTLY,
@@ -140,15 +140,15 @@ class ParametersAndOptimizer(Rule):
             return
         shapes = [f"{shape} ({count:.0f})" for shape, count in sorted(facts_about(view, Fact.UNREGISTERED).items())]
         description = (
-            f"{int(unregistered)} parameters get a gradient, and are in no optimizer and among those of no model"
+            f"{int(unregistered)} parameters get a gradient but are in no optimizer and no model"
             + (f", of shape {names(shapes)}" if shapes else "")
         )
         half = unregistered >= parameters
         yield Symptom(
             message=f"{description}: they never change.",
-            remedy="Have the model know its layers: nn.ModuleList([…]) in place of a list, nn.ModuleDict in place of a "
-            "dict, nn.ParameterList for parameters; then make the optimizer of model.parameters(). Where they "
-            "are to stay as they are, set requires_grad_(False).",
+            remedy="Register the layers in the model: nn.ModuleList([…]) instead of a list, nn.ModuleDict instead of a "
+            "dict, nn.ParameterList for parameters; then create the optimizer with model.parameters(). To freeze "
+            "them, set requires_grad_(False).",
             evidence=(
                 Evidence(fact(Fact.UNREGISTERED), view.step.number, "unregistered", unregistered, 0.0, description),
             ),
@@ -163,12 +163,12 @@ class ParametersAndOptimizer(Rule):
             return
         named = sorted(facts_about(view, Fact.UNTRAINED))
         which = f" ({names(named)})" if named else ""
-        description = f"what is frozen is, in {int(untrained)} places{which}, as an initialisation makes it"
+        description = f"{int(untrained)} frozen parameters{which} still have their initial values"
         yield Symptom(
-            message=f"{sentence(description)}: it was never trained, hands on random features, and learns nothing.",
-            remedy="Freeze what has been trained. If this is to learn, leave it trainable (requires_grad; trainable = "
-            "True before compile); if trained weights were to be loaded, look at the missing_keys that "
-            "load_state_dict(…, strict=False) returns, or at what load_weights passed over.",
+            message=f"{sentence(description)}: they were never trained and only pass random features on.",
+            remedy="Freeze only trained layers. To train these, leave them trainable (requires_grad; trainable = "
+            "True before compile). To load pretrained weights, check the missing_keys that "
+            "load_state_dict(…, strict=False) returns, or what load_weights skipped.",
             evidence=(Evidence(fact(Fact.UNTRAINED), view.step.number, "untrained", untrained, 0.0, description),),
             subject="untrained",
             severity=Severity.DOUBTFUL,
@@ -186,24 +186,24 @@ class ParametersAndOptimizer(Rule):
         ran: list[str] = memory.get("ran", [])
         which = f" ({names(paths)})" if paths else ""
         description = f"the graph of the loss does not reach {int(unreached)} parameters{which}"
-        # What ran first feeds all that comes after; a head that is not used stands at the end.
+        # The first layer feeds all others; an unused head comes last.
         upstream = bool(ran) and ran[0] in paths
         half = unreached >= learn / 2 > 0 and (not ran or set(paths) <= set(ran))
         if upstream or half:
             yield Symptom(
                 message=f"{sentence(description)}"
                 + (", although their modules ran." if upstream else "."),
-                remedy="Take .detach(), .data, .item(), .numpy(), torch.no_grad() and torch.tensor(…), or "
-                "stop_gradient, out of what lies between these layers and the loss; freeze on purpose with "
-                "requires_grad_(False), or a mask of Optax.",
+                remedy="Remove .detach(), .data, .item(), .numpy(), torch.no_grad(), torch.tensor(…) or "
+                "stop_gradient between these layers and the loss. To freeze layers, use "
+                "requires_grad_(False), or a mask in Optax.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="cut",
                 causes=(Suspicion(Cause.DETACHED_GRAPH, 0.9 if upstream else 0.6, description),),
             )
         elif self.unused and ran and paths and not set(paths) & set(ran):
             yield Symptom(
-                message=f"{int(unreached)} parameters are of modules that did not run ({names(paths)}).",
-                remedy="Call these modules in forward, or take them out of the model.",
+                message=f"{int(unreached)} parameters belong to modules that did not run ({names(paths)}).",
+                remedy="Call these modules in forward, or remove them from the model.",
                 evidence=(Evidence(fact(name), view.step.number, name.value, unreached, 0.0, description),),
                 subject="unused", severity=Severity.NOTE,
                 causes=(Suspicion(Cause.UNUSED_PARAMETER, 0.8, "their modules did not run"),),
@@ -216,8 +216,8 @@ class ParametersAndOptimizer(Rule):
         often = made >= _OFTEN * view.step.number
         description = f"{int(made)} optimizers have stepped for the same parameters in {view.step.number + 1} steps"
         yield Symptom(
-            message=f"The optimizer is made anew again and again: {description}.",
-            remedy="Make the optimizer once, before the loop: each new one forgets momentum and second moments.",
+            message=f"The optimizer is recreated repeatedly: {description}.",
+            remedy="Create the optimizer once, before the loop: each new one loses momentum and second moments.",
             evidence=(Evidence(fact(Fact.OPTIMIZERS_MADE), view.step.number, "optimizers_made", made,
                                float(self.optimizers_made), description),),
             subject="made anew", severity=Severity.COSTLY if often else Severity.DOUBTFUL,
@@ -227,7 +227,7 @@ class ParametersAndOptimizer(Rule):
 
 def _norms_outside(description: str, outside: float, step: int) -> Symptom:
     return Symptom(
-        message=f"{sentence(description)}. All belong to normalization layers of a body that is frozen otherwise.",
+        message=f"{sentence(description)}. All belong to normalization layers of an otherwise frozen body.",
         remedy="Set requires_grad_(False) on them: that saves their gradients. To train them, pass them to the "
         "optimizer.",
         evidence=(Evidence(fact(Fact.OUTSIDE_OPTIMIZER), step, "outside_optimizer", outside, 0.0, description),),
@@ -238,7 +238,7 @@ def _norms_outside(description: str, outside: float, step: int) -> Symptom:
 
 
 _OFTEN = 0.01
-"""Optimizers for each step: more than one in a hundred steps costs what they had learnt."""
+"""Optimizers per step: more than one in a hundred steps loses their state too often."""
 _MOST_REMEMBERED = 200
 
 
@@ -249,7 +249,7 @@ _WITHOUT_PARAMETERS = (
 
 
 def _note_order(view: StepView, memory: Memory) -> None:
-    """Remember the layers that have parameters in the order in which they ran, of the step that told most."""
+    """Remember the execution order of layers with parameters, from the step that recorded most."""
     if Kind.OUTPUT not in view.kinds:
         return
     subjects = view.columns(Kind.OUTPUT, histograms=False).subjects

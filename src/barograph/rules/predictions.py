@@ -1,4 +1,4 @@
-"""Whether the answers of a classifier have anything to do with the labels, of the counts of both together."""
+"""Detects predictions that are independent of the labels, from the confusion counts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barograph.runs.reading.view import StepView
 _MOST_CLASSES = 20
 _LEAST_LABELS = 200
 _LABELS_EACH = 20
-"""Labels for each degree of freedom: with fewer, answers that are a little better than chance look unrelated."""
+"""Labels per degree of freedom: with fewer, predictions slightly better than chance look unrelated."""
 _SPREADS = 3.0
 _RARE = 0.8
-"""Where one class has more of all labels, one answer for all of them is no wonder."""
+"""If one class has more than this share of all labels, a constant prediction is expected."""
 
 
 def note_predictions(view: StepView, memory: dict[str, Any]) -> None:
-    """Take in which answers a step gave to which labels, loss by loss; the last few hundred are remembered."""
+    """Add the confusion counts of a step, per loss; keeps the last few hundred."""
     for loss, pairs in confusions_of(view).items():
         if len({label for pair in pairs for label in pair}) > _MOST_CLASSES:
             continue
@@ -34,18 +34,18 @@ def note_predictions(view: StepView, memory: dict[str, Any]) -> None:
 
 
 def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
-    """Return whether the last answers to a few hundred labels, or more, were as if the labels were drawn by lot.
+    """Return whether the last few hundred predictions are independent of the labels.
 
-    So they are where χ² of the counts is what it is by chance, or where all answers are one and no class has most of
-    the labels. False also where too few were seen.
+    They are if χ² of the counts is what chance gives, or if all predictions are equal and no class has most of
+    the labels. False also if there are too few labels.
 
     Args:
-        memory: Of a rule that calls `note_predictions` with each step.
-        loss: Whose labels.
+        memory: Memory of a rule that calls `note_predictions` in each step.
+        loss: The loss that has the labels.
 
     Example:
-        >>> by_lot, learnt = {"0,0": 90, "0,1": 60, "1,0": 91, "1,1": 59}, {"0,0": 90, "0,1": 60, "1,0": 60, "1,1": 90}
-        >>> [are_unrelated({"answers": {"nll_loss": [counts, {}]}}, "nll_loss") for counts in (by_lot, learnt)]
+        >>> by_lot, learned = {"0,0": 90, "0,1": 60, "1,0": 91, "1,1": 59}, {"0,0": 90, "0,1": 60, "1,0": 60, "1,1": 90}
+        >>> [are_unrelated({"answers": {"nll_loss": [counts, {}]}}, "nll_loss") for counts in (by_lot, learned)]
         [True, False]
 
     Source: Pearson, "On the criterion that a given system of deviations …", 1900.
@@ -74,7 +74,7 @@ def are_unrelated(memory: Mapping[str, Any], loss: str) -> bool:
 
 
 def _counts(halves: list[Mapping[str, float]] | list[Counter[str]]) -> Counter[tuple[str, str]]:
-    """Return how often each label met each answer."""
+    """Return the count of each pair of label and prediction."""
     found = Counter[tuple[str, str]]()
     for half in halves:
         for pair, count in half.items():

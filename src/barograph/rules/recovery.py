@@ -1,4 +1,4 @@
-"""Whether what is far too small is on its way up by itself."""
+"""Detects whether a value that is too small is growing."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ _GAIN, _LOOKS = 1.5, 3
 
 
 def is_gaining(share: float, memory: dict[str, Any], *, times: float = _GAIN) -> bool:
-    """Take in how small the smallest is, and return whether that is half more than it was three looks ago.
+    """Add the smallest share; return whether it is 1.5 times the value three calls ago.
 
-    Layers that are begun at nearly zero on purpose (LayerScale, adapters) grow out of it step by step; what has
-    vanished for good swings about its level. As long as there are fewer looks the first one is compared with; at
-    the first itself it is not known.
+    Layers initialized near zero on purpose (LayerScale, adapters) grow step by step; layers that have vanished
+    fluctuate around their level. With fewer calls, compares with the first; the first call returns False.
 
     Args:
-        share: The smallest beside the greatest.
-        memory: What this function remembers, empty at first.
-        times: What it must be of the share three looks ago; half more by default.
+        share: Ratio of the smallest to the largest.
+        memory: State of this function, empty at first.
+        times: Required multiple of the share three calls ago.
 
     Example:
         >>> memory = {}

@@ -1,8 +1,8 @@
-"""Which rules there are, and those a run is watched with.
+"""The installed rules, and the selection of rules for a run.
 
-Rules come from the entry points of the group "barograph.rules", ours through the same door as
-anybody's, and by name as `module:Class`. An installed package whose rules cannot be loaded is named as a
-problem and takes nothing else down; a rule that the user asks for and that cannot be loaded is an error.
+Rules come from the entry points of the group "barograph.rules", built-in rules included, and by name as
+`module:Class`. If the rules of an installed package cannot be loaded, the catalog reports a problem and
+loads the others; if a rule that the user selects cannot be loaded, it is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from barograph.model.settings import Settings
 from barograph.rules.base import RESERVED, Rule, check_rule_class, rule_with, with_severity
 
 GROUP = "barograph.rules"
-"""Group of entry points. Each names a module, or an iterable of rule classes."""
+"""Entry point group. Each entry point is a module or an iterable of rule classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Catalog:
     """The installed rules.
 
     Attributes:
-        classes: By code.
-        problems: One sentence for each entry point or class that could not be used.
+        classes: Sorted by code.
+        problems: One sentence per entry point or class that cannot be used.
     """
 
     classes: tuple[type[Rule], ...]
@@ -43,8 +43,8 @@ class Catalog:
         """Return the rule of that code or name, or the class at `module:Class`.
 
         Raises:
-            UnknownName: There is none; the message says the nearest.
-            BadRule: What is at `module:Class` is no rule, or has the code or the name of another.
+            UnknownName: There is none; the message suggests the nearest.
+            BadRule: `module:Class` is not a rule, or uses the code or the name of another.
         """
         for rule_class in self.classes:
             if name in (rule_class.code, rule_class.name, rule_class.__name__):
@@ -52,10 +52,10 @@ class Catalog:
         if ":" in name:
             return self._of_the_user(name)
         known = [text for rule_class in self.classes for text in (rule_class.code, rule_class.name)]
-        # Whoever writes rules.G101 means the rule, by where its settings stand.
+        # rules.G101 means G101: users copy the name of the settings table.
         near = nearest(name.rpartition(".")[2], known)
         hint = near if near.startswith("Did you") else "`barograph rules` lists them."
-        raise UnknownName(f'"{name}" is no rule. {hint} A rule of your own is written module:Class.')
+        raise UnknownName(f'"{name}" is not a rule. {hint} Write a custom rule as module:Class.')
 
     def _of_the_user(self, name: str) -> type[Rule]:
         rule_class = check_rule_class(_object_at(name))
@@ -63,8 +63,8 @@ class Catalog:
             if other.code == rule_class.code and other is not rule_class:
                 raise _taken(name, other)
             if other.name == rule_class.name and other is not rule_class:
-                raise BadRule(f'{name} ({rule_class.code}) has the name "{other.name}", which is that of '
-                              f"{_place(other)} ({other.code}); give it another.")
+                raise BadRule(f'{name} ({rule_class.code}) uses the name "{other.name}" of '
+                              f"{_place(other)} ({other.code}); rename it.")
         return rule_class
 
 
@@ -74,17 +74,17 @@ def installed() -> Catalog:
 
 
 def catalog_from_entry_points(points: Iterable[EntryPoint]) -> Catalog:
-    """Return the rules that these entry points lead to.
+    """Return the rules of these entry points.
 
-    Where two have one code, or one name, the first stays (ours before others, then by the name of the
-    entry point) and the other is named as a problem.
+    If two share a code or a name, the first one wins (built-in rules, then by entry point name), and the
+    other is reported as a problem.
     """
     classes: dict[str, type[Rule]] = {}
     problems: list[str] = []
     for point in sorted(points, key=lambda item: (not item.value.startswith("barograph."), item.name, item.value)):
         try:
             found = list(_classes_in(point.load()))
-        except Exception as error:  # noqa: BLE001 - foreign code runs here, and may raise anything
+        except Exception as error:  # noqa: BLE001 - third-party code may raise anything
             problems.append(f"the rules of {point.name} ({point.value}) cannot be loaded: "
                             f"{type(error).__name__}: {error}")
             continue
@@ -92,28 +92,28 @@ def catalog_from_entry_points(points: Iterable[EntryPoint]) -> Catalog:
             try:
                 rule_class = check_rule_class(candidate)
             except BarographError as error:
-                problems.append(f"a rule of {point.name} ({point.value}) is left out: {error}")
+                problems.append(f"a rule of {point.name} ({point.value}) is ignored: {error}")
                 continue
             first = next((item for item in classes.values()
                           if rule_class.code == item.code or rule_class.name == item.name), None)
             if first is None:
                 classes[rule_class.code] = rule_class
             elif first is not rule_class:
-                problems.append(f"{_place(rule_class)} is left out: {rule_class.code} {rule_class.name} "
-                                f"is taken by {_place(first)} ({first.code} {first.name})")
+                problems.append(f"{_place(rule_class)} is ignored: {rule_class.code} {rule_class.name} "
+                                f"is already used by {_place(first)} ({first.code} {first.name})")
     return Catalog(tuple(classes[code] for code in sorted(classes)), tuple(problems))
 
 
 def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -> tuple[Rule, ...]:
-    """Return the rules that the settings ask for, with their parameters, by code.
+    """Return the rules that the settings select, with their parameters, sorted by code.
 
-    `settings.rules` holds codes, names and `module:Class`; "all" stands for every installed rule, "none"
-    for none, and "-NAME" takes one away.
+    `settings.rules` holds codes, names and `module:Class`; "all" selects every installed rule, "none"
+    none, and "-NAME" removes one.
 
     Raises:
-        UnknownName: A rule, a parameter, a severity or an action does not exist; the message says the nearest.
+        UnknownName: A rule, a parameter, a severity or an action does not exist; the message suggests the nearest.
         SettingsError: A parameter has the wrong type or is out of range.
-        BadRule: `module:Class` leads to no rule, or to one whose code is taken.
+        BadRule: `module:Class` is not a rule, or uses the code of another.
 
     Example:
         >>> [rule.name for rule in rules_from_settings(Settings(rules=("N101",)))]
@@ -133,10 +133,10 @@ def rules_from_settings(settings: Settings, *, catalog: Catalog | None = None) -
 
 
 def actions_by_rule(settings: Settings, *, catalog: Catalog | None = None) -> dict[str, tuple[ActionName, ...]]:
-    """Return the code of each rule that has actions of its own to these; () for a rule that is to have none.
+    """Return the actions of each rule that sets its own, by code; () disables them.
 
     Raises:
-        As `rules_from_settings`.
+        Same errors as `rules_from_settings`.
 
     Example:
         >>> actions_by_rule(Settings(rule_settings={"non-finite": {"actions": ["stop"]}}))
@@ -148,34 +148,34 @@ def actions_by_rule(settings: Settings, *, catalog: Catalog | None = None) -> di
 
 
 def check_capsule_on(settings: Settings, rules: Iterable[Rule]) -> None:
-    """Check that the rules whose findings have a step saved are among those that judge.
+    """Check that the rules that trigger a capsule are enabled.
 
     Args:
-        settings: Of the run.
-        rules: That judge it; none: somebody else's may, later.
+        settings: Settings of the run.
+        rules: Enabled rules; empty if the run is analyzed elsewhere.
 
     Raises:
         UnknownName: One of them does not exist.
-        SettingsError: One of them does not judge.
+        SettingsError: One of them is not enabled.
     """
     wanted = codes_of(settings.recorder.capsule_on if settings.recorder else (), settings)
     judging = {rule.code for rule in rules}
     idle = sorted(wanted - judging)
     if judging and idle:
-        raise SettingsError(f"Steps are to be saved for findings of {', '.join(idle)} (recorder.capsule_on), and that "
-                            "rule is not among those that judge (rules). Add it there, or leave it away here.")
+        raise SettingsError(f"recorder.capsule_on names {', '.join(idle)}, but `rules` does not enable it. Add it to "
+                            "`rules`, or remove it from recorder.capsule_on.")
 
 
 def codes_of(names: Iterable[str], settings: Settings, *, catalog: Catalog | None = None) -> frozenset[str]:
-    """Return the codes of the rules that names stand for, among those that the settings may watch with.
+    """Return the codes of the named rules.
 
     Args:
-        names: Codes and names; "all", "none", and "-NAME" to take one away.
-        settings: Their own rules are known, too.
-        catalog: None: the rules that are installed.
+        names: Codes and names; "all", "none", and "-NAME" to remove one.
+        settings: Settings of the run, with its custom rules.
+        catalog: Default: the installed rules.
 
     Raises:
-        UnknownName: A rule does not exist; the message says the nearest.
+        UnknownName: A rule does not exist; the message suggests the nearest.
 
     Example:
         >>> sorted(codes_of(("N101", "dead-relu"), Settings()))
@@ -214,7 +214,7 @@ def _named(name: str, chosen: Mapping[str, type[Rule]]) -> type[Rule] | None:
 
 
 def _tables(settings: Settings, chosen: Mapping[str, type[Rule]], known: Catalog) -> dict[str, dict[str, Any]]:
-    """Return the code of each rule that something is set of to what is, with what is reserved read and checked."""
+    """Return the settings of each configured rule by code, with reserved settings parsed."""
     tables: dict[str, dict[str, Any]] = {}
     for name, table in settings.rule_settings.items():
         code = (_named(name, chosen) or known.named(name)).code
@@ -236,17 +236,17 @@ def _with_reserved(where: str, table: Mapping[str, Any]) -> dict[str, Any]:
 def installed_alone(
     settings: Settings, *, besides: Iterable[str] = (), catalog: Catalog | None = None
 ) -> tuple[Settings, tuple[str, ...]]:
-    """Return settings without the rules that are not installed here, and the names of those that were left out.
+    """Return the settings without rules that are not installed here, and the names of the removed rules.
 
-    For the settings that a run brings along: a run is data, and says nothing about what code to load.
+    Applied to the settings stored in a run: a run is data and must not cause code to load.
 
     Args:
-        settings: Of the run.
-        besides: Rules that the user asks for; their parameters stay, too.
-        catalog: None: the rules that are installed.
+        settings: Settings of the run.
+        besides: Rules that the user selects; their parameters stay too.
+        catalog: Default: the installed rules.
 
     Raises:
-        UnknownName, BadRule: One of `besides` is no rule.
+        UnknownName, BadRule: One of `besides` is not a rule.
 
     Example:
         >>> kept, left_out = installed_alone(Settings(rules=("N101", "theirs:Rule")))
@@ -257,7 +257,7 @@ def installed_alone(
     classes = {*known.classes, *(known.named(name) for name in besides if ":" in name and not name.startswith("-"))}
     names = {text for item in classes for text in (item.code, item.name, item.__name__, _place(item))}
     chosen = [name for name in settings.rules if name in ("all", "none") or name.removeprefix("-") in names]
-    # A class that is installed goes by its code, whatever the run calls it: nothing is looked up by place.
+    # Replace installed classes by their code, so that nothing is imported by location.
     codes = {_place(item): item.code for item in classes}
     rules = tuple(codes.get(name, name) for name in chosen)
     values = {name: table for name, table in settings.rule_settings.items() if name in names}
@@ -266,7 +266,7 @@ def installed_alone(
 
 
 def needs_of(rules: Iterable[Rule]) -> tuple[Selection, ...]:
-    """Return what the rules need, each Selection once."""
+    """Return the needs of the rules, without duplicates."""
     return tuple(dict.fromkeys(need for rule in rules for need in rule.needs))
 
 
@@ -290,16 +290,16 @@ def _defined_in(module: ModuleType) -> Iterator[object]:
 
 def _object_at(place: str) -> object:
     module_name, _, class_name = place.partition(":")
-    # A program installed as a script does not look for modules where the user stands; people expect it to.
+    # Installed scripts do not search the working directory for modules, but users expect it.
     here = os.getcwd()
     if here not in sys.path:
-        # Last: what lies there must not stand in for a library.
+        # Last, so that local files do not shadow libraries.
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         raise BadRule(f"the module {module_name} of the rule {place} cannot be loaded: {type(error).__name__}: "
-                      f"{error}. It is looked for among what is installed, and in the working directory.") from error
+                      f"{error}. Barograph searches installed packages and the working directory.") from error
     if not hasattr(module, class_name):
         known = [name for name, value in vars(module).items() if isinstance(value, type) and issubclass(value, Rule)]
         raise UnknownName(f'{module_name} has no "{class_name}". {nearest(class_name, known)}')
@@ -307,7 +307,7 @@ def _object_at(place: str) -> object:
 
 
 def _taken(name: str, other: type[Rule]) -> BadRule:
-    return BadRule(f"{name} has the code {other.code}, which is that of {_place(other)}; give it another.")
+    return BadRule(f"{name} uses the code {other.code} of {_place(other)}; choose another.")
 
 
 def _place(rule_class: type[Rule]) -> str:

@@ -1,4 +1,4 @@
-"""Rules about workers that train one model together: whether they are one, and whether they share the work."""
+"""Rules about data-parallel workers: diverging replicas, and duplicate data."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from barograph.runs.reading.view import StepView
 
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _MOST_COMPARED = 16
-"""Tensors that are compared in one step, evenly spread over the model: replicas drift apart everywhere."""
+"""Tensors compared per step, evenly spread over the model: replicas diverge everywhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicasDiverge(Rule):
-    """P103: The workers' copies of the model are not the same.
+    """P103: The workers' copies of the model differ.
 
-    What it sees: the sum, the sum of squares and the sum of magnitudes of up to sixteen weights as each worker recorded
-      them in one step, and of their gradients. Weights that are replicas (not parts of a split tensor) must agree to
-      `rtol`. The fault is that at least half of them do not.
-    Why it matters: each worker trains a model of its own on its share of the data; what is saved in the end is
-      the first worker's. The larger the cluster, the more is wasted.
+    What it sees: the sum, the sum of squares and the sum of magnitudes of up to sixteen weights and their gradients,
+      from each worker in the same step. Replicated weights (not shards of a tensor) must agree within `rtol`. The rule
+      fires if at least half of them do not.
+    Why it matters: each worker trains its own model on its share of the data, and the checkpoint holds only the first
+      worker's. The larger the cluster, the more is wasted.
     What to do: wrap the model in DistributedDataParallel and call the wrapper, not model.module; or average gradients
-      after backward (dist.all_reduce). Begin from one state on all workers (the wrapper broadcasts it).
+      after backward (dist.all_reduce). Start all workers from the same state (the wrapper broadcasts it).
     When it is wrong: workers that hold different parts under one name (pipeline stages, experts), and methods that let
-      replicas drift between averages on purpose (local SGD, DiLoCo).
+      replicas diverge between averages on purpose (local SGD, DiLoCo).
     Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", 2020, section 3.
     """
 
@@ -44,7 +44,7 @@ class ReplicasDiverge(Rule):
     name: ClassVar[str] = "replicas-diverge"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    rtol: float = parameter(1e-5, "Relative difference that is let pass.", at_least=0.0)
+    rtol: float = parameter(1e-5, "Allowed relative difference.", at_least=0.0)
     patience: int = parameter(2, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -61,7 +61,7 @@ class ReplicasDiverge(Rule):
         if gradients:
             memory["gradients_differ"] = sum(gradients.values()) >= len(gradients) / 2
         if not weights:
-            yield Unjudged("no weights were recorded of which several workers hold copies")
+            yield Unjudged("no weights were recorded that several workers hold")
             return
         differ = [key for key, is_other in weights.items() if is_other]
         if len(differ) < len(weights) / 2:
@@ -88,15 +88,15 @@ class ReplicasDiverge(Rule):
         why = f"{len(differ)} of {compared} weights differ between workers"
         if gradients_differ is False:
             cause = Suspicion(Cause.GRADIENTS_NOT_AVERAGED, 0.6, f"{why}, although their gradients agree now: they "
-                              "began from different states, or were not averaged before")
+                              "started from different states, or were not averaged before")
         else:
             cause = Suspicion(Cause.GRADIENTS_NOT_AVERAGED, 0.9,
                               why + (", and so do their gradients" if gradients_differ else ""))
         return Symptom(
-            message=f"The workers' models are not the same: {names([str(key.path) for key in differ])} differ (sum "
+            message=f"The workers' models differ: {names([str(key.path) for key in differ])} (sum "
                     f"{norms}).",
             remedy="Wrap the model in DistributedDataParallel and call the wrapper (not model.module), or average each "
-                   "gradient after backward; begin from one state on all workers.",
+                   "gradient after backward; start all workers from the same state.",
             evidence=tuple(_evidence(view, key, self.rtol) for key in differ[:3]),
             causes=(cause,),
         )
@@ -121,16 +121,15 @@ def _differ(copies: list[Summary], rtol: float) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SameDataOnAllWorkers(Rule):
-    """P104: All workers are fed the same samples.
+    """P104: All workers get the same samples.
 
-    What it sees: a number that stands for the content of each worker's batch. The fault is that it is the same on all
-      workers in `patience` recorded steps in a row.
-    Why it matters: many machines do the work of one, and all of them are paid for. The model sees each sample as often
-      as there are workers.
-    What to do: give the loader a DistributedSampler and call its set_epoch in each epoch; or draw from generators that
-      are seeded with the worker's rank.
-    When it is wrong: workers that share the model's parts and not the data (tensor or sequence parallelism), which is
-      told as doubtful where tensors are split; training on the whole data set at once on each worker.
+    What it sees: a digest of each worker's batch. The rule fires if it is the same on all workers in `patience`
+      consecutive recorded steps.
+    Why it matters: many machines do the work of one. The model sees each sample once per worker.
+    What to do: give the loader a DistributedSampler and call its set_epoch in each epoch; or seed each worker's
+      generator with its rank.
+    When it is wrong: workers that share the model and not the data (tensor or sequence parallelism), reported as
+      doubtful if tensors are sharded; training each worker on the full data set.
     Source: the PyTorch reference of DistributedSampler.
     """
 
@@ -149,17 +148,17 @@ class SameDataOnAllWorkers(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         digests = view.worker_scalars(fact(Fact.BATCH_DIGEST))
         if len(digests) < 2 or view.step.mode is not Mode.TRAIN:
-            yield Unjudged("no batches of several workers were told by their content")
+            yield Unjudged("no step recorded batch digests of several workers")
             return
         if len(set(digests.values())) > 1:
             return
         if fact_value(view, Fact.FULL_BATCH):
-            yield Unjudged("each worker is fed the whole data set")
+            yield Unjudged("each worker trains on the full data set")
             return
         memory["split"] = memory.get("split", False) or _is_split(view)
         all_facts = f"the batches of {len(digests)} workers are the same"
         yield Symptom(
-            message=f"All {len(digests)} workers were fed the same batch in step {view.step.number}.",
+            message=f"All {len(digests)} workers got the same batch in step {view.step.number}.",
             remedy="Give the loader a DistributedSampler (and call its set_epoch), or seed each worker's generator "
                    "with its rank.",
             evidence=(Evidence(fact(Fact.BATCH_DIGEST), view.step.number, "batch_digest",

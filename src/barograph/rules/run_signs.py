@@ -1,4 +1,4 @@
-"""Rules about the run itself: how long it takes to begin, and whether what was recorded is all there."""
+"""Rules about the run itself: a late start, and dropped records."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _vital(path: str) -> tuple[Selection, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class MaxInitializationTime(Rule):
-    """M108: Training takes very long to begin.
+    """M108: Training takes very long to start.
 
-    What it sees: the time since the run was begun in which no step was made. The watcher tells it.
-    Why it matters: the machines are paid for while data are fetched, unpacked and indexed, or while a worker waits for
-      another that never comes.
-    What to do: see what the script does before its first step (`py-spy dump --pid PID` shows where it stands); keep
-      prepared data; check that all workers of a distributed training were started and reach each other.
-    When it is wrong: large models and data may well take so long to load: raise `threshold`.
+    What it sees: the time since the start of the run without a step, as the watcher measures it.
+    Why it matters: you pay for the machines while data is fetched, unpacked and indexed, or while a worker waits for
+      another that never starts.
+    What to do: check what the script does before its first step (`py-spy dump --pid PID`); cache prepared data; check
+      that all workers of a distributed training started and can reach each other.
+    When it is wrong: large models and data may take that long to load: raise `threshold`.
     Source: Amazon SageMaker Debugger's MaxInitializationTime.
     """
 
@@ -50,31 +50,30 @@ class MaxInitializationTime(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         waited = view.scalar(_WAITING)
         if waited is None:
-            yield Unjudged("training began soon")
+            yield Unjudged("training started within the time limit")
             return
         if waited < self.threshold * _MINUTE:
             return
         text = f"{number(waited / _MINUTE)} minutes without a step"
         yield Symptom(
-            message=f"Training has not begun: {text} since the run was begun.",
-            remedy="See where the script stands (py-spy dump --pid PID), and whether all workers were started.",
+            message=f"Training has not started: {text} since the start of the run.",
+            remedy="Check what the script is doing (py-spy dump --pid PID), and that all workers started.",
             evidence=(Evidence(_WAITING, view.step.number, "value", waited, self.threshold * _MINUTE, text),),
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.3, f"{text}: data may still be fetched and prepared"),
-                    Suspicion(Cause.SLOW_WORKER, 0.2, "a worker may wait for another that does not come")),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.3, f"{text}: the data may still be loading"),
+                    Suspicion(Cause.SLOW_WORKER, 0.2, "a worker may wait for another that never starts")),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordingDropped(Rule):
-    """M112: Barograph lost steps that it had recorded.
+    """M112: Barograph dropped recorded steps.
 
-    What it sees: the number of recorded steps that were dropped because they came faster than the store took them in,
-      as the workers themselves count. A step is dropped whole, so what is there is right.
-    Why it matters: the training is unharmed, but what happened in those steps nobody can tell any more, and the other
-      rules judged without them.
-    What to do: write to a faster place (a local disk, then copy), record less (`preset`, `budget`, fewer whole
-      tensors), or give what waits more memory (`queue_bytes`).
-    When it is wrong: one outage of the store in a long run is no matter.
+    What it sees: the number of recorded steps that workers dropped because the store was too slow. A step is dropped as
+      a whole, so the remaining records are correct.
+    Why it matters: training is unharmed, but these steps cannot be analyzed, and the other rules ran without them.
+    What to do: write to a faster store (a local disk, then copy), record less (`preset`, `budget`, fewer full tensors),
+      or allow a larger queue (`queue_bytes`).
+    When it is wrong: one outage of the store in a long run does not matter.
     Source: Barograph's own.
     """
 
@@ -94,9 +93,9 @@ class RecordingDropped(Rule):
         if dropped <= 0:
             return
         yield Symptom(
-            message=f"{dropped:g} recorded step{'s were' if dropped != 1 else ' was'} dropped, because the store did "
-                    "not keep up.",
-            remedy="Write to a faster place, record less (preset, budget), or raise queue_bytes.",
+            message=f"{dropped:g} recorded step{'s were' if dropped != 1 else ' was'} dropped, because the store was "
+                    "too slow.",
+            remedy="Write to a faster store, record less (preset, budget), or raise queue_bytes.",
             evidence=(Evidence(_DROPPED, view.step.number, "value", dropped, 0.0, f"{dropped:g} steps so far"),),
-            causes=(Suspicion("slow-store", 0.9, "the store took steps in more slowly than they came"),),
+            causes=(Suspicion("slow-store", 0.9, "the store was slower than the recording"),),
         )

@@ -18,25 +18,25 @@ from barograph.runs.reading.view import StepView
 Value = TypeVar("Value", float, Numbers)
 
 LARGE_INPUT = 10.0
-"""Root mean square of inputs from which on they are far from unit variance."""
+"""Root mean square from which inputs are far from unit variance."""
 
 _LOWEST = {"tanh": -1.0, "hardtanh": -1.0, "softsign": -1.0, "sigmoid": 0.0, "hardsigmoid": 0.0}
-"""The lower bound of each activation that is flat where what reaches it is large; the upper one is 1."""
+"""The lower bound of each saturating activation; the upper one is 1."""
 _SQUASHING = (*_LOWEST, "logsigmoid")
 _FLAT = 0.3
-"""Share of what the derivative is in the middle below which, on average, an activation lets next to nothing through."""
+"""Share of the largest derivative below which an activation is, on average, saturated."""
 _SCALED_INSIDE = 3e-3
-"""A first layer at any usual beginning answers with at least a tenth of the mean square of what it is fed."""
+"""With any usual initialization, a first layer's output has at least a tenth of its input's mean square."""
 _PASSING = ("Flatten", "Unflatten", "Identity", "Dropout")
 _BYTES = ("uint8", "int8")
 
 
 class Between(NamedTuple):
-    """The activations between layers that shrink what comes back through them.
+    """The squashing activations between layers, which shrink gradients.
 
     Attributes:
-        made_of: How many of each class there are.
-        flat: Whether the first of them is where it is flat, and nothing before it normalises.
+        made_of: Count by class.
+        flat: Whether the first one is saturated, without a normalization before it.
     """
 
     made_of: dict[str, int]
@@ -44,9 +44,9 @@ class Between(NamedTuple):
 
 
 def between_layers(view: StepView) -> Between:
-    """Return the squashing activations of a model but its last layer, which is its answer: none where none were seen.
+    """Return the squashing activations of a model except its last layer.
 
-    Where no layer is one, these are calls of functions, which show by what the layer after them is fed.
+    Functional activations show in the inputs of the layers after them.
     """
     table = table_of(view, Kind.OUTPUT)
     rows = _modules_that_squash(table.subjects)
@@ -62,7 +62,7 @@ def between_layers(view: StepView) -> Between:
 
 
 def is_normalised_before(view: StepView, path: str) -> bool:
-    """Return whether a normalisation ran before a module, as far as outputs were recorded."""
+    """Return whether a normalization ran before a module, according to the recorded outputs."""
     for subject in table_of(view, Kind.OUTPUT).subjects:
         if subject.key.path == path:
             return False
@@ -72,9 +72,9 @@ def is_normalised_before(view: StepView, path: str) -> bool:
 
 
 def mean_derivative(layer: str, mean: Value, mean_square: Value) -> Value:
-    """Return the mean derivative of an activation with bounds, of mean and mean square of its answers.
+    """Return the mean derivative of a bounded activation, from mean and mean square of its outputs.
 
-    Exact for tanh, 1 − y², and the sigmoid, y − y²; for others with these bounds it is 0 where they are flat, too.
+    Exact for tanh, 1 − y², and the sigmoid, y − y²; for others with these bounds it is also 0 at saturation.
 
     Example:
         >>> mean_derivative("Tanh", 0.0, 0.25), mean_derivative("sigmoid", 0.5, 0.5)
@@ -85,7 +85,7 @@ def mean_derivative(layer: str, mean: Value, mean_square: Value) -> Value:
 
 
 def openness(layer: str, mean: float, mean_square: float) -> float:
-    """Return `mean_derivative` beside the greatest it can be; 1 of an activation without bounds.
+    """Return `mean_derivative` relative to its maximum; 1 for an unbounded activation.
 
     Example:
         >>> openness("Tanh", 0.0, 1.0), openness("Sigmoid", 0.5, 0.25), openness("ReLU", 3.0, 10.0)
@@ -96,11 +96,11 @@ def openness(layer: str, mean: float, mean_square: float) -> float:
 
 
 def size_of_inputs(view: StepView) -> float | None:
-    """Return the root mean square of what the model was fed, of the largest of its inputs.
+    """Return the root mean square of the model's largest input.
 
     Returns:
-        0 where the model brings it to scale by itself, and of whole numbers (token ids, categories), whose size means
-        nothing; raw bytes have one. None where this was not recorded, or no answer of a layer was.
+        0 if the model scales its inputs itself, and for integers (token ids, categories), whose size means nothing,
+        except raw bytes. None if inputs or layer outputs were not recorded.
 
     Example:
         >>> from barograph.model.key import Key
@@ -119,7 +119,7 @@ def size_of_inputs(view: StepView) -> float | None:
 
 
 def first_answer(view: StepView) -> list[Any] | None:
-    """Return the class of the first layer that ran, mean and mean square of its answer; None where unknown."""
+    """Return class, output mean and output mean square of the first layer; None if unknown."""
     table = table_of(view, Kind.OUTPUT)
     for row, subject in enumerate(table.subjects):
         if not subject.layer.startswith(_PASSING):
@@ -128,17 +128,17 @@ def first_answer(view: StepView) -> list[Any] | None:
 
 
 def normalises_first(view: StepView) -> bool:
-    """Return whether the first layer or the one after it normalises: the scale of the input is lost there."""
+    """Return whether one of the first two layers normalizes, which removes the scale of the input."""
     ran = [subject.layer for subject in table_of(view, Kind.OUTPUT).subjects if not subject.layer.startswith(_PASSING)]
     return any("Norm" in layer for layer in ran[:2])
 
 
 def is_scaled_inside(first: list[Any], square: float) -> bool:
-    """Return whether a model brings its inputs to scale by itself: it normalises or embeds them, or divides them.
+    """Return whether a model scales its inputs itself: it normalizes, embeds or divides them.
 
     Args:
-        first: Of its first layer, see `first_answer`. What is divided before it shows by an answer that is small; where
-            that has bounds of its own, by one that is not at these.
+        first: Result of `first_answer`. A division before the first layer shows in a small output, or, if the output
+            is bounded, in one below saturation.
         square: Mean square of the inputs.
     """
     layer, mean, mean_square = first

@@ -1,7 +1,7 @@
-"""Statistics of the tensors of several steps at once: what the tables of one step are lines of.
+"""Statistics of the tensors of several steps at once; the table of one step is a line of it.
 
-A step of a thousand tensors is little work for NumPy, and each call of it costs as much as that work. So what rules ask
-of a step is made for a few dozen steps together, where these record the same tensors, as nearly all do.
+For a step of a thousand tensors, each NumPy call costs as much as its work. So statistics are computed for a few dozen
+steps at once if these record the same tensors, as nearly all do.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ Numbers = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 MOST_STEPS, MOST_TENSORS = 32, 16_000
-"""Steps that are laid out together, and tensors in them: more would win little, and take memory and the processor's
-cache."""
+"""Largest numbers of steps and tensors per sheet: more would gain little and cost memory and CPU cache."""
 
 
 class Extent(NamedTuple):
-    """The least and the greatest of some values.
+    """The minimum and maximum of some values.
 
     Attributes:
-        many: How many there are.
-        least, greatest: inf and -inf where there is none.
+        many: Number of values.
+        least, greatest: inf and -inf if there are none.
     """
 
     many: int
@@ -46,13 +45,12 @@ class Extent(NamedTuple):
 
 
 class Sheet:
-    """The tensors of one kind in several steps, a line each step, with what can be said of them.
+    """Statistics of the tensors of one kind in several steps, one line per step.
 
-    What is made of the columns is made once, for all lines, when it is first asked for. Nothing of it is to be written
-    to.
+    Statistics are computed once, for all lines, on first access. They are read-only.
 
     Attributes:
-        subjects: What each tensor is about.
+        subjects: Subject of each tensor.
         columns: Shape (10, steps, tensors), in the order of `MOMENT_FIELDS`.
     """
 
@@ -76,17 +74,17 @@ class Sheet:
 
     @cached_property
     def whole(self) -> Flags:
-        """Which tensors hold neither NaN nor infinities."""
+        """Which tensors are finite."""
         return np.asarray(self.column("nan") + self.infinite == 0, bool)
 
     @cached_property
     def is_whole(self) -> list[bool]:
-        """Whether all tensors of a step hold neither NaN nor infinities."""
+        """Whether all tensors of a step are finite, per step."""
         return _truths(np.asarray(self.whole.all(axis=1)))
 
     @cached_property
     def has_nan(self) -> list[bool]:
-        """Whether any tensor of a step holds NaN."""
+        """Whether any tensor of a step has NaN, per step."""
         return _truths(np.asarray((self.column("nan") > 0).any(axis=1)))
 
     @cached_property
@@ -107,7 +105,7 @@ class Sheet:
 
     @cached_property
     def has_zeros(self) -> list[bool]:
-        """Whether any tensor of a step is zero throughout, but for what is not finite."""
+        """Whether all finite elements of any tensor of a step are zero."""
         return _truths(np.asarray((self.column("sum_sq") == 0).any(axis=1)))
 
     @cached_property
@@ -124,7 +122,7 @@ class Sheet:
 
     @cached_property
     def variances(self) -> list[Extent]:
-        """Of each step how many tensors are finite and have more than one element, and how far these spread."""
+        """Count and variance range of the finite tensors with several elements, per step."""
         several = self.whole & (self.column("count") > 1)
         least = np.where(several, self.variance, np.inf).min(axis=1, initial=np.inf)
         greatest = np.where(several, self.variance, -np.inf).max(axis=1, initial=-np.inf)
@@ -145,7 +143,7 @@ class Sheet:
 
     @cached_property
     def signatures(self) -> NDArray[np.uint64]:
-        """One number for each tensor that differs, but for one chance in 2**64, where any moment differs in any bit.
+        """A hash of each tensor's moments: any changed bit changes it, except with probability 2**-64.
 
         Example:
             >>> moments = np.array([[1.0] * 10, [1.0] * 10, [1.0] * 9 + [1.0 + 2**-52]])
@@ -167,28 +165,28 @@ class Sheet:
 
     @cached_property
     def packed_signatures(self) -> list[str]:
-        """The signatures of each step as text."""
+        """The signatures of each step as a string."""
         return [packed(line) for line in self.signatures]
 
     @cached_property
     def has_repeats(self) -> list[bool]:
-        """Whether any tensor of a step has the signature of the step before; of the first it is not known."""
+        """Whether any tensor has the signature of the previous step, per step; unknown and so True for the first."""
         same = self.signatures[1:] == self.signatures[:-1]
         return [True, *_truths(np.asarray(same.any(axis=1)))]
 
     @cached_property
     def layers(self) -> LayerSheet:
-        """The tensors gathered by module, where they are parameters."""
+        """Parameters grouped by module."""
         return LayerSheet(self)
 
 
 class LayerSheet:
-    """The parameters of one kind gathered by module, in order of first appearance, in several steps.
+    """Parameters of one kind grouped by module, in order of first appearance, in several steps.
 
     Attributes:
-        paths: Of the modules.
-        classes: Of the modules.
-        keys: Of the one parameter that stands for each: its weight, else its first.
+        paths: Module paths.
+        classes: Module classes.
+        keys: Key of one parameter per module: its weight, else its first.
     """
 
     def __init__(self, sheet: Sheet) -> None:
@@ -197,7 +195,7 @@ class LayerSheet:
         self._columns: dict[str, Numbers] = {}
 
     def column(self, name: str) -> Numbers:
-        """Return one column of `MOMENT_FIELDS`, added over each module's parameters: shape (steps, modules)."""
+        """Return one column of `MOMENT_FIELDS`, summed over each module's parameters: shape (steps, modules)."""
         found = self._columns.get(name)
         if found is None:
             found = self._columns[name] = self._added(self._sheet.column(name))
@@ -205,7 +203,7 @@ class LayerSheet:
 
     @cached_property
     def whole(self) -> Flags:
-        """Which modules hold neither NaN nor infinities."""
+        """Which modules are finite."""
         return np.asarray(self._added(self._sheet.column("nan") + self._sheet.infinite) == 0, bool)
 
     @cached_property
@@ -217,19 +215,19 @@ class LayerSheet:
     def mean_abs_nonzero(self) -> Numbers:
         """Mean magnitude of the elements that are not zero; 0 where all are.
 
-        Of an embedding or behind a ReLU most of a gradient is zero on purpose.
+        In an embedding or after a ReLU most of a gradient is zero by design.
         """
         nonzero = self.column("count") - self.column("zeros")
         return np.where(nonzero > 0, self.column("sum_abs") / np.maximum(nonzero, 1.0), 0.0)
 
     @cached_property
     def carrying(self) -> Flags:
-        """Which modules should pass a gradient on, and have one: of gradients or updates."""
+        """Which modules should have a non-zero gradient (or update) and do."""
         return np.asarray(~_exempt(self.classes) & self.whole & (self.column("sum_sq") > 0), bool)
 
     @cached_property
     def carrying_count(self) -> list[int]:
-        """How many they are in a step."""
+        """Number of such modules, per step."""
         counts: list[int] = self.carrying.sum(axis=1).tolist()
         return counts
 
@@ -241,10 +239,10 @@ class LayerSheet:
 
 
 class Spread:
-    """Several steps that record the same tensors, laid out together.
+    """Sheets of several steps that record the same tensors.
 
     Args:
-        views: The steps; the tables of their subjects must be one and the same.
+        views: The steps; they must share one table of subjects.
     """
 
     def __init__(self, views: Sequence[StepView]) -> None:
@@ -254,12 +252,12 @@ class Spread:
         self._sheets: dict[Kind, Sheet | None] = {}
 
     def line_of(self, view: StepView) -> int | None:
-        """Return which line of the sheets a step is; None where it is none of these."""
+        """Return the line of a step in the sheets, or None."""
         line = self._line.get(id(view))
         return None if line is None or self.views[line] is not view else line
 
     def sheet(self, kind: Kind) -> Sheet | None:
-        """Return the tensors of a kind; None where there are none, or where some were not seen in all steps."""
+        """Return the tensors of a kind; None if there are none, or if some steps lack some."""
         if kind not in self._sheets:
             self._sheets[kind] = self._sheet(kind)
         return self._sheets[kind]
@@ -276,13 +274,13 @@ class Spread:
             return None
         subjects, rows = known
         first, last = int(rows[0]), int(rows[-1])
-        # Most kinds stand together, and a slice is not copied twice.
+        # Most kinds are contiguous, and a slice avoids a copy.
         at = slice(first, last + 1) if last - first + 1 == len(rows) else rows
         columns = np.ascontiguousarray(self._moments[:, at].transpose(2, 0, 1))
         return Sheet(subjects, columns) if columns[_AT["count"]].all() else None
 
     def _of_numbers(self, kind: Kind) -> Sheet | None:
-        """Return plain numbers as tensors of one element; None where steps have others."""
+        """Return plain numbers as tensors of one element; None if the steps differ in them."""
         numbers = [tuple(view.numbers(kind)) for view in self.views]
         keys = tuple(key for key, _ in numbers[0])
         if not keys or any(tuple([key for key, _ in pairs]) != keys for pairs in numbers):
@@ -292,17 +290,17 @@ class Spread:
 
 
 WITH_NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE})
-"""Kinds of which plain numbers count as tensors of one element."""
+"""Kinds whose plain numbers count as tensors of one element."""
 
 
 @functools.lru_cache(maxsize=256)
 def subjects_of(keys: tuple[Key, ...]) -> tuple[Subject, ...]:
-    """Return the subjects of plain numbers, the very same ones each time: see `once`."""
+    """Return the subjects of plain numbers, cached: see `once`."""
     return tuple(Subject(key) for key in keys)
 
 
 def moments_of_number(value: float) -> tuple[float, ...]:
-    """Return the moments of a tensor of one element, as `moments_of_values` makes them."""
+    """Return the moments of a tensor of one element, like `moments_of_values`."""
     if math.isfinite(value):
         return 1.0, 0.0, 0.0, 0.0, float(value == 0), value, value, value, value * value, abs(value)
     bad = (float(math.isnan(value)), float(value == math.inf), float(value == -math.inf))
@@ -312,7 +310,7 @@ def moments_of_number(value: float) -> tuple[float, ...]:
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F,
                  0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3, 0x1D8E4E27C47D124F, 0xEB44ACCAB455D165],
                 np.uint64)
-"""Odd numbers without pattern, one for each moment."""
+"""Random odd numbers, one per moment."""
 _LOW, _HALF = np.uint64(29), np.uint64(32)
 
 
@@ -331,7 +329,7 @@ _Grouping = tuple[tuple[str, ...], tuple[str, ...], tuple[Key, ...], NDArray[np.
 
 @once
 def _grouping(subjects: tuple[Subject, ...]) -> _Grouping:
-    """Return the modules' paths, classes and keys, the rows by module (None: they stand so), and where each begins."""
+    """Return the modules' paths, classes and keys, the rows by module (None: already sorted), and each start."""
     first: dict[str, int] = {}
     owner = np.empty(len(subjects), np.intp)
     for row, subject in enumerate(subjects):

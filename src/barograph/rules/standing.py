@@ -1,4 +1,4 @@
-"""Where a training loss stands beside what one answer for all inputs would lose, over its course."""
+"""Compares the training loss with its baseline: the loss of one constant prediction for all inputs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from barograph.runs.reading.view import StepView
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """Where a loss stands beside its baseline.
+    """A loss and its baseline.
 
     Attributes:
         key: Of the loss.
-        baseline: What one answer for all inputs would lose.
+        baseline: Loss of one constant prediction for all inputs.
         fall: From the first third of the course to the last.
         first: The first level of all.
         begun: First step of the course.
@@ -38,16 +38,16 @@ class Level:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether noise hides where the loss stands."""
+        """Whether noise hides the level of the loss."""
         return self.fall.noise > _TOO_NOISY * self.baseline
 
 
 def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Level | Unjudged:
-    """Take the loss of a step in; return where it stands, once so many losses complete another median."""
+    """Add the loss of a step; return its level once `window` losses complete a median."""
     if view.step.mode is not Mode.TRAIN:
         return Unjudged("only evaluations were recorded")
     if view.step.has_rivals:
-        return Unjudged("with several optimizers chance is where adversaries meet")
+        return Unjudged("the run has several optimizers, as in adversarial training, which balances near chance")
     note_targets(view, memory)
     note_pace(view, memory)
     rate = learning_rate(view)
@@ -55,7 +55,7 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
         memory["peak_rate"], memory["peak_step"] = rate, view.step.number
     found = plain_loss(view)
     if found is None:
-        return Unjudged("no loss was recorded that a known loss function makes alone")
+        return Unjudged("no loss from a single known loss function was recorded")
     key, loss = found
     if memory.get("loss") != key.path:
         memory["loss"] = key.path
@@ -65,18 +65,18 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
     losses: list[float] = memory.setdefault("losses", [])
     losses.append(loss)
     if len(losses) < window:
-        return Unjudged(f"{len(losses)} losses so far; it takes the median of {window}", passing="course" in memory)
+        return Unjudged(f"needs {window} losses; this run has {len(losses)}", passing="course" in memory)
     point = point_of(memory.pop("since"), view.step.number, losses)
     memory["losses"] = []
     extend(memory, point)
     memory.setdefault("first", [point.value, point.first])
     baseline = baseline_of(key.path, memory)
     if baseline is None:
-        return Unjudged("too few labels or targets were recorded to know what one answer for all would lose")
+        return Unjudged("too few labels or targets were recorded to compute the loss of a constant prediction")
     whole = course_of(memory)
     since = course_since(whole, memory.get("peak_step", 0))
     if len(since) < _LEAST_POINTS or view.step.number - max(memory["first"][1], since[0].first) < least_steps:
-        return Unjudged(f"losses of {least_steps} steps since the learning rate last rose are not there yet")
+        return Unjudged(f"needs losses of {least_steps} steps since the learning rate last rose")
     noise = noise_of(whole)
     fall = fall_of(since, noise=noise)
     if fall is None:
@@ -84,6 +84,6 @@ def follow(view: StepView, memory: Memory, window: int, least_steps: int) -> Lev
     return Level(key, baseline, fall, memory["first"][0], since[0].first, tuple(since[len(since) // 3:]), noise)
 
 
-NOISY = Unjudged("where the loss stands cannot be told from its noise yet")
+NOISY = Unjudged("the loss is too noisy to compare with its baseline")
 _LEAST_POINTS = 6
 _TOO_NOISY = 0.02

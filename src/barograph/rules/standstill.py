@@ -1,4 +1,4 @@
-"""Which tensors are the same as in the step recorded before, told from their moments."""
+"""Detects tensors that did not change since the last recorded step, from their moments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.rules.packing import merged, packed, unpacked
 
 
 class Runs:
-    """For how long each tensor of a table has been the same.
+    """Number of steps for which each tensor of a table has been unchanged.
 
     Attributes:
         longest: The greatest length.
@@ -26,7 +26,7 @@ class Runs:
 
     @property
     def length(self) -> NDArray[np.int64]:
-        """Over how many recorded steps, the present one included."""
+        """Number of recorded steps, including the current one."""
         return np.broadcast_to(np.asarray(self._length), self._count)
 
     @property
@@ -36,7 +36,7 @@ class Runs:
 
 
 def runs_of(table: Table, memory: dict[str, Any], *, step: int, rtol: float = 0.0, atol: float = 0.0) -> Runs:
-    """Return for how long each tensor has been the same.
+    """Return the steps for which each tensor has been unchanged.
 
     Args:
         table: The tensors that were recorded in this step.

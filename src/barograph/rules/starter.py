@@ -1,4 +1,4 @@
-"""The beginning of a rule of one's own: a file that works as it stands, with its test at the end."""
+"""The template of a custom rule: a working file, with its test at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBERS = frozenset({
     Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.LABEL, Kind.CONFUSION, Kind.FACT, Kind.TIME, Kind.MACHINE,
     Kind.VITAL, Kind.IMPORTANCE, Kind.TREE,
 })
-"""Kinds whose records are plain numbers; of the others there are Summaries."""
+"""Kinds recorded as plain numbers; all others are recorded as summaries."""
 
 _TEMPLATE = '''"""{title}: a rule for Barograph."""
 
@@ -33,16 +33,16 @@ from barograph.runs.reading.view import StepView
 class {class_name}(Rule):
     """{code}: A {noun} is larger than it should be.
 
-    What it sees: the {what} of each step that is recorded.
-    Why it matters: say what the user loses.
-    What to do: say which setting, from what to what.
-    When it is wrong: say where this is no fault.
-    Source: where it can be read.
+    What it sees: the {what} of each recorded step.
+    Why it matters: what the problem costs the user.
+    What to do: which setting to change, from which value to which.
+    When it is wrong: cases in which this is not a problem.
+    Source: a reference.
     """
 
     code, name, severity = "{code}", "{name}", Severity.DOUBTFUL
     needs = (Selection(kinds=frozenset({{Kind.{kind}}}), schedule=every({every})),)
-    limit: float = parameter(10.0, "Largest {what} that is let pass.", above=0.0)
+    limit: float = parameter(10.0, "Largest allowed {what}.", above=0.0)
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
 {body}
@@ -69,7 +69,7 @@ _OF_NUMBERS = '''        for key, seen in view.scalars(Kind.{kind}).items():
                 )
 '''
 
-_TESTS = '''# To test it: save what follows as test_{module}.py beside this file, and run pytest.
+_TESTS = '''# To test it, save the lines below as test_{module}.py next to this file and run pytest.
 #
 # from barograph.model.key import Key, Kind
 {summary_note}# from barograph.runs.reading.view import StepView
@@ -88,7 +88,7 @@ _TESTS = '''# To test it: save what follows as test_{module}.py beside this file
 
 
 def class_name_of(name: str) -> str:
-    """Return the name of a rule's class.
+    """Return the class name of a rule.
 
     Example:
         >>> class_name_of("loud-weights")
@@ -98,7 +98,7 @@ def class_name_of(name: str) -> str:
 
 
 def module_name_of(name: str) -> str:
-    """Return the name of the module that a rule is kept in.
+    """Return the module name of a rule.
 
     Example:
         >>> module_name_of("loud-weights")
@@ -108,20 +108,20 @@ def module_name_of(name: str) -> str:
 
 
 def starter(name: str, *, code: str = "X101", kind: Kind = Kind.WEIGHT) -> str:
-    """Return the text of a module that holds a working rule, to be changed into what is wanted.
+    """Return the source of a module with a working rule, to be adapted.
 
     Args:
-        name: Of the rule, in lower case with hyphens.
+        name: Lowercase with hyphens.
         code: A capital letter and three digits.
-        kind: What it looks at.
+        kind: Kind of record to check.
 
     Raises:
-        BadRule: The name or the code is none, or the name could not be that of a module.
+        BadRule: The name or the code is invalid, or the name is not a valid module name.
     """
     if not _NAME.fullmatch(name) or keyword.iskeyword(module_name_of(name)):
-        raise BadRule(f'"{name}" is no name of a rule; write it in lower case with hyphens, as in "loud-weights".')
+        raise BadRule(f'"{name}" is not a valid rule name; use lowercase with hyphens, such as "loud-weights".')
     if not _CODE.fullmatch(code):
-        raise BadRule(f'"{code}" is no code of a rule; it is a capital letter and three digits, as in "X101".')
+        raise BadRule(f'"{code}" is not a valid rule code; use a capital letter and three digits, such as "X101".')
     plain = kind in NUMBERS
     noun = kind.value.replace("_", " ")
     rate = 1 if plain else 10

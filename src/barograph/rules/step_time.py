@@ -1,4 +1,4 @@
-"""Rules about the time that steps take, and where it goes."""
+"""Rules about the time of steps and its breakdown."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
     for path in ("step", "data", "forward", "backward", "optimizer", "capture", "other", "steps", "longest")
 )
 _MOST_TOLD = 200
-_NO_LOADER = Unjudged("no loader with processes of its own was seen for long enough")
+_NO_LOADER = Unjudged("no data loader with worker processes ran for long enough")
 _LOADERS = Key(Kind.MACHINE, "loader_processes")
 
 
 def time_need(*paths: str) -> Selection:
-    """Return the need of these parts of a step's time."""
+    """Return the need for these parts of a step's time."""
     return Selection(kinds=_TIME, include=paths, schedule=_IN_TRAINING)
 
 
 def milliseconds(secs: float) -> str:
-    """Return a time as a person says it.
+    """Return a time with its unit.
 
     Example:
         >>> milliseconds(0.0123), milliseconds(2.5)
@@ -46,12 +46,12 @@ def milliseconds(secs: float) -> str:
 
 
 def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[list[float]] | None:
-    """Add what this view tells to the last tellings, and return these; None where it does not tell all of it.
+    """Add the times of a view to the last records and return these; None if the view lacks one.
 
     Args:
-        memory: Where they are kept, and how many seconds of steps were told of in all.
-        view: What tells.
-        keys: What of it; the step and the number of steps first.
+        memory: Stores the records and the total time of the steps.
+        view: The view.
+        keys: Times to read; the step and the number of steps first.
     """
     values = [view.scalar(key) for key in keys]
     if any(value is None for value in values):
@@ -64,21 +64,21 @@ def _last_told(memory: Memory, view: StepView, keys: tuple[Key, ...]) -> list[li
 
 
 def _too_early(memory: Memory, least_secs: float) -> Unjudged:
-    return Unjudged(f"{number(memory['secs'])} s of steps were told of so far; it judges {number(least_secs)}")
+    return Unjudged(f"needs {number(least_secs)} s of steps; this run has {number(memory['secs'])} s")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataloader(Rule):
-    """M107: The data loader runs far too few processes, or far too many.
+    """M107: The data loader has far too few worker processes, or far too many.
 
-    What it sees: how many processes the DataLoaders of the training run, beside the cores it may use. Too many are
-      more than `max_threshold` percent of the cores. Too few are fewer than `min_threshold` percent while training
-      waits for data for `least_waiting` of its time: where nobody waits, even none is enough.
-    Why it matters: with too few the rest of the machine waits; too many take each other's cores and caches, and each
-      costs memory.
-    What to do: set `num_workers` of the DataLoader to about the number of cores that each worker has.
-    When it is wrong: processes that mostly wait for a network may well be more than cores. A loader that is not
-      torch's is not counted.
+    What it sees: the number of worker processes of the DataLoaders, relative to the cores that the training may use.
+      Too many: more than `max_threshold` percent of the cores. Too few: fewer than `min_threshold` percent while
+      training waits for data for `least_waiting` of its time. Without waiting, even none is enough.
+    Why it matters: with too few, the rest of the machine waits; too many compete for cores and caches, and each costs
+      memory.
+    What to do: set `num_workers` of the DataLoader to about the number of cores per training process.
+    When it is wrong: worker processes that mostly wait for a network may exceed the cores. Only PyTorch data loaders
+      are counted.
     Source: Amazon SageMaker Debugger's Dataloader.
     """
 
@@ -90,8 +90,8 @@ class Dataloader(Rule):
                                      at_least=0.0)
     max_threshold: float = parameter(200.0, "Processes above which there are too many, in percent of the cores.",
                                      above=0.0)
-    least_waiting: float = parameter(0.3, "Share of the time that is waited for data.", above=0.0, below=1.0)
-    least_secs: float = parameter(120.0, "Time of steps and of samples that must have shown it.", at_least=0.0)
+    least_waiting: float = parameter(0.3, "Share of time spent waiting for data.", above=0.0, below=1.0)
+    least_secs: float = parameter(120.0, "Least time of steps and of samples, in seconds.", at_least=0.0)
     patience: int = parameter(5, "Judged samples in a row that must show the fault before a finding opens.", at_least=1)
     recovery: int = parameter(60, "Judged samples in a row without the fault before a finding closes.", at_least=1)
 
@@ -126,24 +126,24 @@ class Dataloader(Rule):
         share = 100 * loaders / cores
         waiting = _waiting(memory["told"]) if memory.get("secs", 0.0) >= self.least_secs else 0.0
         if share > self.max_threshold:
-            limit, weight, what = self.max_threshold, 0.3, "more than they have room for"
+            limit, weight, what = self.max_threshold, 0.3, "too many for the cores"
         elif share < self.min_threshold and waiting >= self.least_waiting:
             limit, weight = self.min_threshold, 0.8
-            what = f"while training waits for data for {percent(waiting)} of its time"
+            what = f"and training waits for data {percent(waiting)} of the time"
         else:
             return None
-        text = f"{loaders:g} processes on {cores:g} cores"
+        text = f"{loaders:g} worker processes on {cores:g} cores"
         return Symptom(
-            message=f"The data loader of {worker} runs {text}, {what}.",
-            remedy=f"Set num_workers of the DataLoader to about {cores:g} (now {loaders:g}).",
+            message=f"The data loader of {worker} has {text}, {what}.",
+            remedy=f"Change num_workers of the DataLoader from {loaders:g} to about {cores:g}.",
             evidence=(Evidence(_LOADERS, view.step.number, "percent_of_cores", share, limit, text),),
             subject=worker,
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, weight, f"the data loader runs {text}"),),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, weight, f"the data loader has {text}"),),
         )
 
 
 def _waiting(all_facts: list[list[float]]) -> float:
-    """Return the share of the time that was waited for data."""
+    """Return the share of time spent waiting for data."""
     secs = sum(step * steps for step, steps, _ in all_facts)
     return sum(data * steps for _, steps, data in all_facts) / secs if secs > 0 else 0.0
 
@@ -152,28 +152,27 @@ def _waiting(all_facts: list[list[float]]) -> float:
 class StepOutlier(Rule):
     """M109: Some steps take far longer than the others.
 
-    What it sees: twice a second at most the longest step since, beside the mean ones. A step is an outlier if it is
-      `stddev` robust standard deviations and five times longer than usual. There must be `n_outliers` among the last
-      200 tellings, and together they must take `least_share` of the time: short steps are often held up for some
-      milliseconds by whatever else a machine does, and nothing is lost.
+    What it sees: the longest step and the mean step of each interval (at most two intervals per second). A step is an
+      outlier if it is `stddev` robust standard deviations above normal and five times as long. The rule fires if there
+      are `n_outliers` in the last 200 intervals and they take `least_share` of the time: other load on a machine often
+      delays short steps by some milliseconds, which is harmless.
     Why it matters: every worker waits for the slowest step of any.
-    What to do: see whether they come in a rhythm: saving a checkpoint, an evaluation that Barograph did not see,
-      logging, a new epoch whose loader starts its processes (`persistent_workers=True`), a shuffle buffer that is
-      filled.
-    When it is wrong: such work is often meant to be. Evaluations that Barograph sees do not count.
-    Source: Amazon SageMaker Debugger's StepOutlier, which takes the plain mean and standard deviation, that outliers
-      themselves inflate; here the median and the median absolute deviation.
+    What to do: check for a regular pattern: checkpoints, an evaluation that Barograph did not record, logging, a new
+      epoch that starts the loader's processes (`persistent_workers=True` keeps them), filling a shuffle buffer.
+    When it is wrong: such work is often intended. Evaluations that Barograph records do not count.
+    Source: Amazon SageMaker Debugger's StepOutlier, which uses mean and standard deviation, which outliers inflate.
+      This rule uses the median and the median absolute deviation.
     """
 
     code: ClassVar[str] = "M109"
     name: ClassVar[str] = "step-outlier"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    stddev: float = parameter(3.0, "Robust standard deviations above the usual step.", above=0.0)
-    n_outliers: int = parameter(10, "Outliers among the last 200 tellings.", at_least=1)
-    least_share: float = parameter(0.2, "Share of the time that they take beyond what is usual.", at_least=0.0,
+    stddev: float = parameter(3.0, "Robust standard deviations above a normal step.", above=0.0)
+    n_outliers: int = parameter(10, "Outliers in the last 200 intervals.", at_least=1)
+    least_share: float = parameter(0.2, "Share of the time that they add.", at_least=0.0,
                                    below=1.0)
-    least_secs: float = parameter(120.0, "Time of steps that must have been told of.", at_least=0.0)
+    least_secs: float = parameter(120.0, "Least time of steps, in seconds.", at_least=0.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -182,13 +181,13 @@ class StepOutlier(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         all_facts = _last_told(memory, view, (STEP, STEPS, LONGEST))
         if all_facts is None:
-            yield Unjudged("the time of steps was not told")
+            yield Unjudged("no step times were recorded")
             return
         if memory["secs"] < self.least_secs or len(all_facts) < 2 * self.n_outliers:
             yield _too_early(memory, self.least_secs)
             return
         secs = sum(step * steps for step, steps, _ in all_facts)
-        # A step that is told alone is its own mean, and the longest are left out of the mean of the others.
+        # A single step is its own mean; otherwise the mean excludes the longest step.
         usual = [step if steps < 2 else (step * steps - longest) / (steps - 1) for step, steps, longest in all_facts]
         center = level(usual).center
         outliers = [longest for _, _, longest in all_facts
@@ -197,14 +196,15 @@ class StepOutlier(Rule):
         if len(outliers) < self.n_outliers or share < self.least_share:
             return
         worst = max(outliers)
-        text = f"{len(outliers)} of the last {len(all_facts)} tellings; usual is {milliseconds(center)}"
+        text = f"{len(outliers)} of the last {len(all_facts)} intervals; normally {milliseconds(center)}"
         yield Symptom(
-            message=f"Some steps take far longer than the others: up to {milliseconds(worst)}, where "
-                    f"{milliseconds(center)} is usual; that is {percent(share)} of the time.",
-            remedy="See whether they come in a rhythm: checkpoints, evaluations, the first batch of an epoch "
+            message=f"Some steps take up to {milliseconds(worst)} instead of "
+                    f"{milliseconds(center)}; this adds {percent(share)} of the time.",
+            remedy="Check for a regular pattern: checkpoints, evaluations, the first batch of an epoch "
                    "(persistent_workers=True keeps the loader's processes).",
             evidence=(Evidence(LONGEST, view.step.number, "longest", worst, _MANY * center, text),),
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.3, "steps of which some are far longer often wait for data"),),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.3, "steps that take far longer than others often wait for "
+                                                            "data"),),
         )
 
 
@@ -215,15 +215,15 @@ _MANY = 5.0
 class Straggler(Rule):
     """M110: One worker is slower than the others.
 
-    What it sees: of each worker the time of its steps outside the backward pass, smoothed: in the backward pass the
-      fast wait for the slow. One worker takes more than `ratio` times the median of the others, and the difference is
+    What it sees: the smoothed step time of each worker without the backward pass, in which fast workers wait for slow
+      ones. The rule fires if one worker takes more than `ratio` times the median of the others, and the difference is
       at least `least_share` of the step.
-    Why it matters: workers that train together wait for the slowest, all of them, at every step.
-    What to do: look at that worker's machine (temperature, other programs, disk), and at its share of the data: longer
+    Why it matters: workers that train together all wait for the slowest, at every step.
+    What to do: check that worker's machine (temperature, other programs, disk) and its share of the data: longer
       samples, a slower source.
-    When it is wrong: where forward passes wait for each other too (buffers that are sent around, pipelines, sharded
-      parameters that are gathered), the waiting is in what is compared, and the fast one may look slow.
-    Tried on: two workers over gloo, one of which sleeps 30 ms in each step of 6 ms: named after 25 seconds.
+    When it is wrong: if forward passes wait for each other too (broadcast buffers, pipelines, gathered shards of
+      parameters), the compared time includes the waiting, and the fast worker may look slow.
+    Tried on: two workers over gloo, one of which sleeps 30 ms in each step of 6 ms: found after 25 seconds.
     Source: Barograph's own; the effect is described in Dean & Barroso, "The Tail at Scale", 2013.
     """
 
@@ -233,10 +233,10 @@ class Straggler(Rule):
 
     ratio: float = parameter(1.5, "Multiple of the others' median time.", above=1.0)
     least_share: float = parameter(0.2, "Least difference, as a share of the step.", above=0.0, below=1.0)
-    least_told: int = parameter(30, "Tellings of each worker that must have come.", at_least=1)
-    patience: int = parameter(20, "Judged tellings in a row that must show the fault before a finding opens.",
+    least_told: int = parameter(30, "Intervals needed from each worker.", at_least=1)
+    patience: int = parameter(20, "Judged intervals in a row that must show the fault before a finding opens.",
                               at_least=1)
-    recovery: int = parameter(20, "Judged tellings in a row without the fault before a finding closes.", at_least=1)
+    recovery: int = parameter(20, "Judged intervals in a row without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -245,7 +245,7 @@ class Straggler(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         steps, backward = view.worker_scalars(STEP), view.worker_scalars(BACKWARD)
         for worker in steps.keys() & backward.keys():
-            # What capture takes may lie within the backward pass; then it is taken off twice.
+            # Capture may run within the backward pass; then its time is subtracted twice.
             own = max(0.0, steps[worker] - backward[worker] - view.worker_scalars(CAPTURE).get(worker, 0.0))
             mine = memory.setdefault(worker, {"count": 0, "own": own, "step": steps[worker]})
             mine["count"] += 1
@@ -253,22 +253,22 @@ class Straggler(Rule):
             mine["step"] += _SMOOTHING * (steps[worker] - mine["step"])
         known = {name: mine for name, mine in memory.items() if mine["count"] >= self.least_told}
         if len(memory) < 2:
-            yield Unjudged("it compares workers that train together, and times of one alone were told")
+            yield Unjudged("needs several workers; this run recorded times of one")
             return
         if len(known) < len(memory):
             least = min(mine["count"] for mine in memory.values())
-            yield Unjudged(f"the times of some worker were told {least} times so far; it compares {self.least_told}")
+            yield Unjudged(f"needs {self.least_told} intervals of each worker; one has {least}")
             return
         slowest = max(known, key=lambda name: float(known[name]["own"]))
         others = median(float(mine["own"]) for name, mine in known.items() if name != slowest)
         own, step = float(known[slowest]["own"]), float(known[slowest]["step"])
         if own <= self.ratio * others or own - others < self.least_share * step:
             return
-        text = f"{milliseconds(own)} a step outside the backward pass; the others {milliseconds(others)}"
+        text = f"{milliseconds(own)} per step outside the backward pass; the others take {milliseconds(others)}"
         yield Symptom(
-            message=f"The worker {slowest} is slower than the others: {text}.",
-            remedy=f"Look at the machine of {slowest} (temperature, other programs, disk), and at what its share of "
-                   "the data costs to load.",
+            message=f"Worker {slowest} is slower than the others: {text}.",
+            remedy=f"Check the machine of {slowest} (temperature, other programs, disk), and the loading time of its "
+                   "share of the data.",
             evidence=(Evidence(STEP, view.step.number, "own_secs", own, self.ratio * others, text),),
             subject=slowest,
             causes=(Suspicion(Cause.SLOW_WORKER, 0.8, f"{slowest} takes {text}"),),
@@ -280,29 +280,29 @@ _SMOOTHING = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class OverallFrameworkMetrics(Rule):
-    """M114: A good part of the time of training is spent waiting for data.
+    """M114: Training spends much of its time waiting for data.
 
-    What it sees: where the time of the steps goes: waiting for data, forward, backward, the optimizer, Barograph, the
-      rest. It has something to say where, over the last 200 tellings and at least `least_secs` of steps, more than
-      `threshold` of the time was waited for data, and at least `least_wait_secs` a step: of very short steps even
-      the best loader takes a good part.
-    Why it matters: training could be so much faster with what is there.
-    What to do: load data in more processes (`num_workers`, `persistent_workers=True`), prepare them once and not at
-      every pass, keep them in memory if they fit.
-    When it is wrong: loaders that are not torch's are not seen. On a GPU the times of forward and backward are those
-      it takes to hand the work over, so waiting for data may hide work that still runs.
-    Source: Amazon SageMaker Debugger's OverallFrameworkMetrics, a report without a threshold; all its figures are in
-      the run, and `barograph show` tells them.
+    What it sees: the breakdown of the step time: data, forward, backward, optimizer, Barograph, other. The rule fires
+      if, over the last 200 intervals and at least `least_secs` of steps, training waited for data for more than
+      `threshold` of the time and at least `least_wait_secs` per step: in very short steps, even the best loader takes a
+      large share.
+    Why it matters: training could run that much faster on the same machine.
+    What to do: load data in more processes (`num_workers`, `persistent_workers=True`), preprocess it once instead of in
+      every epoch, keep it in memory if it fits.
+    When it is wrong: only PyTorch data loaders are timed. On a GPU, the forward and backward times cover only the
+      launch of the work, so waiting for data may overlap with running work.
+    Source: Amazon SageMaker Debugger's OverallFrameworkMetrics, a report without a threshold. `barograph show` prints
+      all of its figures.
     """
 
     code: ClassVar[str] = "M114"
     name: ClassVar[str] = "overall-framework-metrics"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    threshold: float = parameter(0.3, "Share of the time that is waited for data.", above=0.0, below=1.0)
-    least_wait_secs: float = parameter(0.01, "Least time a step that is waited for data.", at_least=0.0)
-    least_secs: float = parameter(300.0, "Time of steps that must have been told of.", at_least=0.0)
-    recovery: int = parameter(20, "Judged tellings in a row without the fault before a finding closes.", at_least=1)
+    threshold: float = parameter(0.3, "Share of time spent waiting for data.", above=0.0, below=1.0)
+    least_wait_secs: float = parameter(0.01, "Least waiting time per step, in seconds.", at_least=0.0)
+    least_secs: float = parameter(300.0, "Least time of steps, in seconds.", at_least=0.0)
+    recovery: int = parameter(20, "Judged intervals in a row without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -311,7 +311,7 @@ class OverallFrameworkMetrics(Rule):
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         all_facts = _last_told(memory, view, (STEP, STEPS, DATA))
         if all_facts is None:
-            yield Unjudged("the time of steps was not told")
+            yield Unjudged("no step times were recorded")
             return
         if memory["secs"] < self.least_secs:
             yield _too_early(memory, self.least_secs)
@@ -322,19 +322,19 @@ class OverallFrameworkMetrics(Rule):
         if not secs or waited / secs <= self.threshold or waited / count < self.least_wait_secs:
             return
         share = waited / secs
-        text = f"{milliseconds(waited / count)} of {milliseconds(secs / count)} a step"
+        text = f"{milliseconds(waited / count)} of {milliseconds(secs / count)} per step"
         yield Symptom(
-            message=f"{percent(share)} of the time of training is spent waiting for data: {text}.",
-            remedy="Load data in more processes: DataLoader(…, num_workers=4, persistent_workers=True), and more while "
-                   "it helps and there are cores.",
+            message=f"Training waits for data {percent(share)} of the time: {text}.",
+            remedy="Load data in more processes: DataLoader(…, num_workers=4, persistent_workers=True), and more as "
+                   "long as it helps and cores are free.",
             evidence=(Evidence(DATA, view.step.number, "share", share, self.threshold, text),
                       *_split(view.scalars(Kind.TIME), view.step.number)),
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.9, f"{percent(share)} of the time is waited for data"),),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.9, f"training waits for data {percent(share)} of the time"),),
         )
 
 
 def _split(times: Mapping[Key, float], step: int) -> list[Evidence]:
-    """Return where the time of the last told steps goes, the greatest part first."""
+    """Return the breakdown of the last step times, largest part first."""
     whole = times.get(STEP, 0.0)
     parts = {key: value for key, value in times.items() if key in (FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER)}
     ordered: list[Any] = sorted(parts.items(), key=lambda item: -item[1])

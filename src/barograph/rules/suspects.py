@@ -1,4 +1,4 @@
-"""What a rule says of causes, put in order, and the facts of a run that speak for one or another."""
+"""Ranking of suspected causes, and the facts of a run that support them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from barograph.rules.once import once
 from barograph.runs.reading.view import StepView
 
 FAR_LOSS = 20.0
-"""No loss over classes begins there in a model that was initialised well: ln C is 20 for half a billion of them. Where
-a loss was never below that, the model began too far out for any learning rate."""
+"""No well-initialized classifier starts with such a loss: ln C is 20 for half a billion classes. If a loss was
+never below it, the initialization was too far off for any learning rate."""
 
 
 
 def ranked(*suspicions: Suspicion | None) -> tuple[Suspicion, ...]:
-    """Return the suspicions, strongest first, each cause once (with its strongest evidence); None is passed over.
+    """Return the suspicions, strongest first, each cause once (with its strongest evidence); ignores None.
 
     Example:
         >>> [item.cause for item in ranked(Suspicion("a", 0.2), None, Suspicion("b", 0.9), Suspicion("a", 0.5))]
@@ -32,10 +32,9 @@ def ranked(*suspicions: Suspicion | None) -> tuple[Suspicion, ...]:
 
 
 def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, float]:
-    """Take in the step's facts of these names; return all that were seen so far, by path.
+    """Add the step's facts with these names; return all facts so far, by path.
 
-    Facts are recorded seldom, so what a fact said last holds until it is said again. What is remembered is as much
-    as is named: a fact about parameters names a few of them.
+    Facts are recorded rarely, so a value holds until the next one.
     """
     known: dict[str, float] = memory.setdefault("facts", {})
     facts = all_facts(view)
@@ -47,7 +46,7 @@ def remember_facts(view: StepView, memory: Memory, *names: Fact) -> dict[str, fl
 
 
 def about(known: dict[str, float], name: Fact) -> dict[str, float]:
-    """Return what the facts of one name are about, and their values; "" is the fact as a whole.
+    """Return the values of one fact by subject; "" is the fact as a whole.
 
     Example:
         >>> about({"outside_optimizer": 2.0, "outside_optimizer[fc.bias]": 1.0}, Fact.OUTSIDE_OPTIMIZER)
@@ -62,7 +61,7 @@ def about(known: dict[str, float], name: Fact) -> dict[str, float]:
 
 
 def momentum_in(known: dict[str, float]) -> float:
-    """Return the greatest momentum of any parameter group among the facts that were seen; 0 where none was told.
+    """Return the largest momentum of any parameter group; 0 if none was recorded.
 
     Example:
         >>> momentum_in({"momentum[group0]": 0.9, "momentum[group1]": 0.5})
@@ -78,5 +77,5 @@ def said_to_be(known: dict[str, float], name: Fact) -> bool:
 
 @once
 def recurrent(classes: tuple[str, ...]) -> bool:
-    """Return whether any of these classes of modules is a recurrent one."""
+    """Return whether any of these module classes is recurrent."""
     return any(item.startswith(("LSTM", "GRU", "RNN")) for item in classes)

@@ -13,12 +13,12 @@ FILE_NAME = "by-symptom.md"
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What a user says about a training.
+    """A symptom as a user describes it.
 
     Attributes:
         heading: The symptom in the user's words.
         advice: One sentence, or "".
-        codes: The rules that look for a cause, the usual suspects first.
+        codes: Rules that look for a cause, the most likely first.
     """
 
     heading: str
@@ -48,14 +48,14 @@ COMPLAINTS = (
               ("N104", "D103", "D101", "D105", "D106", "D107", "D109", "D110", "D104")),
     Complaint("Training is slow",
               ("M114", "M107", "M103", "M102", "M104", "M101", "M109", "M108", "M110", "M106"),
-              "Most of these rules judge minutes of training on a GPU."),
+              "Most of these rules need some minutes of training on a GPU."),
     Complaint("Memory grows or runs out", ("M111", "M105", "M113")),
     Complaint("Training hangs or crashes", ("P106", "P107")),
-    Complaint("Training goes on for too long", ("L103", "L106", "T104")),
+    Complaint("Training runs for too long", ("L103", "L106", "T104")),
     Complaint("Training on several workers goes wrong", ("P103", "P104", "M110", "M106")),
     Complaint("Two runs that should agree differ", ("R101", "P105")),
     Complaint("My boosted trees are bad", ("T103", "T104", "T101", "T102", "D101", "D102", "L102")),
-    Complaint("The record has gaps", ("M112",)),
+    Complaint("Recorded steps are missing", ("M112",)),
 )
 
 
@@ -68,7 +68,7 @@ def index_by_symptom(rule_classes: Iterable[type[Rule]]) -> str:
     by_code = {rule_class.code: rule_class for rule_class in rule_classes}
     lines = ["# Rules by symptom", "",
              "Find what you see, then read the rules that look for its causes. `barograph show RUN` says which of them "
-             "fired and which could not judge.", "",
+             "fired and which could not be evaluated.", "",
              *(f"- [{complaint.heading}](#{_anchor(complaint.heading)})" for complaint in COMPLAINTS), ""]
     for complaint in COMPLAINTS:
         lines += [f"## {complaint.heading}", "", *([complaint.advice, ""] if complaint.advice else []),
@@ -87,7 +87,7 @@ def symptoms_section(code: str) -> str:
         >>> print(symptoms_section("M112"))
         ## Symptoms
         <BLANKLINE>
-        - [The record has gaps](by-symptom.md#the-record-has-gaps)
+        - [Recorded steps are missing](by-symptom.md#recorded-steps-are-missing)
         <BLANKLINE>
     """
     links = [f"- [{complaint.heading}]({FILE_NAME}#{_anchor(complaint.heading)})"

@@ -1,4 +1,4 @@
-"""The rule about how far one optimizer step goes."""
+"""The rule about the size of optimizer updates relative to the weights."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ _IN_TRAINING = frozenset({Mode.TRAIN})
 _USUAL, _USUAL_AT_FIRST = 1e-3, 3e-2
 _CONVERGED, _DECAYED = 0.1, 0.01
 _HELPED = 0.01
-"""A step after which the loss is lower by this share was no mistake, however large."""
+"""A step that lowers the loss by this share is accepted, however large."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightUpdateRatio(Rule):
-    """W101: The optimizer's steps are far too large, or far too small, for the weights they change.
+    """W101: The optimizer's updates are far too large or far too small for the weights.
 
-    What it sees: the norm of one optimizer step (weight after minus weight before) beside the norm of the
-      weights, over all that the optimizer changes: ‖w_s − w_prev‖ / (‖w_prev‖ + `epsilon`). Near 1e-3 is usual,
-      1e-2 at the start. A step above `large_threshold` is too large, unless the next recorded loss is at least 1 %
-      lower. Steps below `small_threshold`, `small_steps` judged ones in a row, are too small, as long as the
-      gradient has not fallen to a tenth of what it was at first (then training has converged) and the learning
-      rate not to a hundredth of its peak (then it is meant). Where the loss has not fallen by 1 % meanwhile, and the
-      rate is not on its way up, steps below `slow_threshold` are doubtful; and where the loss is still above that of a
-      model that knows nothing of its classes, those below `idle_threshold`. Behind a step too large whose batch reached
-      ten times beyond all before it is a bad sample. A step too large after which the loss is
-      higher by less than a quarter is doubtful, too, unless it is twice as large as the weights.
-    Why it matters: a step as large as the weights throws away what they were, initialisation included, and often
-      kills units for good. Steps that are too small pay for a training that does not happen.
-    What to do: change the learning rate by the factor the finding says; warm it up; clip gradients.
-    When it is wrong: losses that are summed over a few samples, and not averaged, may look as if they were above that
-      of a model which knows nothing; models whose weights start at zero (the first step is then as large as the
-      weights by definition); long warm-ups from 0, if `small_steps` judged steps lie within their first thousandth.
-    Tried on: silent on all 145 healthy trainings, whose ratios lie between 9e-2 (first steps) and 7e-5 (end of a
-      cosine). Learning rates of 0.1 and 1 (Adam) and 20 (SGD) fire within the first six steps, 1e-6 (SGD) and 1e-8
-      (Adam) after ten judged steps, 2e-5 (SGD with momentum, a network of two layers) at step 50 with five seeds.
+    What it sees: the norm of an update (weights after minus before) relative to the norm of the weights, over all
+      weights that the optimizer changes: ‖w_s − w_prev‖ / (‖w_prev‖ + `epsilon`). About 1e-3 is normal, 1e-2 at the
+      start. An update above `large_threshold` is too large, unless the next recorded loss is at least 1% lower. Updates
+      below `small_threshold` in `small_steps` consecutive evaluated steps are too small, unless the gradient fell to a
+      tenth of its initial norm (training has converged) or the learning rate to a hundredth of its peak (intended). If
+      the loss has not fallen by 1% and the rate is not rising, updates below `slow_threshold` are reported as doubtful;
+      if the loss is still above that of predicting all classes equally, updates below `idle_threshold`. If the batch of
+      an update that is too large exceeded all previous batches ten times, the rule suspects a bad sample. An update
+      that is too large is doubtful if the loss rises by less than a quarter, unless the update is twice as large as the
+      weights.
+    Why it matters: an update as large as the weights discards them, initialization included, and often kills units
+      permanently. With updates that are too small, you pay for training that does not happen.
+    What to do: change the learning rate by the factor in the finding; warm it up; clip gradients.
+    When it is wrong: losses summed over a few samples instead of averaged, which may look worse than chance; weights
+      that start at zero (the first update is as large as the weights by definition); long warm-ups from 0, if
+      `small_steps` evaluated steps fall within their first thousandth.
+    Tried on: silent on all 145 healthy trainings, with ratios between 9e-2 (first steps) and 7e-5 (end of a cosine
+      schedule). Learning rates of 0.1 and 1 (Adam) and 20 (SGD) fire within the first six steps, 1e-6 (SGD) and 1e-8
+      (Adam) after ten evaluated steps, 2e-5 (SGD with momentum, a network of two layers) at step 50 with five seeds.
     Source: Stanford CS231n notes, "Neural Networks Part 3", section "Ratio of weights:updates"; Amazon SageMaker
       Debugger's WeightUpdateRatio, whose defaults are 10 and 1e-8 across many steps.
     """
@@ -67,25 +67,25 @@ class WeightUpdateRatio(Rule):
     large_threshold: float = parameter(0.5, "Ratio above which a step is too large.", above=0.0)
     small_threshold: float = parameter(1e-6, "Ratio below which a step is too small.", at_least=0.0)
     slow_threshold: float = parameter(
-        3e-5, "Ratio below which a step is too small where the loss does not fall, either.", at_least=0.0,
+        3e-5, "Ratio below which a step is too small if the loss does not fall.", at_least=0.0,
     )
     idle_threshold: float = parameter(
-        1e-4, "Ratio below which a step is too small where the loss is above ln C, C being the number of classes.",
+        1e-4, "Ratio below which a step is too small if the loss is above ln C, with C classes.",
         at_least=0.0,
     )
-    epsilon: float = parameter(1e-9, "Added to the norm of the weights, against division by zero.", above=0.0)
-    small_steps: int = parameter(10, "Judged steps in a row that must be too small.", at_least=1)
+    epsilon: float = parameter(1e-9, "Added to the norm of the weights to avoid division by zero.", above=0.0)
+    small_steps: int = parameter(10, "Consecutive judged steps that must be too small.", at_least=1)
     recovery: int = parameter(20, "Judged steps in a row without the fault before a finding closes.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
-        # The first steps one by one: that is when a learning rate is found to be too high.
+        # Every one of the first steps: a learning rate that is too high shows there.
         schedule = Schedule(every=10, steps=frozenset(range(5)), modes=_IN_TRAINING)
         tensors = (Kind.UPDATE, Kind.WEIGHT, Kind.GRADIENT)
         return (
             *(Selection(kinds=frozenset({kind}), schedule=schedule) for kind in tensors),
             Selection(kinds=frozenset({Kind.LOSS}), schedule=Schedule(modes=_IN_TRAINING)),
-            # With the loss: where the optimizer has no momentum, or nothing has classes, nothing is missed.
+            # With the loss: runs without momentum or classes still meet this need.
             Selection(kinds=frozenset({Kind.LOSS, Kind.FACT}), schedule=schedule,
                       include=("total", f"{Fact.MOMENTUM}*", f"{Fact.CLASSES.value}*")),
         )
@@ -105,13 +105,13 @@ class WeightUpdateRatio(Rule):
         yield from self._settled(view, memory)
         measured = self._measured(view, memory)
         if measured is None:
-            yield Unjudged("no step was recorded with finite updates and weights")
+            yield Unjudged("no step recorded finite updates and weights")
             return
         ratio, rate, layers = measured
         found = stated_loss(view)
         if found is None and not len(table_of(view, Kind.GRADIENT)):
-            # As of scikit-learn's SGD, whose `fit` and `partial_fit` are many steps each.
-            yield Unjudged("updates were recorded without gradients and without a loss: they may be of many steps")
+            # scikit-learn's SGD, for example: `fit` and `partial_fit` run many steps each.
+            yield Unjudged("updates were recorded without gradients and loss, so each may cover many steps")
             return
         if ratio > self.large_threshold:
             memory["large"] = {"step": view.step.number, "ratio": ratio, "rate": rate, "loss": found and found[1],
@@ -119,16 +119,16 @@ class WeightUpdateRatio(Rule):
             if found is None:
                 yield from self._settled(view, memory)
             else:
-                yield Unjudged("a step was very large, and the loss after it is not known yet")
+                yield Unjudged("an update was very large; waiting for the next loss")
         elif memory["small"] >= self.small_steps:
             yield self._small(view, memory, ratio, rate, layers.sorted()[:3])
         elif memory["slow"] >= self.small_steps and _stands(memory):
             yield self._small(view, memory, ratio, rate, layers.sorted()[:3], "slow", ", and the loss has not fallen")
         elif memory["idle"] >= self.small_steps and (chance := _chance_below(memory)):
             yield self._small(view, memory, ratio, rate, layers.sorted()[:3], "idle",
-                              f", and the loss is above {number(chance)}, that of a model which knows nothing")
+                              f", and the loss is above {number(chance)}, that of guessing")
         elif memory["small"]:
-            yield Unjudged(f"steps are small, {memory['small']} judged so far; it waits for {self.small_steps}")
+            yield Unjudged(f"needs {self.small_steps} small updates in a row; this run has {memory['small']}")
 
     def _measured(self, view: StepView, memory: Memory) -> tuple[float, float | None, Ratios] | None:
         """Return the ratio of the step, the learning rate, and the ratio of each layer."""
@@ -138,7 +138,7 @@ class WeightUpdateRatio(Rule):
         before = _before(view, weights, memory)
         if view.step.skipped or not len(updates) or not (updates.is_whole and weights.is_whole):
             return None
-        # Of what the optimizer changes, and before it did where that was recorded.
+        # The weights that the optimizer changes, before the update if recorded.
         squares = before if before is not None else _squares_of(updates.layers, weights.layers)
         layers = Ratios(updates.layers, squares, self.epsilon)
         ratio = updates.norm / (math.sqrt(float(squares.sum())) + self.epsilon)
@@ -158,26 +158,26 @@ class WeightUpdateRatio(Rule):
         memory["slow_rate"] = rate
 
     def _settled(self, view: StepView, memory: Memory) -> Iterable[Symptom]:
-        """Yield the large step that is remembered, if the loss of this step does not speak for it."""
+        """Yield the pending large update, unless the loss of this step justifies it."""
         large = memory.get("large")
         found = stated_loss(view)
         if large is None or (large["loss"] is not None and found is None):
             return
         memory["large"] = None
         if large["loss"] is not None and not math.isfinite(large["loss"]):
-            return  # what was lost before is no matter of this step
+            return  # the loss was non-finite before this update
         if large["loss"] is not None and found is not None and found[1] < large["loss"] - _HELPED * abs(large["loss"]):
             return
         loss = "" if found is None or large["loss"] is None else (
-            f", and the loss went from {number(large['loss'])} to {number(found[1])}"
+            f", and the loss changed from {number(large['loss'])} to {number(found[1])}"
             + (f" by step {view.step.number}" if view.step.number > large["step"] + 1 else ""))
         factor = _round_factor(large["ratio"] / _USUAL_AT_FIRST)
         odd = odd_batch_behind(memory, large["step"])
         yield Symptom(
-            message=f"One optimizer step changed the weights by {number(large['ratio'])} times their norm{loss}; up to "
-                    "0.1 is usual at first.",
+            message=f"One optimizer step changed the weights by {number(large['ratio'])} times their norm "
+                    f"(normal: up to 0.1 at the start){loss}.",
             remedy=odd.remedy if odd is not None else
-            f"{sentence(lower_rate(large['rate'], factor))}, or warm it up over the first hundred steps.",
+            f"{sentence(lower_rate(large['rate'], factor))}, or warm it up over the first 100 steps.",
             evidence=self._evidence(large["step"], large["ratio"], self.large_threshold,
                                     [(value, key_from_text(text)) for text, value in large["worst"]]),
             subject="large", since=large["step"], causes=_too_large(large, factor, memory, odd),
@@ -190,9 +190,10 @@ class WeightUpdateRatio(Rule):
     ) -> Symptom:
         factor = _round_factor(_USUAL / max(ratio, 1e-12))
         return Symptom(
-            message=f"The optimizer's steps are {number(ratio)} of the weights' norm, while gradients are as large as "
-                    f"at first{besides}: the model hardly changes; 0.001 is usual.",
-            remedy=f"{sentence(raise_rate(rate, factor))}; see that no scheduler sets it to nearly nothing.",
+            message=f"Updates are {number(ratio)} of the weights' norm (normal: 0.001), while gradients are as large "
+                    "as "
+                    f"at the start{besides}: the model hardly changes.",
+            remedy=f"{sentence(raise_rate(rate, factor))}; check that no scheduler decays it to nearly zero.",
             evidence=self._evidence(view.step.number, ratio, self._limits[name], worst), subject="small",
             since=memory[f"{name}_since"],
             severity=None if name == "small" else Severity.DOUBTFUL, causes=_too_small(ratio, rate, factor, memory),
@@ -208,11 +209,11 @@ class WeightUpdateRatio(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """Of each layer the norm of its update beside that of its weights.
+    """The ratio of update norm to weight norm of each layer.
 
     Attributes:
-        updates: The layers that were changed.
-        squares: Of the norms of their weights, in the same order.
+        updates: The updated layers.
+        squares: Squared norms of their weights, in the same order.
         epsilon: Added to the norms.
     """
 
@@ -222,22 +223,21 @@ class Ratios:
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """One ratio a layer."""
+        """One ratio per layer."""
         return np.asarray(self.updates.l2 / (np.sqrt(self.squares) + self.epsilon))
 
     def sorted(self) -> list[tuple[float, Key]]:
-        """Return ratio and key of each layer, rising."""
+        """Return ratio and key of each layer, in ascending order."""
         return sorted(zip(self.values.tolist(), self.updates.keys, strict=True))
 
 
 def _before(view: StepView, weights: Table, memory: Memory) -> NDArray[np.float64] | None:
-    """Return the squared norm of each updated layer before this step, where the step before recorded it; remember
-    those of now."""
+    """Return the squared norms of the updated layers before this step, if recorded; remember the current ones."""
     kept, updates = memory.get("before"), table_of(view, Kind.UPDATE).layers
     if len(weights):
         paths = weights.layers.paths
         named = list(paths)
-        # The names only where they changed: they are most of the memory.
+        # Share the names if unchanged: they are most of the memory.
         known = kept[1] if kept is not None and kept[1] == named else named
         memory["before"] = [view.step.number, known, packed(weights.layers.column("sum_sq"))]
     if kept is None or kept[0] != view.step.number - 1:
@@ -262,7 +262,7 @@ def _take_in_loss(view: StepView, memory: Memory) -> None:
 
 
 def _stands(memory: Memory) -> bool:
-    """Return whether the loss is where it began, but for a hundredth."""
+    """Return whether the loss is within 1% of its start."""
     if memory.get("losses", 0) < 2 * _LOSSES:
         return False
     first = median(memory["first_losses"])
@@ -270,17 +270,17 @@ def _stands(memory: Memory) -> bool:
 
 
 def _chance_below(memory: Memory) -> float | None:
-    """Return what one answer for all inputs would lose at most, where the last losses are above that; else None."""
+    """Return the loss of predicting all classes equally if the last losses are above it; else None."""
     classes = memory["facts"].get(Fact.CLASSES.value, 0.0)
     if not memory.get("of_classes") or classes < 2 or memory.get("losses", 0) < _LOSSES:
         return None
     chance, first, last = math.log(classes), median(memory["first_losses"]), median(memory["last_losses"])
-    # One that begins farther off is a sum over samples, or L107 tells of it.
+    # A loss that starts farther off is a sum over samples, or L107 reports it.
     return chance if last > chance and first <= FAR_FROM_CHANCE * chance else None
 
 
 def _did_little_harm(large: dict[str, Any], loss: float | None) -> bool:
-    """Return whether the loss after a large step says less than noise may, and the step was not larger still."""
+    """Return whether the loss rose no more than noise may, and the update was not extreme."""
     before = large["loss"]
     if before is None or loss is None or not math.isfinite(loss):
         return False
@@ -300,7 +300,7 @@ def _squares_of(updates: LayerTable, weights: LayerTable) -> NDArray[np.float64]
 def _too_large(large: dict[str, Any], factor: float, memory: Memory, odd: Suspicion | None) -> tuple[Suspicion, ...]:
     momentum = momentum_in(memory.get("facts", {}))
     rate = "" if large["rate"] is None else f" at a learning rate of {number(large['rate'])}"
-    why = f"a step of {number(large['ratio'])} times the weights' norm{rate}"
+    why = f"an update of {number(large['ratio'])} times the weights' norm{rate}"
     first = large["step"] < _FIRST_STEPS
     began = large["loss"] if first and large["loss"] is not None and large["loss"] > FAR_LOSS else None
     return ranked(
@@ -308,27 +308,28 @@ def _too_large(large: dict[str, Any], factor: float, memory: Memory, odd: Suspic
         Suspicion(Cause.LEARNING_RATE_TOO_HIGH, 0.6 if began is None and odd is None else 0.3, why,
                   f"{sentence(lower_rate(large['rate'], factor))}."),
         None if began is None else
-        Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the loss was {number(began)} before that step: what the model "
-                  "answers is far too large from the start",
-                  "Initialise the weights for the width and the depth (in time) of the model."),
+        Suspicion(Cause.INITIALIZATION_SCALE, 0.5, f"the loss was {number(began)} before that step: the model's "
+                                                   "outputs "
+                  "are far too large from the start",
+                  "Initialize the weights for the width and the depth (in time) of the model."),
         Suspicion(Cause.MOMENTUM_WRONG, 0.5, f"{why}, with a momentum of {number(momentum)}",
                   "Lower the momentum to 0.9.") if momentum >= _HIGH_MOMENTUM and not first else None,
         Suspicion(Cause.NO_WARMUP, 0.2, f"{why}, in step {large['step']}",
-                  "Raise the learning rate from 0 over the first hundred steps.") if first else None,
+                  "Raise the learning rate from 0 over the first 100 steps.") if first else None,
         None if first else Suspicion(Cause.EXPLODING_GRADIENT, 0.2, why,
                                      f"Clip gradients to a norm of 1 ({CLIPPING})."),
     )
 
 
 def _too_small(ratio: float, rate: float | None, factor: float, memory: Memory) -> tuple[Suspicion, ...]:
-    why = f"steps of {number(ratio)} of the weights' norm" + (
+    why = f"updates of {number(ratio)} of the weights' norm" + (
         "" if rate is None else f" at a learning rate of {number(rate)}")
     peak = memory["peak_rate"]
     fell = rate is not None and peak > _FELL * rate > 0
     return ranked(
         Suspicion(Cause.LEARNING_RATE_TOO_LOW, 0.6, why, f"{sentence(raise_rate(rate, factor))}."),
         Suspicion(Cause.SCHEDULER_MISPLACED, 0.4, f"the learning rate fell from {number(peak)} to {number(rate)}",
-                  "See where the scheduler steps.") if fell and rate is not None else None,
+                  "Check where the scheduler is stepped.") if fell and rate is not None else None,
     )
 
 
@@ -338,7 +339,7 @@ _FELL = 5.0
 
 
 def _round_factor(factor: float) -> float:
-    """Return the nearest of 3, 10, 30, 100 …: nobody wants advice in three figures.
+    """Return the nearest of 3, 10, 30, 100 …: three digits would suggest false precision.
 
     Example:
         >>> _round_factor(28.0), _round_factor(120.0)

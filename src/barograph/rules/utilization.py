@@ -1,4 +1,4 @@
-"""Rules about how much of the machine is used. All but the last need a GPU: an idle CPU costs next to nothing."""
+"""Rules about machine utilization. All but the last need a GPU: an idle CPU costs little."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ from barograph.rules.words import number, percent
 _MACHINE = frozenset({Kind.MACHINE})
 _CPU_NEED = Selection(kinds=_MACHINE, include=("cpu_busiest",))
 _WASTED = 0.9
-"""Share of a window from which on money is plainly wasted."""
+"""Share of a window from which the finding is costly."""
 _IDLE_PERCENT = 10.0
 _BINS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSize(WindowedRule):
-    """M101: The batch could be larger: neither the processor nor the GPU nor its memory is used to the full.
+    """M101: The batch could be larger: CPU, GPU and GPU memory are underused.
 
-    What it sees: over each window the 95th percentile of the use of the processor, of each GPU that is in use, and of
-      the memory of each. All of them lie below their thresholds.
-    Why it matters: a GPU works on a small batch about as long as on one that fills it, so the rest is paid for in vain.
-    What to do: double the batch until the GPU's memory or its use is near its limit; scale the learning rate with it.
-    When it is wrong: the batch is small on purpose, because it generalises better or because the data are few; what
-      is waited for is the network or the disk. A GPU counts as in use from 200 MiB of its memory on.
+    What it sees: per window, the 95th percentile of the utilization of the CPU, of each GPU in use, and of its memory.
+      The rule fires if all are below their thresholds.
+    Why it matters: a GPU takes about as long for a small batch as for one that fills it, so the rest of its time is
+      wasted.
+    What to do: double the batch size until GPU memory or utilization is near its limit; scale the learning rate with
+      it.
+    When it is wrong: a small batch on purpose, for better generalization or because there is little data; a network or
+      disk bottleneck. A GPU counts as in use from 200 MiB of its memory.
     Source: Amazon SageMaker Debugger's BatchSize, whose `patience` is `skip` here.
     """
 
@@ -48,9 +50,9 @@ class BatchSize(WindowedRule):
     name: ClassVar[str] = "batch-size"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    cpu_threshold_p95: float = parameter(70.0, "95th percentile of the processor's use, in percent.", above=0.0)
-    gpu_threshold_p95: float = parameter(70.0, "95th percentile of a GPU's use, in percent.", above=0.0)
-    gpu_memory_threshold_p95: float = parameter(70.0, "95th percentile of the use of its memory, in percent.",
+    cpu_threshold_p95: float = parameter(70.0, "95th percentile of CPU utilization, in percent.", above=0.0)
+    gpu_threshold_p95: float = parameter(70.0, "95th percentile of GPU utilization, in percent.", above=0.0)
+    gpu_memory_threshold_p95: float = parameter(70.0, "95th percentile of GPU memory use, in percent.",
                                                 above=0.0)
 
     @property
@@ -73,25 +75,25 @@ class BatchSize(WindowedRule):
         gpu = next(iter(kept["busy"]))
         factor = 2 ** max(1, math.floor(math.log2(90 / max(full, 1.0))))
         return Symptom(
-            message=f"The machine{machine} could do more at once: in 95 % of the samples the GPUs were at most "
-                    f"{number(busy)} % busy and {number(full)} % full, the processor {number(cpu)} % busy.",
-            remedy=f"Make the batch larger: {factor} times as large should still fit. Scale the learning rate with it.",
+            message=f"The machine{machine} is underused: in 95% of the samples the GPUs were at most "
+                    f"{number(busy)}% busy and {number(full)}% full, the CPU {number(cpu)}% busy.",
+            remedy=f"Make the batch {factor} times larger, which should still fit. Scale the learning rate with it.",
             evidence=(
-                Evidence(machine_key(f"gpu[{gpu}]"), step, "p95", busy, self.gpu_threshold_p95, f"{number(busy)} %"),
+                Evidence(machine_key(f"gpu[{gpu}]"), step, "p95", busy, self.gpu_threshold_p95, f"{number(busy)}%"),
                 Evidence(machine_key(f"gpu_memory[{gpu}]"), step, "p95", full, self.gpu_memory_threshold_p95,
-                         f"{number(full)} %"),
+                         f"{number(full)}%"),
             ),
-            causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.5, f"the GPUs are at most {number(busy)} % busy and "
-                                                            f"{number(full)} % full"),),
+            causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.5, f"the GPUs are at most {number(busy)}% busy and "
+                                                            f"{number(full)}% full"),),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Bottleneck(WindowedRule):
-    """A GPU that stands still while something else is at its limit."""
+    """A GPU that is idle while another resource is at its limit."""
 
     threshold: float = parameter(50.0, "Share of the samples that must show it, in percent.", above=0.0, at_most=100.0)
-    gpu_threshold: float = parameter(10.0, "Use of a GPU below which it stands still, in percent.", above=0.0)
+    gpu_threshold: float = parameter(10.0, "GPU utilization below which it is idle, in percent.", above=0.0)
     patience: int = parameter(2, "Windows in a row that must show the fault before a finding opens.", at_least=1)
 
     def _count(self, kept: Tally, figures: dict[str, float], *, is_limit: bool) -> bool:
@@ -111,18 +113,18 @@ class _Bottleneck(WindowedRule):
 
 @dataclass(frozen=True, kw_only=True)
 class CPUBottleneck(_Bottleneck):
-    """M102: The GPU waits for the processor.
+    """M102: The GPU waits for the CPU.
 
-    What it sees: samples in which a GPU that is in use is less than `gpu_threshold` busy while a core is more than
-      `cpu_threshold` busy. More than `threshold` percent of a window's samples, in two windows in a row, are such.
-      Where nine tenths are, money is plainly wasted, and it is called costly.
-    Why it matters: the GPU, which costs most, stands still while one core decodes, augments, tokenises or merely runs
+    What it sees: samples in which a GPU in use is less than `gpu_threshold` busy while a CPU core is more than
+      `cpu_threshold` busy. The rule fires if they exceed `threshold` percent of a window's samples, in two consecutive
+      windows. From 90% of the samples the finding is costly.
+    Why it matters: the GPU, the most expensive part, is idle while one core decodes, augments, tokenizes or just runs
       Python.
-    What to do: give the DataLoader more workers (`num_workers`, `persistent_workers=True`, `pin_memory=True`);
-      prepare data once and store them; move augmentation to the GPU; use larger batches, `torch.compile` or CUDA
-      graphs where it is the Python between kernels.
-    When it is wrong: phases without the GPU that are meant to be: an evaluation on the processor, indexing, export. A
-      core may be busy with something else than the training.
+    What to do: use more DataLoader workers (`num_workers`, `persistent_workers=True`, `pin_memory=True`); preprocess
+      data once and store it; move augmentation to the GPU; if Python between kernels is the limit, use larger batches,
+      `torch.compile` or CUDA graphs.
+    When it is wrong: intended phases without the GPU: an evaluation on the CPU, indexing, export. Another program may
+      occupy the core.
     Source: Amazon SageMaker Debugger's CPUBottleneck, whose `patience` is `skip` here.
     """
 
@@ -130,7 +132,7 @@ class CPUBottleneck(_Bottleneck):
     name: ClassVar[str] = "cpu-bottleneck"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    cpu_threshold: float = parameter(90.0, "Use of a core above which it is at its limit, in percent.", above=0.0)
+    cpu_threshold: float = parameter(90.0, "Core utilization above which it is at its limit, in percent.", above=0.0)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -144,17 +146,17 @@ class CPUBottleneck(_Bottleneck):
         share = self._share(kept)
         if share is None:
             return None
-        text = (f"of the samples: a GPU below {number(self.gpu_threshold)} %, "
-                f"a core above {number(self.cpu_threshold)} %")
+        text = (f"of the samples: GPU below {number(self.gpu_threshold)}%, "
+                f"one core above {number(self.cpu_threshold)}%")
         return Symptom(
-            message=f"The GPU waits for the processor{machine}: in {percent(share)} {text}.",
-            remedy="Let more processes prepare the data (num_workers of the DataLoader), or have less done for each "
-                   "batch: `barograph show` says whether the time goes into waiting for data or elsewhere.",
+            message=f"The GPU waits for the CPU{machine} in {percent(share)} {text}.",
+            remedy="Raise num_workers of the DataLoader, or do less work per batch. "
+                   "`barograph show` shows whether the time goes into waiting for data.",
             evidence=(Evidence(machine_key(f"gpu[{kept['gpus'][0]}]"), step, "share", share, self.threshold / 100,
                                f"{percent(share)} {text}"),),
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.5, f"the GPU stands still in {percent(share)} of the samples "
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.5, f"the GPU is idle in {percent(share)} of the samples "
                                                             "while a core is at its limit"),
-                    Suspicion(Cause.MACHINE_UNDERUSED, 0.2, "the GPU stands still")),
+                    Suspicion(Cause.MACHINE_UNDERUSED, 0.2, "the GPU is idle")),
             severity=Severity.COSTLY if share >= _WASTED else None,
         )
 
@@ -163,14 +165,14 @@ class CPUBottleneck(_Bottleneck):
 class IOBottleneck(_Bottleneck):
     """M103: The GPU waits for the disk or the network.
 
-    What it sees: samples in which a GPU that is in use is less than `gpu_threshold` busy while the processor spends
-      more than `io_threshold` of its time waiting for input and output. More than `threshold` percent of a window's
-      samples, in two windows in a row, are such. Where nine tenths are, it is called costly.
-    Why it matters: the GPU, which costs most, stands still while data are read.
-    What to do: copy the data to a local disk, read them in larger pieces and in order, keep them in memory, or read
-      ahead with more workers (`num_workers`, `prefetch_factor`).
-    When it is wrong: waiting is told by Linux alone, and only of cores that have nothing else to do: on a machine of
-      many cores the share stays small though one process waits all the time. Elsewhere the rule is not evaluated.
+    What it sees: samples in which a GPU in use is less than `gpu_threshold` busy while the CPU spends more than
+      `io_threshold` of its time waiting for I/O. The rule fires if they exceed `threshold` percent of a window's
+      samples, in two consecutive windows. From 90% of the samples the finding is costly.
+    Why it matters: the GPU, the most expensive part, is idle while data is read.
+    What to do: copy the data to a local disk, read it sequentially in larger chunks, keep it in memory, or prefetch
+      with more workers (`num_workers`, `prefetch_factor`).
+    When it is wrong: only Linux reports I/O wait, and only for otherwise idle cores: on a machine with many cores the
+      share stays small even if one process always waits. On other systems the rule is not evaluated.
     Source: Amazon SageMaker Debugger's IOBottleneck, whose `patience` is `skip` here.
     """
 
@@ -178,7 +180,7 @@ class IOBottleneck(_Bottleneck):
     name: ClassVar[str] = "io-bottleneck"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    io_threshold: float = parameter(50.0, "Share of time spent waiting above which it is the limit, in percent.",
+    io_threshold: float = parameter(50.0, "Share of time in I/O wait above which I/O is the limit, in percent.",
                                     above=0.0)
 
     @property
@@ -193,34 +195,34 @@ class IOBottleneck(_Bottleneck):
         share = self._share(kept)
         if share is None:
             return None
-        text = (f"of the samples: a GPU below {number(self.gpu_threshold)} %, "
-                f"I/O wait above {number(self.io_threshold)} %")
+        text = (f"of the samples: GPU below {number(self.gpu_threshold)}%, "
+                f"I/O wait above {number(self.io_threshold)}%")
         return Symptom(
-            message=f"The GPU waits for the disk or the network{machine}: in {percent(share)} {text}.",
-            remedy="Copy the data to a local disk or into memory, or read ahead with more workers (num_workers and "
-                   "prefetch_factor of the DataLoader).",
+            message=f"The GPU waits for the disk or the network{machine} in {percent(share)} {text}.",
+            remedy="Copy the data to a local disk or into memory, or raise num_workers and "
+                   "prefetch_factor of the DataLoader.",
             evidence=(Evidence(machine_key("cpu_iowait"), step, "share", share, self.threshold / 100,
                                f"{percent(share)} {text}"),),
-            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.8, f"in {percent(share)} of the samples the GPU stands still "
-                                                            "while the processor waits for input and output"),),
+            causes=(Suspicion(Cause.SLOW_DATA_LOADING, 0.8, f"in {percent(share)} of the samples the GPU is idle "
+                                                            "while the CPU waits for I/O"),),
             severity=Severity.COSTLY if share >= _WASTED else None,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LowGPUUtilization(WindowedRule):
-    """M104: A GPU is little used, or by fits and starts.
+    """M104: A GPU is underused, or used unevenly.
 
-    What it sees: over each window the 5th and the 95th percentile of how busy each GPU in use is. It is little used
-      where the 95th lies below `threshold_p95`, in two windows in a row; where it lies below 10 %, the GPU hardly works
-      at all, and it is called costly. It works by fits and starts where the 5th lies below `threshold_p5` and the
-      95th above `threshold_p95`: worth a note, since the gaps between epochs look so, too.
+    What it sees: per window, the 5th and the 95th percentile of the utilization of each GPU in use. A GPU is underused
+      if its 95th percentile is below `threshold_p95` in two consecutive windows; below 10% the finding is costly. It is
+      used unevenly if the 5th percentile is below `threshold_p5` and the 95th above `threshold_p95`: this is only a
+      note, because gaps between epochs look the same.
     Why it matters: the hour costs the same whether the GPU works or not.
-    What to do: look at where the time of a step goes; if it is waiting for data, load them with more processes; if
-      not, make the batch larger, or take a smaller GPU.
-    When it is wrong: a GPU counts as busy as long as anything runs on it, however little of it is used: silence here
-      does not mean that it is used well. Of a machine that is shared, the work of others counts as well; name your
-      GPUs in CUDA_VISIBLE_DEVICES. A GPU counts as in use from 200 MiB of its memory on.
+    What to do: check the breakdown of the step time. If training waits for data, load it in more processes; if not, use
+      a larger batch or a smaller GPU.
+    When it is wrong: a GPU counts as busy while any kernel runs, however little of the GPU it uses, so silence does not
+      mean good use. On a shared machine the work of others counts too; list your GPUs in CUDA_VISIBLE_DEVICES. A GPU
+      counts as in use from 200 MiB of its memory.
     Source: Amazon SageMaker Debugger's LowGPUUtilization, whose `patience` is `skip` here.
     """
 
@@ -228,8 +230,8 @@ class LowGPUUtilization(WindowedRule):
     name: ClassVar[str] = "low-gpu-utilization"
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
-    threshold_p95: float = parameter(70.0, "95th percentile below which a GPU is little used, in percent.", above=0.0)
-    threshold_p5: float = parameter(10.0, "5th percentile below which it stands still at times, in percent.", above=0.0)
+    threshold_p95: float = parameter(70.0, "95th percentile below which a GPU is underused, in percent.", above=0.0)
+    threshold_p5: float = parameter(10.0, "5th percentile below which it is idle at times, in percent.", above=0.0)
     patience: int = parameter(2, "Windows in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -249,33 +251,33 @@ class LowGPUUtilization(WindowedRule):
         found = low or uneven
         worst = min(found, key=lambda gpu: found[gpu][1])
         least, most = (number(share) for share in spans[worst])
-        what = f"at most {most} % busy" if low else f"{least} % busy at times, {most} % at others"
+        what = f"at most {most}% busy" if low else f"{least}% busy at times, {most}% at others"
         return Symptom(
             message=f"{_gpus(list(found))}{machine} {'are' if len(found) > 1 else 'is'} "
-                    f"{'little used' if low else 'used by fits and starts'}: GPU {worst} is {what}.",
-            remedy="See where the time of a step goes (`barograph show`): if it is waiting for data, raise num_workers "
-                   "of the DataLoader; if not, make the batch larger, or take a smaller GPU.",
+                    f"{'underused' if low else 'used unevenly'}: GPU {worst} is {what}.",
+            remedy="Check the breakdown of the step time (`barograph show`): if training waits for data, raise "
+                   "num_workers of the DataLoader; if not, use a larger batch or a smaller GPU.",
             evidence=tuple(Evidence(machine_key(f"gpu[{gpu}]"), step, "p95", spans[gpu][1], self.threshold_p95,
-                                    f"5th percentile {number(spans[gpu][0])} %, 95th {number(spans[gpu][1])} %")
+                                    f"5th percentile {number(spans[gpu][0])}%, 95th {number(spans[gpu][1])}%")
                            for gpu in found),
             causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.5, f"GPU {worst} is {what}"),
-                    Suspicion(Cause.SLOW_DATA_LOADING, 0.2, "a GPU that stands still mostly waits for data")),
+                    Suspicion(Cause.SLOW_DATA_LOADING, 0.2, "an idle GPU usually waits for data")),
             severity=Severity.NOTE if not low else Severity.COSTLY if spans[worst][1] < _IDLE_PERCENT else None,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadBalancing(WindowedRule):
-    """M106: The GPUs do not share the work alike.
+    """M106: The GPUs do not share the work equally.
 
-    What it sees: over each window how often each GPU in use was how busy, in ten bins. The work is not shared where
-      the Jensen–Shannon distance between two of them is more than `threshold` and their means lie at least
-      `least_difference` apart: 94 % and 89 % are different bins, and no different work.
-    Why it matters: what the slowest GPU takes, all take; the others are paid for waiting.
-    What to do: give each worker as much data; with models split by layers, cut where both halves take as long. One
-      process for each GPU (DistributedDataParallel) shares better than DataParallel, whose first GPU does more.
-    When it is wrong: a GPU that waits for others inside a collective operation counts as busy, so the one with the
-      least work may look like the busiest. Of a machine that is shared, the work of others counts as well.
+    What it sees: per window, the distribution of each GPU's utilization in ten bins. The rule fires if the
+      Jensen–Shannon distance between two GPUs exceeds `threshold` and their means differ by at least
+      `least_difference`: 94% and 89% are different bins, but the same work.
+    Why it matters: all GPUs wait for the slowest, and you pay for the waiting.
+    What to do: give each worker the same amount of data; split a model by layers into parts that take the same time.
+      One process per GPU (DistributedDataParallel) balances better than DataParallel, whose first GPU does more.
+    When it is wrong: a GPU that waits inside a collective operation counts as busy, so the one with the least work may
+      look busiest. On a shared machine the work of others counts too.
     Source: Amazon SageMaker Debugger's LoadBalancing; Lin, "Divergence measures based on the Shannon entropy", 1991.
     """
 
@@ -303,12 +305,12 @@ class LoadBalancing(WindowedRule):
             return None
         idle, busy = sorted((first, second), key=means.__getitem__)
         return Symptom(
-            message=f"The GPUs{machine} do not share the work: GPU {busy} is {number(means[busy])} % busy, GPU {idle} "
-                    f"{number(means[idle])} % (distance {number(distance)}).",
-            remedy="Give each worker as much to do: batches of one size, one process a GPU, stages of a pipeline that "
-                   "take as long as each other.",
+            message=f"The GPUs{machine} do not share the work equally: GPU {busy} is {number(means[busy])}% busy, "
+                    f"GPU {idle} {number(means[idle])}% (distance {number(distance)}).",
+            remedy="Give each worker the same work: equal batches, one process per GPU, pipeline stages of equal "
+                   "duration.",
             evidence=tuple(Evidence(machine_key(f"gpu[{gpu}]"), step, "mean", means[gpu], math.nan,
-                                    f"{number(means[gpu])} % busy") for gpu in (idle, busy)),
+                                    f"{number(means[gpu])}% busy") for gpu in (idle, busy)),
             causes=(Suspicion(Cause.MACHINE_UNDERUSED, 0.5, f"GPU {idle} does less than GPU {busy}"),
                     Suspicion(Cause.SLOW_WORKER, 0.2, "GPUs that differ wait for each other")),
         )
@@ -316,25 +318,25 @@ class LoadBalancing(WindowedRule):
 
 @dataclass(frozen=True, kw_only=True)
 class OverallSystemUsage(WindowedRule):
-    """M113: The machine's memory is as good as full.
+    """M113: The machine's memory is nearly full.
 
-    What it sees: over each window the percentiles of every figure of the machine, which it shows when there is
-      something to say: in half of the samples more than `memory_threshold` of the memory is in use.
-    Why it matters: a machine without memory swaps, which makes everything a hundred times slower, or kills the
-      training without a word.
-    What to do: fewer or leaner DataLoader workers, `pin_memory` off, data that are read from the disk in place of
-      lists in memory, fewer other programs.
-    When it is wrong: what the system keeps of files does not count as used, but what programs share counts for each.
-      Inside a container its own limit is what counts.
-    Source: Amazon SageMaker Debugger's OverallSystemUsage, a report without a threshold; all its figures are in the
-      run, and `barograph show` tells them.
+    What it sees: the machine's memory per window. The rule fires if more than `memory_threshold` of it is in use in
+      half of the samples, and then shows the percentiles of all machine figures.
+    Why it matters: a machine without free memory swaps, which makes everything a hundred times slower, or kills the
+      training without a message.
+    What to do: use fewer or smaller DataLoader workers, turn `pin_memory` off, read data from disk instead of lists in
+      memory, close other programs.
+    When it is wrong: the file cache does not count as used, but shared memory counts for each program. In a container,
+      the container's limit counts.
+    Source: Amazon SageMaker Debugger's OverallSystemUsage, a report without a threshold. `barograph show` prints all of
+      its figures.
     """
 
     code: ClassVar[str] = "M113"
     name: ClassVar[str] = "overall-system-usage"
     severity: ClassVar[Severity] = Severity.NOTE
 
-    memory_threshold: float = parameter(97.0, "Share of the memory above which it is as good as full, in percent.",
+    memory_threshold: float = parameter(97.0, "Share of the memory above which it counts as full, in percent.",
                                         above=0.0, at_most=100.0)
 
     @property
@@ -355,8 +357,8 @@ class OverallSystemUsage(WindowedRule):
         if median <= self.memory_threshold:
             return None
         return Symptom(
-            message=f"The memory{machine} is as good as full: {number(median)} % in use.",
-            remedy="Run fewer DataLoader workers, keep less in memory, or take a machine with more.",
+            message=f"The memory{machine} is nearly full: {number(median)}% in use.",
+            remedy="Run fewer DataLoader workers, keep less data in memory, or use a machine with more memory.",
             evidence=tuple(
                 Evidence(machine_key(name), step, "p50", quantile(counts, 0.5),
                          self.memory_threshold if name == "memory" else math.nan,
@@ -364,7 +366,7 @@ class OverallSystemUsage(WindowedRule):
                              number(quantile(counts, share)) for share in (0.05, 0.5, 0.95)))
                 for name, counts in kept.items()
             ),
-            causes=(Suspicion(Cause.MEMORY_LEAK, 0.2, f"{number(median)} % of the memory is in use"),),
+            causes=(Suspicion(Cause.MEMORY_LEAK, 0.2, f"{number(median)}% of the memory is in use"),),
         )
 
 
@@ -384,7 +386,7 @@ def _distances(busy: Mapping[str, list[int]]) -> Iterator[tuple[float, str, str]
 
 
 def jensen_shannon(first: list[int], second: list[int]) -> float:
-    """Return the Jensen–Shannon distance of two histograms of percents, taken in ten bins.
+    """Return the Jensen–Shannon distance of two percentage histograms, in ten bins.
 
     Example:
         >>> one, other = [0] * 101, [0] * 101

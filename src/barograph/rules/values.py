@@ -1,4 +1,4 @@
-"""Rules about the values in a tensor, whatever the tensor is: all zero, or spread too far or too little."""
+"""Rules about the values of any tensor: all zero, or an unexpected variance."""
 
 from __future__ import annotations
 
@@ -35,19 +35,18 @@ _TENSORS = (Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind
 
 @dataclass(frozen=True, kw_only=True)
 class AllZero(Rule):
-    """W105: A tensor has become all zero, or the batch has always been.
+    """W105: A tensor became all zero, or the batch always was.
 
-    What it sees: the share of zeros in each tensor of the chosen `kinds`. Sick is a tensor of which `threshold` or
-      more is zero in `num_steps` recorded steps in a row (of outputs and batches, in at least 256 samples), after it
-      had been something else: weights that were pulled
-      to zero, a layer whose outputs died. A batch is sick from the start, since nobody means to feed zeros.
-    Why it matters: what is zero passes nothing on, and mostly no gradient back.
-    What to do: of weights: lower the weight decay; of outputs: see A101, and lower the learning rate; of the batch:
-      see that whole numbers are not divided as such (image // 255), and that the loader finds its files.
-    When it is wrong: layers that are switched off on purpose in the midst of training, weights that are pruned. What
-      begins at zero (biases, adapters, LayerScale, a head) is passed over until it has moved, and gradients are
-      left to W104, ReLU layers to A101.
-    Source: Amazon SageMaker Debugger's AllZero, which judged a single step.
+    What it sees: the share of zeros in each tensor of the chosen `kinds`. The rule fires if a tensor has `threshold` or
+      more zeros in `num_steps` consecutive recorded steps (outputs and batches: over at least 256 samples) after it had
+      other values: weights pulled to zero, a layer whose outputs died. A batch of zeros is reported from the start.
+    Why it matters: zeros pass no signal on, and usually no gradient back.
+    What to do: weights: lower the weight decay. Outputs: see A101, and lower the learning rate. Batch: check for
+      integer division (image // 255), and that the loader finds its files.
+    When it is wrong: layers switched off during training on purpose, pruned weights. Tensors that start at zero
+      (biases, adapters, LayerScale, a head) are ignored until they have changed. Gradients are left to W104, ReLU
+      layers to A101.
+    Source: Amazon SageMaker Debugger's AllZero, which evaluated a single step.
     """
 
     code: ClassVar[str] = "W105"
@@ -55,10 +54,10 @@ class AllZero(Rule):
     severity: ClassVar[Severity] = Severity.DOUBTFUL
 
     kinds: tuple[str, ...] = parameter(
-        ("weight", "output", "batch"), "Kinds of record that are looked at.", choices=(kind.value for kind in _TENSORS),
+        ("weight", "output", "batch"), "Kinds of record to check.", choices=(kind.value for kind in _TENSORS),
     )
     threshold: float = parameter(1.0, "Share of zeros from which a tensor counts as zero.", above=0.0, at_most=1.0)
-    num_steps: int = parameter(10, "Recorded steps in a row that it must be zero.", at_least=1)
+    num_steps: int = parameter(10, "Consecutive recorded steps in which it must be zero.", at_least=1)
 
     @property
     def needs(self) -> tuple[Selection, ...]:
@@ -66,7 +65,7 @@ class AllZero(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.skipped or view.step.mode is not Mode.TRAIN:
-            yield Unjudged("no step that trained was recorded")
+            yield Unjudged("no training step was recorded")
             return
         seen = 0
         batch_size = fact_value(view, Fact.BATCH_SIZE)
@@ -77,7 +76,7 @@ class AllZero(Rule):
             if not len(table):
                 continue
             seen += 1
-            # Ten samples of nothing in a row are chance where a batch is one sample; of weights that is no matter.
+            # With batches of one sample, ten zero outputs in a row can be chance; with weights they cannot.
             least = self.num_steps if kind == Kind.WEIGHT else max(
                 self.num_steps, _LEAST_SAMPLES / memory.get("batch_size", math.inf))
             rows = self._zero_for_long(table, memory.setdefault(kind, {}), least, always=kind == Kind.BATCH)
@@ -105,7 +104,7 @@ class AllZero(Rule):
 
     @staticmethod
     def _keep_alive(table: Table, memory: Memory) -> None:
-        # All alive, as in nearly every step: only who they are is kept, and when that changes.
+        # All alive, as in nearly every step: store only the names, when they change.
         paths = list(table.paths)
         if memory.get("alive_paths") != paths:
             keep(memory, paths, length=np.zeros(len(table)), alive=np.ones(len(table)))
@@ -115,11 +114,11 @@ class AllZero(Rule):
         kind = table.subjects[0].key.kind
         share = float(self.threshold)
         which = names([table.paths[row] for row in rows.tolist()])
-        all_zero = "zero" if self.threshold == 1.0 else f"zero by {percent(share)} and more"
+        all_zero = "all zero" if self.threshold == 1.0 else f"at least {percent(share)} zeros"
         return Symptom(
-            message=f"{len(rows)} of {len(table)} {kind.value} tensors are all {all_zero} over {self.num_steps} "
+            message=f"{len(rows)} of {len(table)} {kind.value} tensors are {all_zero} over {self.num_steps} "
                     f"recorded steps: {which}.",
-            remedy=_AGAINST_ZERO.get(kind, "See what makes it, and with what it is called."),
+            remedy=_AGAINST_ZERO.get(kind, "Check the code that computes it, and its arguments."),
             evidence=tuple(
                 Evidence(table.subjects[row].key, step, "sparsity",
                          float(table.column("zeros")[row] / table.column("count")[row]), share,
@@ -134,21 +133,21 @@ class AllZero(Rule):
 _LEAST_SAMPLES = 256
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NEARLY = 1 - 1e-9
-"""What is below the limit by less may be at it, but for rounding."""
+"""Tolerance for rounding."""
 
 
 def _is_no_quantity(subject: Subject) -> bool:
-    """Return whether zeros in it are no wonder: padding, or what stands beside the first input of a model."""
+    """Return whether zeros are normal in this tensor: integers, masks, and inputs other than the first."""
     return subject.key.kind is Kind.BATCH and (
         "int" in subject.dtype or subject.dtype == "bool" or
         ("[" in subject.key.path and not subject.key.path.endswith("[0]")))
 
 
 _AGAINST_ZERO = {
-    Kind.WEIGHT: "Lower the weight decay 10 times, and see that nothing sets these weights.",
-    Kind.OUTPUT: "Lower the learning rate 10 times and start again; see that what comes before is not switched off.",
-    Kind.BATCH: "See that whole numbers are not divided as such (image // 255), that images are found and decoded, and "
-                "that nothing multiplies the batch with a mask of zeros.",
+    Kind.WEIGHT: "Lower the weight decay 10 times, and check that no code sets these weights.",
+    Kind.OUTPUT: "Lower the learning rate 10 times and start again; check that no layer before it is switched off.",
+    Kind.BATCH: "Check for integer division (image // 255), for images that are missing or not decoded, and for a mask "
+                "of zeros.",
 }
 
 
@@ -164,17 +163,15 @@ def _why_zero(kind: Kind, why: str) -> tuple[Suspicion, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorVariance(Rule):
-    """W106: The variance of a tensor is above or below what you set.
+    """W106: The variance of a tensor is outside your limits.
 
-    What it sees: the variance of the elements of each tensor of the chosen `kinds`, where it has more than one and all
-      are finite, against `max_threshold` and `min_threshold`. Integers (the state of a random generator) are passed
-      over.
-    Why it matters: weights that spread ever further end in infinities; those that do not spread at all are one number.
-    What to do: set the two thresholds for the layers that you know; then: initialisation for the activation that
-      follows, weight decay, normalisation layers.
-    When it is wrong: how far a tensor may spread is a matter of its task: the weights of a regression on raw numbers
-      spread by millions. So the defaults are such that it practically never speaks: set them where you mean it. What
-      goes wrong in general W102, W105 and N101 see.
+    What it sees: the variance of each finite tensor of the chosen `kinds` with more than one element, against
+      `max_threshold` and `min_threshold`. Integers (the state of a random generator) are ignored.
+    Why it matters: weights with a growing variance end in infinities; weights without variance are a single number.
+    What to do: set both thresholds for the layers you know. If the rule fires: initialization for the following
+      activation, weight decay, normalization layers.
+    When it is wrong: the right variance depends on the task: the weights of a regression on raw numbers may reach
+      millions. The defaults therefore almost never fire; set your own. W102, W105 and N101 cover the general problems.
     Source: Amazon SageMaker Debugger's TensorVariance.
     """
 
@@ -183,10 +180,10 @@ class TensorVariance(Rule):
     severity: ClassVar[Severity] = Severity.NOTE
 
     kinds: tuple[str, ...] = parameter(
-        ("weight",), "Kinds of record that are looked at.", choices=(kind.value for kind in _TENSORS),
+        ("weight",), "Kinds of record to check.", choices=(kind.value for kind in _TENSORS),
     )
     max_threshold: float = parameter(1e12, "Variance above which a tensor spreads too far.", above=0.0)
-    min_threshold: float = parameter(0.0, "Variance below which it spreads too little; 0: never.", at_least=0.0)
+    min_threshold: float = parameter(0.0, "Variance below which it spreads too little; 0 disables this.", at_least=0.0)
     patience: int = parameter(3, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
     @property
@@ -208,7 +205,7 @@ class TensorVariance(Rule):
                 if len(rows):
                     yield self._symptom(table, rows, limit, subject, view.step.number)
         if not judged:
-            yield Unjudged("no finite tensor of more than one element was recorded")
+            yield Unjudged("no finite tensor with more than one element was recorded")
 
     @staticmethod
     def _symptom(
@@ -220,9 +217,10 @@ class TensorVariance(Rule):
         kind = table.subjects[0].key.kind.value
         why = f'the variance of "{table.paths[values[0][0]]}" is {number(values[0][1])}'
         return Symptom(
-            message=f"{len(rows)} {kind} tensors spread {subject}: {why}.",
-            remedy="Initialise for the activation that follows (kaiming_normal_, xavier_uniform_), and lower the "
-                   "learning rate if it was well at first.",
+            message=f"{len(rows)} {kind} tensors have too {'high' if subject == 'too far' else 'low'} a variance: "
+                    f"{why}.",
+            remedy="Initialize for the following activation (kaiming_normal_, xavier_uniform_), and lower the "
+                   "learning rate if the variance was normal at first.",
             evidence=tuple(Evidence(table.subjects[row].key, step, "variance", value, limit if limit else math.nan,
                                     f"variance {number(value)}") for row, value in values),
             subject=f"{kind} {subject}",
@@ -232,6 +230,6 @@ class TensorVariance(Rule):
 
 
 def _of_fractions(table: Table) -> NDArray[np.bool_]:
-    """Return which rows hold numbers with a fraction: the state of a random generator and counters do not."""
+    """Return which rows are floating point: counters and random generator states are not."""
     return np.array(["int" not in subject.dtype and subject.dtype != "bool" and "seed_generator" not in
                      subject.key.path for subject in table.subjects], bool)

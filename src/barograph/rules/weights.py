@@ -1,4 +1,4 @@
-"""Rules about tensors that stand still."""
+"""Rules about tensors that do not change."""
 
 from __future__ import annotations
 
@@ -36,45 +36,44 @@ from barograph.runs.reading.view import StepView
 _IN_TRAINING = frozenset({Mode.TRAIN})
 _PLANNED, _STOPPING = fact(Fact.ROUNDS_PLANNED), fact(Fact.EARLY_STOPPING)
 _OF_BOOSTING = Selection(
-    # Together with the loss, which is there at every step: most trainings are of networks, and miss nothing.
+    # With the loss, which every step records, so that networks also meet this need.
     kinds=frozenset({Kind.FACT, Kind.LOSS}), include=(_PLANNED.path, _STOPPING.path, TOTAL_LOSS.path),
     schedule=Schedule(every=10, steps=frozenset(range(10)), modes=_IN_TRAINING))
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnchangedTensor(Rule):
-    """W103: A tensor is exactly the same step after step.
+    """W103: A tensor is identical step after step.
 
-    What it sees: all moments (counts, extremes, sum, sum of squares, sum of magnitudes) of each tensor of the
-      chosen `kinds`; unchanged is a tensor whose moments agree within `rtol` and `atol` over the last `num_steps`
-      steps that recorded it. With the default of exact agreement a changed tensor passes for unchanged only if
-      all its sums agree to the last bit. Tensors that are zero throughout are passed over; gradients count only
-      where all of them stand still (a small one may repeat itself by chance) and are not a thousandth of what they
-      have been (training has then converged). Of boosted trees the loss says that later ones split nothing; where
-      early stopping ends the training anyway, they are not judged.
-    Why it matters: a loss that is exactly constant has come to a clamp or does not depend on the model any more;
-      equal gradients mean the same batch through the same weights, again and again. Trees that split nothing cost
-      time and memory, and change no answer.
-    What to do: see that the loss depends on the model's output (no detach, no .item(), no argmax before it),
-      that the loader moves on, and that optimizer.step() is called. Trees: end with the round before, or let them
-      split more.
-    When it is wrong: a loss that converged to a margin (hinge losses reach a floor exactly); training on one
-      full batch with weights that are at their optimum.
-    Tried on: silent on all 145 healthy trainings but those of a linear model by L-BFGS, which had converged to the last
-      bit after five steps. A loss at its clamp, and one batch through weights that no optimizer holds, fire at step 9.
-    Source: Amazon SageMaker Debugger's UnchangedTensor, on moments in place of whole tensors.
+    What it sees: all moments (counts, extremes, sum, sum of squares, sum of magnitudes) of each tensor of the chosen
+      `kinds`. A tensor is unchanged if its moments agree within `rtol` and `atol` over its last `num_steps` recorded
+      steps. With the default of exact agreement, a changed tensor counts as unchanged only if all its sums agree to the
+      last bit. Tensors of zeros are ignored. Gradients count only if all of them are unchanged (a small one may repeat
+      by chance) and are at least a thousandth of their peak (otherwise training has converged). For boosted trees, an
+      unchanged loss shows that new trees do not split; runs with early stopping are not checked.
+    Why it matters: an exactly constant loss has reached a clamp or no longer depends on the model; identical gradients
+      mean the same batch and the same weights every time. Trees that do not split cost time and memory and change no
+      prediction.
+    What to do: check that the loss depends on the model's output (no detach, .item() or argmax before it), that the
+      loader returns new batches, and that optimizer.step() is called. Trees: stop at the last round that changed the
+      loss, or allow more splits.
+    When it is wrong: a loss that converged to a margin (hinge losses reach their minimum exactly); training on one full
+      batch with weights at their optimum.
+    Tried on: silent on all 145 healthy trainings except those of a linear model with L-BFGS, which converged to the
+      last bit after five steps. A clamped loss, and one batch with weights in no optimizer, fire at step 9.
+    Source: Amazon SageMaker Debugger's UnchangedTensor, on moments instead of full tensors.
     """
 
     code: ClassVar[str] = "W103"
     name: ClassVar[str] = "unchanged-tensor"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    num_steps: int = parameter(3, "Recorded steps over which a tensor must be the same.", at_least=2)
-    rtol: float = parameter(0.0, "Relative difference that still counts as the same.", at_least=0.0)
-    atol: float = parameter(0.0, "Absolute difference that still counts as the same.", at_least=0.0)
-    equal_nan: bool = parameter(False, "Whether a tensor that holds NaN can be the same at all.")
+    num_steps: int = parameter(3, "Recorded steps over which a tensor must be unchanged.", at_least=2)
+    rtol: float = parameter(0.0, "Relative difference that still counts as unchanged.", at_least=0.0)
+    atol: float = parameter(0.0, "Absolute difference that still counts as unchanged.", at_least=0.0)
+    equal_nan: bool = parameter(False, "Whether a tensor with NaN can count as unchanged.")
     kinds: tuple[str, ...] = parameter(
-        ("loss", "gradient"), "Kinds of record that are looked at.", choices=(kind.value for kind in Kind),
+        ("loss", "gradient"), "Kinds of record to check.", choices=(kind.value for kind in Kind),
     )
     patience: int = parameter(8, "Judged steps in a row that must show the fault before a finding opens.", at_least=1)
 
@@ -89,13 +88,14 @@ class UnchangedTensor(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         if view.step.skipped or view.step.mode is not Mode.TRAIN:
-            yield Unjudged("no step of training was recorded that the optimizer made")
+            yield Unjudged("no training step with an optimizer step was recorded")
             return
         stopping = view.scalar(_STOPPING)
         if stopping is not None or view.scalar(_PLANNED) is not None:
             memory["stopping"] = stopping if stopping is not None and math.isfinite(stopping) else 0.0
         if memory.get("stopping"):
-            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without gain")
+            yield Unjudged(f"early stopping ends the training after {int(memory['stopping'])} rounds without "
+                           "improvement")
             return
         same: list[tuple[Table, int]] = []
         since: list[tuple[int, int]] = []
@@ -118,7 +118,7 @@ class UnchangedTensor(Rule):
             same += [(table, int(row)) for row in np.flatnonzero(unchanged)]
             since += zip(runs.since[unchanged].tolist(), runs.length[unchanged].tolist(), strict=True)
         if waiting:
-            yield Unjudged(f"fewer than {self.num_steps} steps were recorded so far that could be the same")
+            yield Unjudged(f"needs {self.num_steps} recorded steps to compare")
         if same:
             began, steps = min(since)
             tell = self._of_trees if "stopping" in memory else self._symptom
@@ -132,7 +132,7 @@ class UnchangedTensor(Rule):
             remedy=_against_standstill({key.kind for key in keys}),
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
             since=since,
-            causes=_why_still({key.kind for key in keys}, f"{names([str(key) for key in keys])} stood still"),
+            causes=_why_still({key.kind for key in keys}, f"{names([str(key) for key in keys])} did not change"),
         )
 
     def _of_trees(self, same: list[tuple[Table, int]], *, since: int, steps: int, step: int) -> Symptom:
@@ -141,9 +141,9 @@ class UnchangedTensor(Rule):
             f"{names([str(key) for key in keys])} did not change over {steps} rounds, from round {since} to {step}"
         )
         return Symptom(
-            message=f"Further trees change nothing: {all_facts}.",
-            remedy=f"End with round {since} (early_stopping_rounds, n_iter_no_change). Where the loss ought to be "
-                   "lower by then, let trees split more: a smaller gamma (min_split_loss, min_gain_to_split), "
+            message=f"New trees change nothing: {all_facts}.",
+            remedy=f"Stop at round {since} (early_stopping_rounds, n_iter_no_change). If the loss should be lower "
+                   "by then, allow more splits: lower gamma (min_split_loss, min_gain_to_split), "
                    "min_child_weight or min_data_in_leaf.",
             evidence=tuple(self._evidence(table, row, step) for table, row in same[:3]),
             since=since, causes=(Suspicion(Cause.TREES_ADD_NOTHING, 0.8, all_facts),), severity=Severity.DOUBTFUL,
@@ -156,7 +156,7 @@ class UnchangedTensor(Rule):
 
 
 def _matters(gradients: Table, memory: Memory) -> bool:
-    """Take the gradients' norm in; return whether it is still what it was, but for three orders of magnitude."""
+    """Return whether the gradients' norm is within three orders of magnitude of its peak."""
     norm = gradients.norm
     memory["peak"] = max(norm, memory.get("peak", 0.0))
     return norm >= _FAINT_SHARE * float(memory["peak"])
@@ -173,40 +173,40 @@ def _why_still(kinds: set[Kind], why: str) -> tuple[Suspicion, ...]:
 
 def _against_standstill(kinds: set[Kind]) -> str:
     if Kind.LOSS in kinds:
-        return ("See that the loss depends on the model's output (no .detach() or stop_gradient, .item(), "
-                "argmax or clamp before it), and that the optimizer steps with the parameters of this model.")
+        return ("Check that the loss depends on the model's output (no .detach() or stop_gradient, .item(), "
+                "argmax or clamp before it), and that the optimizer steps with this model's parameters.")
     if Kind.GRADIENT in kinds:
-        return "See that the loader gives another batch each step, and that the optimizer changes this model."
-    return "See that whatever makes it is called with what changes: the batch, and the weights."
+        return "Check that the loader returns a new batch each step, and that the optimizer updates this model."
+    return "Check that the code that computes it gets the current batch and weights."
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenParameter(Rule):
-    """W104: A parameter never changes, although it should learn.
+    """W104: A parameter never changes although it should learn.
 
-    What it sees: the moments of each weight, and its gradient. Where a weight is the same to the last bit over
-      `num_steps` recorded steps of the optimizer, and over `num_samples` samples in them where no gradient came, it is
-      one of three: its gradient is not zero and yet nothing moves
-      it; its gradient is zero in every step; or it is passed over, because it got no gradient at all.
-    Why it matters: part of the model keeps its first values while everything looks as if it trained.
-    What to do: hand the parameter to an optimizer (and make the optimizer after the model is in its final place:
-      an optimizer made before holds the old parameters); see that its group's learning rate is not 0; keep master
-      weights in float32 where the weights are bfloat16 or float16, whose spacing swallows small updates.
-    When it is wrong: a group that a schedule keeps at learning rate 0 for a while; units that are dead (see A101).
-      Parameters without any gradient are not judged: frozen on purpose looks the same as forgotten.
-    Tried on: silent on all 145 healthy trainings, with frozen layers, unused layers, LoRA, biases before batch
-      normalisation and bfloat16 weights among them. A layer in no optimizer fires by step 10; so do layers behind dead
-      units and layers begun at zero.
-    Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are those users report.
+    What it sees: the moments of each weight, and its gradient. If a weight is identical to the last bit over
+      `num_steps` recorded optimizer steps (and over `num_samples` samples if it got no gradient), there are three
+      cases: its gradient is non-zero, yet it does not change; its gradient is zero in every step; or it has no gradient
+      at all, and is ignored.
+    Why it matters: part of the model keeps its initial values while training seems to work.
+    What to do: pass the parameter to an optimizer (created after the model is in its final place; an earlier one holds
+      the old parameters); check that the learning rate of its group is not 0; keep master weights in float32 if the
+      weights are bfloat16 or float16, whose precision is too low for small updates.
+    When it is wrong: a group that a schedule keeps at learning rate 0 for a while; dead units (see A101). Parameters
+      without any gradient are not checked: frozen on purpose looks the same as forgotten.
+    Tried on: silent on all 145 healthy trainings, including frozen layers, unused layers, LoRA, biases before batch
+      normalization and bfloat16 weights. A layer in no optimizer fires by step 10; so do layers behind dead units and
+      layers initialized to zero.
+    Source: TrainCheck, OSDI 2025, on silent errors in training; the three causes are common in user reports.
     """
 
     code: ClassVar[str] = "W104"
     name: ClassVar[str] = "frozen-parameter"
     severity: ClassVar[Severity] = Severity.COSTLY
 
-    num_steps: int = parameter(10, "Recorded steps over which a weight must be the same.", at_least=2)
+    num_steps: int = parameter(10, "Recorded steps over which a weight must be unchanged.", at_least=2)
     num_samples: int = parameter(
-        256, "Samples in these steps that must have given no gradient, where the batch size is known.", at_least=1,
+        256, "Samples in these steps without a gradient, if the batch size is known.", at_least=1,
     )
 
     @property
@@ -221,7 +221,7 @@ class FrozenParameter(Rule):
         note_largest_step(view, memory)
         remember_norms(view, memory)
         if view.step.skipped or view.step.mode is not Mode.TRAIN or not len(weights) or not len(gradients):
-            yield Unjudged("no step was recorded with both weights and gradients")
+            yield Unjudged("no step recorded both weights and gradients")
             return
         if rate == 0:
             yield Unjudged("the learning rate was 0 in every recorded step")
@@ -229,7 +229,8 @@ class FrozenParameter(Rule):
         if rate is not None:
             memory["peak_rate"] = max(rate, memory.get("peak_rate", rate))
             if rate < _DECAYED * memory["peak_rate"]:
-                yield Unjudged("the learning rate has decayed so far that updates are below the spacing of numbers")
+                yield Unjudged("the learning rate has decayed so far that updates are below the precision of the "
+                               "weights")
                 return
         pairs = _paired(weights, gradients)
         runs = runs_of(pairs.weights, memory.setdefault("weights", {}), step=view.step.number)
@@ -237,8 +238,8 @@ class FrozenParameter(Rule):
         memory["steps"] = memory.get("steps", 0) + 1
         memory.setdefault("began", view.step.number)
         if memory["steps"] < self.num_steps:
-            yield Unjudged(f"{memory['steps']} steps were recorded so far in which a weight could move; it compares "
-                           f"{self.num_steps}")
+            yield Unjudged(f"needs {self.num_steps} steps in which a weight could change; this run has "
+                           f"{memory['steps']}")
             return
         if runs.longest < self.num_steps:
             return
@@ -252,7 +253,7 @@ class FrozenParameter(Rule):
                 rows = _without_idle_biases(pairs.weights, rows)
             if rows:
                 since = int(runs.since[rows].min())
-                # What moved before was neither cut off nor begun at zero: something stopped it.
+                # A weight that changed before was neither detached nor initialized to zero: something stopped it.
                 stopped = (large_step_in(memory) or "") if since > memory["began"] else None
                 yield self._symptom(subject, pairs, rows, facts, since=since, view=view, stopped=stopped)
 
@@ -264,19 +265,19 @@ class FrozenParameter(Rule):
         if subject == "not moved":
             why, remedy = "although gradients reach them", _against_not_moving(pairs, rows)
         else:
-            why, remedy = "and no gradient reaches them: it is exactly zero", (
-                "See that their output reaches the loss (no .detach() or stop_gradient, no branch never taken), "
+            why, remedy = "and their gradient is exactly zero", (
+                "Check that their output reaches the loss (no .detach() or stop_gradient, no unused branch), "
                 "that their units are not dead, and that no layer around them starts at zero."
             )
         return Symptom(
-            message=f"Of {len(weights)} parameters {names([weights.paths[row] for row in rows])} did not change at all "
+            message=f"Of {len(weights)} parameters, {names([weights.paths[row] for row in rows])} did not change "
                     f"over {self.num_steps} recorded steps, from step {since} to {step}, {why}.",
             remedy=remedy, subject=subject, since=since,
             causes=_why_frozen(subject, facts, _narrow_format(pairs, rows), silent_layer(view),
                                bool((weights.l2[rows] == 0).any()),
                                f"{names([weights.paths[row] for row in rows])} never changed"
                                if stopped is None or subject == "not moved" else
-                               f"{names([weights.paths[row] for row in rows])} moved until step {since}", stopped,
+                               f"{names([weights.paths[row] for row in rows])} changed until step {since}", stopped,
                                lower_rate(learning_rate(view), 10)),
             evidence=tuple(
                 Evidence(weights.subjects[row].key, step, "l2", float(weights.l2[row]), math.nan,
@@ -289,7 +290,7 @@ class FrozenParameter(Rule):
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """The parameters that have both in this step, row for row."""
+    """The parameters with both weight and gradient in this step, row by row."""
 
     weights: Table
     gradients: Table
@@ -301,7 +302,7 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
     weight_whole, gradient_whole = weights.whole, gradients.whole
     at = {path: row for row, path in enumerate(gradients.paths) if gradient_whole[row]}
     rows = [(row, at[path]) for row, path in enumerate(weights.paths) if path in at and weight_whole[row]]
-    # What is not finite is N101's to judge.
+    # N101 reports values that are not finite.
     return _Pairs(*(
         table_of_rows(tuple(table.subjects[pair[side]] for pair in rows), table.moments[[pair[side] for pair in rows]])
         for side, table in enumerate((weights, gradients))
@@ -309,7 +310,7 @@ def _paired(weights: Table, gradients: Table) -> _Pairs:
 
 
 def remember_norms(view: StepView, memory: Memory) -> None:
-    """Take in which layers normalize, where this step recorded their outputs or weights."""
+    """Remember the normalization layers, if this step recorded outputs or weights."""
     norms: list[str] = memory.setdefault("norms", [])
     for kind in (Kind.OUTPUT, Kind.WEIGHT):
         for subject in view.columns(kind, histograms=False).subjects if kind in view.kinds else ():
@@ -319,9 +320,9 @@ def remember_norms(view: StepView, memory: Memory) -> None:
 
 
 def is_norm_on_purpose(facts: dict[str, float], memory: Memory) -> bool:
-    """Return whether the parameters in no optimizer are those of normalization layers in a body that is frozen else.
+    """Return whether the parameters in no optimizer are normalization layers of an otherwise frozen body.
 
-    Fine-tuning a head leaves them so: they ask for gradients only because nobody turned that off.
+    Fine-tuning a head often leaves them unfrozen.
     """
     outside = [layer_path(path) for path in about(facts, Fact.OUTSIDE_OPTIMIZER) if path]
     return bool(outside) and about(facts, Fact.FROZEN).get("", 0.0) > 0 and set(outside) <= set(memory["norms"])
@@ -330,22 +331,22 @@ def is_norm_on_purpose(facts: dict[str, float], memory: Memory) -> bool:
 _NO_PUSH, _FAINT, _PUSHED = 0, 1, 2
 _DECAYED = 1e-3
 _FAINT_SHARE = 1e-3
-"""A gradient smaller than this share of the greatest so far may be swallowed by the spacing of numbers, or be noise
-about zero, as before a batch normalisation or at the end of training: whether it moves its weight says nothing."""
+"""A gradient below this share of the peak may be lost to rounding, or be noise around zero, as before a batch
+normalization or at the end of training, so it need not change its weight."""
 
 
 def _push_since(pairs: _Pairs, runs: Runs, memory: Memory) -> Numbers:
-    """Return the strongest push a gradient gave each weight since it last changed: none, faint, or a real one."""
+    """Return the strongest gradient of each weight since its last change: none, faint or full."""
     norms = pairs.gradients.l2
     memory["peak"] = max(pairs.gradients.largest_l2, memory.get("peak", 0.0))
     if runs.longest <= 1 and memory.get("paths", []) in ([], list(pairs.weights.paths)):
-        # All moved, as in nearly every step: to keep nothing says the same.
+        # All changed, as in nearly every step: an empty memory means the same.
         memory.pop("paths", None)
         memory.pop("push", None)
         return np.zeros(len(norms))
     now = np.where(norms == 0, _NO_PUSH, np.where(norms < _FAINT_SHARE * memory["peak"], _FAINT, _PUSHED))
     before = recall(memory, pairs.weights.paths, push=_NO_PUSH)["push"]
-    # The push of the first step of a run was answered: the weight is as that step left it.
+    # The gradient of the first step already had its effect.
     push = np.where(runs.length > 1, np.maximum(before, now), _NO_PUSH)
     keep(memory, pairs.weights.paths, push=push)
     return push
@@ -356,7 +357,7 @@ _FACTS = (Fact.OUTSIDE_OPTIMIZER, Fact.FOREIGN, Fact.UNREACHED, Fact.WITHOUT_GRA
 
 
 def _without_idle_biases(weights: Table, rows: list[int]) -> list[int]:
-    """Return the rows without biases whose layer learns: what follows may cancel them, as a distance or a norm does."""
+    """Return the rows without biases of layers that learn: a later norm or distance may cancel them."""
     if not rows:
         return rows
     still = {layer_path(weights.paths[row]) for row in rows if not weights.paths[row].endswith("bias")}
@@ -369,23 +370,23 @@ def _why_frozen(
     subject: str, facts: dict[str, float], narrow: str, silent: str, at_zero: bool, why: str, stopped: str | None,
     slower: str,
 ) -> tuple[Suspicion, ...]:
-    """Return why weights stay: by what is known of their optimizer and of the graph, else the usual.
+    """Return why weights do not change, from facts about the optimizer and the graph, or usual causes.
 
-    `stopped`: they moved before, and what large step there was; "": none. `slower`: the advice for the learning rate.
+    `stopped`: the weights changed before; the large update at that time, or "". `slower`: learning rate advice.
     """
     outside, foreign = about(facts, Fact.OUTSIDE_OPTIMIZER).get("", 0.0), about(facts, Fact.FOREIGN).get("", 0.0)
     unreached = about(facts, Fact.UNREACHED).get("", 0.0)
     if subject == "not moved":
         return ranked(
             Suspicion(Cause.FP16_UNDERFLOW, 0.6, f"{why}, and is {narrow}") if narrow else None,
-            Suspicion(Cause.STALE_OPTIMIZER, 0.9, f"{why}, and the optimizer holds {foreign:.0f} parameters that no "
-                      "model has") if foreign else Suspicion(Cause.STALE_OPTIMIZER, 0.2, why),
+            Suspicion(Cause.STALE_OPTIMIZER, 0.9, f"{why}, and the optimizer holds {foreign:.0f} parameters of no "
+                      "model") if foreign else Suspicion(Cause.STALE_OPTIMIZER, 0.2, why),
             Suspicion(Cause.PARAMETER_NOT_IN_OPTIMIZER, 0.9 if outside and not foreign else 0.5,
                       f"{why}; {outside:.0f} parameters with a gradient are in no optimizer" if outside else
                       f"{why}, although a gradient reaches it"),
         )
     if stopped is not None and silent and not unreached:
-        died = f"{why}; since then {silent} answers nothing above zero to any sample"
+        died = f"{why}; since then {silent} outputs zero for almost every sample"
         remedy = f"{sentence(slower)} and start again: units that died do not come back."
         thrown, weight = (f"{died}, and {stopped}", 0.8) if stopped else (died, 0.4)
         return ranked(
@@ -396,10 +397,10 @@ def _why_frozen(
         Suspicion(Cause.DETACHED_GRAPH, 0.9 if unreached else 0.3,
                   f"{why}; the graph of the loss does not reach {unreached:.0f} parameters" if unreached else
                   f"{why}, and its gradient is exactly zero"),
-        Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and {silent} answers nothing above zero to any sample") if silent
+        Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and {silent} outputs zero for almost every sample") if silent
         else Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.CONSTANT_INITIALIZATION, 0.5 if at_zero and not silent else 0.1,
-                  f"{why}, and a weight among them is zero throughout" if at_zero else
+                  f"{why}, and one of these weights is all zeros" if at_zero else
                   f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.FROZEN_PARAMETER, 0.2, f"{why}; {about(facts, Fact.FROZEN)['']:.0f} parameters are frozen")
         if said_to_be(facts, Fact.FROZEN) else None,
@@ -413,7 +414,8 @@ def _narrow_format(pairs: _Pairs, rows: list[int]) -> str:
 def _against_not_moving(pairs: _Pairs, rows: list[int]) -> str:
     narrow = _narrow_format(pairs, rows)
     if narrow:
-        return (f"These weights are {narrow}, whose spacing swallows small updates: keep the weights in float32 "
+        return (f"These weights are {narrow}, whose precision is too low for small updates: keep the weights in "
+                "float32 "
                 "and use autocast, or raise the learning rate.")
-    return ("Hand them to an optimizer, made after the model got its final layers and place "
-            "(SGD(model.parameters(), …)), and see that the learning rate of their group is not 0.")
+    return ("Pass them to an optimizer created after the last change to the model "
+            "(SGD(model.parameters(), …)), and check that the learning rate of their group is not 0.")

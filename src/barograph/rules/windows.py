@@ -1,4 +1,4 @@
-"""Figures of the machine, tallied over windows of so many samples: what the rules about it judge."""
+"""Machine figures per window of samples, for the machine rules."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from barograph.runs.reading.view import StepView
 
 GPU_NEED = Selection(kinds=frozenset({Kind.MACHINE}), include=("gpu*",))
 IN_USE_BYTES = 200 * 2**20
-"""Of a GPU's memory. What works on one takes more, before its first tensor; one that nobody uses holds a few MiB."""
+"""GPU memory from which a GPU counts as in use. An idle one holds a few MiB; a CUDA context alone takes more."""
 
 Tally = dict[str, Any]
-"""Plain data: what a rule keeps of the samples of a window."""
+"""JSON data that a rule keeps about the samples of a window."""
 
 
 def samples_of(view: StepView) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield what each worker told of its machine in this view: name to figure."""
+    """Yield each worker with its machine figures in this view, by name."""
     keys = view.scalars(Kind.MACHINE)
     for worker in view.workers:
-        # What is no number was not measured: a driver that failed for a moment says so.
+        # NaN means not measured, as when a driver fails for a moment.
         figures = {key.path: values[worker] for key in keys
                    if math.isfinite((values := view.worker_scalars(key)).get(worker, math.nan))}
         if figures:
@@ -34,7 +34,7 @@ def samples_of(view: StepView) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def gpus_in(figures: dict[str, float]) -> list[str]:
-    """Return the names of the GPUs that were told of.
+    """Return the names of the recorded GPUs.
 
     Example:
         >>> gpus_in({"gpu[0]": 7.0, "gpu_memory[0]": 3.0, "cpu[1]": 2.0})
@@ -44,14 +44,14 @@ def gpus_in(figures: dict[str, float]) -> list[str]:
 
 
 def count_percent(counts: list[int] | None, value: float) -> list[int]:
-    """Return a histogram of whole percents with one more value in it."""
+    """Return a histogram of percentages with one more value."""
     counts = counts or [0] * 101
     counts[min(100, max(0, round(value)))] += 1
     return counts
 
 
 def quantile(counts: list[int], share: float) -> float:
-    """Return the percent below or at which that share of the values lies.
+    """Return the given quantile of a histogram of percentages.
 
     Example:
         >>> counts = [0] * 101
@@ -68,35 +68,35 @@ def quantile(counts: list[int], share: float) -> float:
 
 
 def machine_key(name: str) -> Key:
-    """Return the key of a figure of the machine."""
+    """Return the key of a machine figure."""
     return Key(Kind.MACHINE, name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowedRule(Rule):
-    """A rule that judges the machine of each worker window by window.
+    """A rule that evaluates the machine of each worker per window.
 
-    What each worker's last whole window showed stands until its next one is whole.
+    The result of a worker's last full window holds until its next one is full.
     """
 
-    window: int = parameter(500, "Samples of the machine in a window: at the usual two a second, 250 seconds.",
+    window: int = parameter(500, "Machine samples per window: at two per second, 250 seconds.",
                             at_least=2)
     skip: int = parameter(
-        240, "Samples after the first step that are passed over: caches are filled, kernels chosen.", at_least=0,
+        240, "Samples to skip after the first step, while caches fill and kernels are selected.", at_least=0,
     )
 
     @abstractmethod
     def tally(self, kept: Tally, figures: dict[str, float]) -> bool:
-        """Add a sample to what is kept of the window; return whether it counts."""
+        """Add a sample to the window; return whether it counts."""
 
     @abstractmethod
     def symptom(self, kept: Tally, step: int, machine: str) -> Symptom | None:
-        """Return what a whole window shows; None: all is well.
+        """Return the symptom that a full window shows, or None.
 
         Args:
-            kept: Of the window.
-            step: The step that is going on.
-            machine: " of r3", where there may be several; else "".
+            kept: Data of the window.
+            step: The current step.
+            machine: " of r3" if there may be several workers; else "".
         """
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
@@ -111,7 +111,7 @@ class WindowedRule(Rule):
                 mine.update(count=0, kept={}, last=mine["kept"])
                 whole = True
         if not whole:
-            yield Unjudged(f"the first {self.skip + self.window} samples of the machine that it needs had not come")
+            yield Unjudged(f"needs {self.skip + self.window} machine samples")
             return
         done = {worker: mine["last"] for worker, mine in memory.items() if mine["last"] is not None}
         for worker, last in done.items():
@@ -122,7 +122,7 @@ class WindowedRule(Rule):
 
 
 def tally_gpus(kept: Tally, figures: dict[str, float], *, memory: bool = False) -> list[str]:
-    """Add how busy each GPU is to `kept`, and how full; return the GPUs that training uses, as far as is seen."""
+    """Add the utilization of each GPU to `kept`, and its memory use if asked; return the GPUs in use."""
     used = [gpu for gpu in gpus_in(figures) if figures.get(f"gpu_memory_bytes[{gpu}]", 0.0) >= IN_USE_BYTES
             and (not memory or f"gpu_memory[{gpu}]" in figures)]
     for gpu in used:

@@ -1,20 +1,20 @@
-"""Numbers and names as a finding says them to a person."""
+"""Numbers and names in the wording of findings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm"
-"""How gradients are clipped to a norm: a rule knows of no framework, so its remedies name what each offers."""
+"""How to clip gradients to a norm, by framework: rules do not know which one runs."""
 
 IN_BFLOAT16 = "torch.autocast with dtype=torch.bfloat16; mixed_bfloat16 in Keras"
-"""How a training is told to compute in it."""
+"""How to train in bfloat16."""
 
 SCALE_INPUTS = "Scale the inputs to zero mean and unit variance."
 
 
 def number(value: float) -> str:
-    """Return a number in three figures.
+    """Return a number with three significant digits.
 
     Example:
         >>> number(0.00012345), number(1234.0), number(0.1)
@@ -24,15 +24,15 @@ def number(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage; never "100 %" for less than all, nor "0 %" for more than none.
+    """Return a share as a percentage; never "100%" for less than all, nor "0%" for more than none.
 
     Example:
         >>> percent(0.5), percent(0.9999), percent(1.0), percent(0.0001)
-        ('50 %', '99.9 %', '100 %', '0.1 %')
+        ('50%', '99.9%', '100%', '0.1%')
     """
     if 0 < share < 1:
-        return f"{min(99.9, max(0.1, 100 * share)):.3g} %"
-    return f"{100 * share:.3g} %"
+        return f"{min(99.9, max(0.1, 100 * share)):.3g}%"
+    return f"{100 * share:.3g}%"
 
 
 def names(paths: Sequence[str], *, at_most: int = 3) -> str:
