@@ -86,7 +86,8 @@ class AttachedRun(RecordedRun):
         """
         integration = self._recording.integration
         if not integration.explicit_steps:
-            raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
+            raise SettingsError("run.step() needs attach(…, explicit_steps=True). By default, a step ends when the "
+                                "optimizer steps.")
         self._check_open()
         integration.end_explicit_step(loss)
         self._recording.session.steering.raise_if_stopped()
@@ -182,5 +183,5 @@ def _mode(mode: str | Mode | None) -> Mode | None:
     if mode is None:
         return None
     if mode not in tuple(Mode):
-        raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), list(Mode))}')
+        raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), list(Mode))}')
     return Mode(mode)

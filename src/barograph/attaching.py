@@ -112,7 +112,7 @@ def attach(
                                if given)]
         if unused:
             under_run.session.guard.report(
-                f"attach was given {', '.join(unused)} under `barograph run`, whose own options hold", outcome=""
+                f"attach ignores {', '.join(unused)} under `barograph run`; use the options of the command", outcome=""
             )
         return AttachedRun(under_run, owned=False)
     return begun(wanted, model, optimizer, config=config, watch=watch, checkpoint=checkpoint,
@@ -134,7 +134,7 @@ def begun(
     """
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
-        raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
+        raise AlreadyAttached(f"This process is already being recorded to {other.url}. Close that run first.")
     _check_watching(settings)
     if replaying.is_replaying():
         # A step that is made again is no training: the run that it is of stays as it is, and nobody is told.
@@ -183,7 +183,7 @@ def _launch(settings: Settings, command: Sequence[str]) -> Launch:
     if not settings.to:
         if not _is_alone():
             raise SettingsError(
-                'Several workers train together, so attach needs one place for all: attach(…, to="runs/mine").'
+                'Distributed training needs one run directory for all workers: attach(…, to="runs/mine").'
             )
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
     rules = rules_from_settings(settings)
@@ -226,8 +226,8 @@ def _check_watching(settings: Settings) -> None:
     from barograph.watch.actions import asked_and_not_allowed
 
     for action in asked_and_not_allowed(settings):
-        raise SettingsError(f"A finding is to {action}, which changes the training and which it does not allow; "
-                            f'write attach(…, allow={{"{action.replace("-", "_")}"}}).')
+        raise SettingsError(f"The action {action} changes the training and is not allowed. "
+                            f'Allow it: attach(…, allow={{"{action.replace("-", "_")}"}}).')
     if settings.notify:
         from barograph.watch.addressing import recipients_of
 
@@ -244,11 +244,11 @@ def _check_types(model: Any, optimizer: Any) -> None:
     """
     for _, item in _labelled(model):
         if not hasattr(item, "named_parameters"):
-            raise SettingsError(f"attach was given {type(item).__name__} as a model; it must be a module, a list of "
+            raise SettingsError(f"attach got {type(item).__name__} as a model; it must be a module, a list of "
                                 "modules, or a mapping of names to modules.")
     for _, item in _labelled(optimizer):
         if not hasattr(item, "param_groups"):
-            raise SettingsError(f"attach was given {type(item).__name__} as an optimizer; it must be an optimizer, a "
+            raise SettingsError(f"attach got {type(item).__name__} as an optimizer;  it must be an optimizer, a "
                                 "list of optimizers, or a mapping of names to optimizers.")
 
 

@@ -38,7 +38,7 @@ def start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words_to, stderr=words_to,
                                 env=environment, start_new_session=True)
     except OSError as error:
-        recorded.session.guard.caught(error, "starting to watch")
+        recorded.session.guard.caught(error, "starting the watcher")
         return None
 
 
@@ -52,7 +52,7 @@ def start_gatherer(
     try:
         return start_gathering(recorded.url, recorded.launch.attempt, question)
     except OSError as error:
-        recorded.session.guard.caught(error, "keeping what made this run")
+        recorded.session.guard.caught(error, "recording the provenance of this run")
         return None
 
 

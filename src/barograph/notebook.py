@@ -56,5 +56,5 @@ def _place(run: Any) -> str:
         return os.fspath(run)
     place = run.place if isinstance(run, Component) else getattr(run, "url", "")
     if not isinstance(place, str) or not place:
-        raise SettingsError(f"watch takes a run or its place; this is {type(run).__name__}, which has none.")
+        raise SettingsError(f"watch needs a run or its path, not {type(run).__name__}.")
     return place

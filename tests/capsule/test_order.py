@@ -26,7 +26,7 @@ def grade(then: dict[str, Any], now: dict[str, Any], held: str = "not finite", b
 def test_the_same_bits_are_bitwise() -> None:
     result = graded(seen(math.nan, w=math.nan), seen(math.nan, w=math.nan), held="not finite", bound=None)
     assert result.grade is Grade.BITWISE
-    assert result.text == "The loss and every gradient are the same to the last bit."
+    assert result.text == "The loss and every gradient are bit-identical."
     assert [item.equal for item in result.gradients] == [True]
 
 

@@ -46,7 +46,7 @@ def test_it_may_stand_in_a_class_or_a_package(folder):
 
 @pytest.mark.parametrize("place", ["os:system", "json.tool:main", "builtins:print", "shutil:rmtree", "pytest:main"])
 def test_what_is_no_file_of_the_users_is_not_loaded_because_a_capsule_names_it(folder, place):
-    with pytest.raises(ReplayFailed, match="anybody: where you trust that, name it yourself: --when"):
+    with pytest.raises(ReplayFailed, match=r"anyone\. If you trust it, pass --when"):
         own_function(place)
 
 

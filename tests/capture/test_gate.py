@@ -102,7 +102,7 @@ def test_a_loss_of_any_kind_and_shape_is_looked_at(shape, dtype):
 def test_a_norm_beyond_the_bound_is_held():
     verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), losses=(0.5,), norm_above=9.9)
     assert verdict.held is Held.NORM
-    assert verdict.text == "The norm of all gradients is 10, beyond the bound of 9.9."
+    assert verdict.text == "The norm of all gradients is 10, above the bound 9.9."
     assert verdict.numbers == {"norm": 10.0, "loss": 0.5, "bound": 9.9}
     assert looks(torch.full((4,), 3.0), norm_above=6.1) is None
 
@@ -158,7 +158,7 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
     ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
     ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
     ("math:pi", "is no function"),
-    ("own_broken:check", "and its module fails: ZeroDivisionError: division by zero"),
+    ("own_broken:check", "but importing its module failed: ZeroDivisionError: division by zero"),
 ])
 def test_a_function_that_is_not_there_is_named(place, message, tmp_path, monkeypatch):
     (tmp_path / "own_broken.py").write_text("1 / 0", encoding="utf-8")

@@ -52,7 +52,7 @@ class Recording:
 
 def test_a_listener_that_fails_is_one_warning() -> None:
     broken = Door("none", ("none",), "barograph.capture.no_such_listener")
-    with pytest.warns(BarographWarning, match="listening to none"):
+    with pytest.warns(BarographWarning, match="hooking into none"):
         install(broken, Recording())  # type: ignore[arg-type]
 
 

@@ -305,8 +305,8 @@ def test_answers_named_in_an_evaluation_belong_to_it(record, without_gradients):
     [
         ([0, 1, 2], [0, 1], "shape"), ([0, 1], [[[0.1], [0.2]], [[0.1], [0.2]]], "shape"),
         ([0.5, 1.0], [0, 1], "whole numbers"), ([0, -1], [0, 0], "whole numbers"),
-        (["cat", "dog"], [0, 1], r"targets that are no numbers \(list\); hand over class numbers"),
-        ([0, 1], None, r"predictions that are no numbers \(NoneType\)"),
+        (["cat", "dog"], [0, 1], r"targets that are not numbers \(list\). Pass class numbers"),
+        ([0, 1], None, r"predictions that are not numbers \(NoneType\)"),
     ],
 )
 def test_what_does_not_fit_is_one_clear_message(record, targets, predictions, error):

@@ -179,10 +179,10 @@ def test_images_come_back(mode: str) -> None:
 
 def test_what_only_pickle_can_hold_is_refused_or_kept_apart() -> None:
     odd = Odd()
-    with pytest.raises(NotPlain, match="it/a/1 holds Odd, which is no plain data"):
+    with pytest.raises(NotPlain, match="it/a/1 holds Odd, which is not plain data"):
         Packer().pack({"a": [1, odd]}, "it")
     packer = Packer(keeps_apart=True)
-    with pytest.raises(NotPlain, match="test_packing:Odd, which only pickle can hold, and that was not opened"):
+    with pytest.raises(NotPlain, match="test_packing:Odd, which is pickled, and the pickle was not opened"):
         through({"a": [1, odd]}, packer)
     assert packer.apart == [odd]
     assert through({"a": [1, odd]}, Packer(keeps_apart=True), apart=[odd]) == {"a": [1, odd]}

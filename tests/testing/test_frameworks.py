@@ -234,7 +234,7 @@ def suite(teller: Callable[[AttachedRun | None], Any]) -> FrameworkConformance:
     (LeavesAPatch, "test_nothing_is_left_behind_after_close", "patched_one.step"),
     (CountsBatches, "test_steps_are_those_of_the_optimizer", "were made"),
     (CountsBatches, "test_micro_batches_make_one_step", "three micro-batches"),
-    (MissesEvaluations, "test_an_evaluation_is_no_step_and_says_how_many_were_made", "steps, and took place after"),
+    (MissesEvaluations, "test_an_evaluation_is_no_step_and_says_how_many_were_made", "but ran after steps"),
     (CallsItsOwn, "test_keys_are_canonical", "TensorFlow"),
     (ReadsBefore, "test_the_last_weights_recorded_are_the_weights", "the last min recorded"),
     (TellsLossesLate, "test_a_nan_is_found_at_the_step_it_arose", "step 5 is found at step 6"),

@@ -21,8 +21,8 @@ class ReplayEnded(SystemExit):
 def failed(error: Exception) -> ReplayResult:
     """Return that a step could not be made again."""
     text = str(error) if isinstance(error, BarographError) else (
-        f"What the capsule holds cannot be put back: {type(error).__name__}: {error}")
-    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text)
+        f"The capsule's state could not be restored: {type(error).__name__}: {error}")
+    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be run again.", failure=text)
 
 
 def end(order: ReplayOrder, result: ReplayResult) -> NoReturn:
@@ -48,4 +48,4 @@ def ending_where_it_fails(order: ReplayOrder) -> Iterator[None]:
         end(order, failed(error))
     except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
         end(order, failed(ReplayFailed(
-            f"The script's step fails with what the capsule holds: {type(error).__name__}: {error}")))
+            f"The script's step fails with the capsule's inputs: {type(error).__name__}: {error}")))

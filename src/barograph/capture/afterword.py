@@ -27,7 +27,7 @@ def leave_word(around: Surroundings, process: int) -> None:
     except Exception as error:
         if '"strict": true' in os.environ.get(LAUNCH_VARIABLE, ""):
             raise
-        print(f"Barograph: what this process printed was not kept: {error}", file=sys.stderr)
+        print(f"Barograph: the output of this process was not saved: {error}", file=sys.stderr)
 
 
 def _write(path: str, around: Surroundings) -> None:

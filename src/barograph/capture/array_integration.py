@@ -107,7 +107,7 @@ class ArrayIntegration:
         """
         if self.session.closed:
             return
-        with self.entry.guarded("taking the last step whole"):
+        with self.entry.guarded("recording the last step in full"):
             self._begin()
             if self._mode() is Mode.TRAIN:
                 self._allowance.take_everything()
@@ -127,7 +127,7 @@ class ArrayIntegration:
         """Return the mask of the plan that is taken of the step, or the evaluation, under way."""
         if self.session.closed:
             return 0
-        with self.entry.guarded("asking what is due"):
+        with self.entry.guarded("checking what to record"):
             self._begin()
             return self._mask()
         return 0
@@ -356,7 +356,7 @@ class ArrayIntegration:
         if before:
             self._copies.settle()
 
-    @entry_point("counting labels and answers")
+    @entry_point("counting labels and predictions")
     def predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
         """Count labels and answers, with the step or the evaluation under way, where they are due.
 
@@ -370,7 +370,7 @@ class ArrayIntegration:
             gather_labels(name, targets, predictions, self._buffer())
             self._note_took(True)
 
-    @entry_point("having something recorded later")
+    @entry_point("recording later")
     def defer(self, merge_in: Callable[[StepBuffer], None]) -> None:
         """Have something merged in when the step, or the evaluation, is published, in another thread.
 
@@ -381,7 +381,7 @@ class ArrayIntegration:
         self._note_took(True)
         self._buffer().defer(merge_in)
 
-    @entry_point("counting what there is")
+    @entry_point("counting parameters and modules")
     def declare(self, *, parameters: Iterable[str] = (), modules: Iterable[str] = (), things: str = "") -> None:
         """Say what there is to be seen, for the coverage.
 
@@ -440,7 +440,7 @@ class ArrayIntegration:
         for _ in range(count):
             self.session.pass_step(self._label or "")
 
-    @entry_point("beginning an evaluation")
+    @entry_point("starting an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
         """Let what comes belong to an evaluation, until `end_evaluation` or the end of a step."""
         self._begin()
@@ -458,7 +458,7 @@ class ArrayIntegration:
         Args:
             first_step: Number of its first step; None: as `attach` was told, else 0.
         """
-        with self.guarded("beginning a training"):
+        with self.guarded("starting a training"):
             if self._has_begun and self.session.made(self._label or ""):
                 self._end_evaluation()
                 self._label, self._has_begun = None, False
@@ -473,7 +473,7 @@ class ArrayIntegration:
         self._has_begun = True
         seen, session = self.session.seen, self.session
         if not session.steps_by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
-            seen.no_loss = "none was handed over"
+            seen.no_loss = "the script passed none"
         if self._label is None:
             self._label = session.take_label()
         session.start_at(self._label, self._first_step or 0)
@@ -560,7 +560,7 @@ class ArrayIntegration:
     def remove(self) -> None:
         """Take out nothing: it has put nothing in."""
 
-    @entry_point("publishing what was pending")
+    @entry_point("publishing pending records")
     def _flush(self) -> None:
         self._end_evaluation()
         if self._train.tensors:

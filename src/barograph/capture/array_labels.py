@@ -65,8 +65,8 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
     if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
         raise ShapeMismatch(
             f"Labels were given as targets of shape {truth.shape} and predictions of shape {answers.shape}; "
-            "predictions must have the shape of targets, or one axis more, of the scores of the classes. Hand over one "
-            "class number for each sample."
+            "pass predictions of the same shape, or with one more axis for class scores. Pass one "
+            "class number per sample."
         )
     labels = _class_numbers(truth, "targets")
     if not labels.size:
@@ -127,7 +127,7 @@ def _class_numbers(values: NDArray[Any], what: str) -> NDArray[np.int64]:
     numbers = values.astype(np.int64) if values.dtype.kind in "biuf" else None
     if numbers is None or bool((numbers != values).any()) or bool((numbers < 0).any()):
         raise UnsupportedCapture(
-            f"Labels were given as {what} that are no class numbers; they must be whole numbers from 0. Record other "
+            f"The {what} are not class numbers: pass integers from 0. Record other "
             "numbers with run.log."
         )
     return numbers

@@ -345,7 +345,7 @@ _SMALL = ("float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
 def _as_known(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.name.startswith(_SMALL):
         return array.astype(np.float32)
-    raise UnsupportedCapture(f"elements of type {array.dtype} cannot be summarised")
+    raise UnsupportedCapture(f"no statistics for elements of type {array.dtype}")
 
 
 def _code(array: NDArray[Any]) -> int:

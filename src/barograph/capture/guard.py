@@ -47,7 +47,7 @@ class Guard:
             raise error
         kind, origin = type(error).__name__, _origin(error)
         # What the message says may differ each time; the place in the code and the kind of error do not.
-        self.report(f"{doing}: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
+        self.report(f"{doing} failed: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
 
     def note(self, problem: str) -> None:
         """Keep something for the run's metadata files that nobody need be warned of."""

@@ -161,7 +161,7 @@ def install(door: Door, recording: Listening) -> None:
     try:
         importlib.import_module(door.listener).listen(recording)
     except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
-        recording.session.guard.caught(error, f"listening to {door.framework}")
+        recording.session.guard.caught(error, f"hooking into {door.framework}")
 
 
 def versions() -> dict[str, str]:
@@ -189,8 +189,8 @@ def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> b
     """Say plainly, once, what of `needs` a framework does not have; return whether anything is missing."""
     missing = missing_in(framework, needs)
     if missing:
-        version = getattr(framework, "__version__", "of an unknown version")
-        session.guard.report(f"{framework.__name__} {version} has no {', no '.join(missing)}: that is not recorded",
+        version = getattr(framework, "__version__", "(unknown version)")
+        session.guard.report(f"{framework.__name__} {version} has no {', no '.join(missing)}: not recorded",
                              cause=f"missing in {framework.__name__}")
     return bool(missing)
 

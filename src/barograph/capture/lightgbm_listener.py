@@ -31,7 +31,7 @@ _STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", 
 _CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 _NEEDS = {
     "engine.train": "rounds", "Booster.dump_model": "trees", "Booster.feature_importance": "importance",
-    "Booster.feature_name": "the names of features", f"Booster.{_PREDICT}": "labels and answers",
+    "Booster.feature_name": "feature names", f"Booster.{_PREDICT}": "labels and predictions",
 }
 
 

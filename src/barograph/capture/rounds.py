@@ -125,9 +125,9 @@ class Rounds:
         self._begun = False
         integration.begin_training(first_step)
         integration.declare(things="trees and importance")
-        with integration.guarded("beginning a boosted training"):
+        with integration.guarded("starting a boosted training"):
             integration.session.seen.no_loss = (
-                "the training was given no data set to judge by, or no metric that is a loss"
+                "the training has no evaluation set, or no metric that is a loss"
             )
 
     def _parameters(self, model: Grown) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from barograph.model.key import Kind
 from barograph.model.manifest import Coverage
 
-NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
+NO_LOSS_OF_TORCH = "none went through `backward` or a PyTorch loss function"
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Seen:
         if self.parameters > len(self.weights):
             reasons.append(f"{self.parameters - len(self.weights)} of {self.parameters} parameters were never recorded")
         if steps and not self.loss:
-            reasons.append(f"no loss was seen: {self.no_loss}")
+            reasons.append(f"no loss was recorded: {self.no_loss}")
         if recorded < steps:
             reasons.append(f"{self.things} were recorded at {recorded} of {steps} steps ({why})")
         return Coverage(

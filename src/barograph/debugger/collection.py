@@ -88,7 +88,7 @@ class Collection:
         """
         given = [patterns] if isinstance(patterns, str) else list(patterns)
         if not all(isinstance(item, str) for item in given):
-            raise SMDebugTypeError(f"{patterns!r} is neither a pattern nor a list of patterns.")
+            raise SMDebugTypeError(f"{patterns!r} is not a pattern or a list of patterns.")
         self.include_regex += given
 
     def add_tensor_name(self, tname: str) -> None:

@@ -30,7 +30,7 @@ class InvalidCollectionConfiguration(SMDebugError):
         self.c_name = c_name
 
     def __str__(self) -> str:
-        return f"The collection {self.c_name} names no tensor and has no pattern; give it one of them."
+        return f"The collection {self.c_name} has no tensor names and no patterns; add one."
 
 
 class _OfStep(SMDebugError):
@@ -47,7 +47,7 @@ class StepNotYetAvailable(_OfStep):
     """The training goes on, and this step may come."""
 
     def __str__(self) -> str:
-        return f"Step {self.step} of mode {self.mode.name} is not there yet."
+        return f"Step {self.step} of mode {self.mode.name} is not available yet."
 
 
 class StepUnavailable(_OfStep):
@@ -67,7 +67,7 @@ class NoMoreData(SMDebugError):
         self.last_step = last_step
 
     def __str__(self) -> str:
-        return (f"The training has ended before step {self.step} of mode {self.mode.name}; the last one saved is "
+        return (f"The training ended before step {self.step} of mode {self.mode.name}; the last saved step is "
                 f"{self.last_step}.")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -96,7 +96,7 @@ class TensorUnavailableForStep(SMDebugError):
         self.has_reductions = has_reductions
 
     def __str__(self) -> str:
-        also = " Its reductions were: ask for these." if self.has_reductions else ""
+        also = " Its reductions were; read those." if self.has_reductions else ""
         return f"The value of {self.tname} was not saved at step {self.step} of mode {self.mode.name}.{also}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -115,7 +115,7 @@ class InvalidWorker(SMDebugError):
         self.worker = worker
 
     def __str__(self) -> str:
-        return f"No worker {self.worker} saved this."
+        return f"Worker {self.worker} did not save this."
 
 
 class RuleEvaluationConditionMet(SMDebugError):

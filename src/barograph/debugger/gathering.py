@@ -170,7 +170,7 @@ def array_of(value: Any) -> Array:
         return copied
     array = np.array([value] if np.isscalar(value) else value)
     if array.dtype.kind not in "fiubc":
-        raise SMDebugTypeError(f"{type(value).__name__} is no tensor, array or number.")
+        raise SMDebugTypeError(f"{type(value).__name__} is not a tensor, array or number.")
     return array
 
 
@@ -186,7 +186,7 @@ def reduced(tensor: Any, name: str, *, absolute: bool) -> Any:
             return values.norm(p=int(name[1]))
         return getattr(values, "var" if name == "variance" else name)()
     except RuntimeError as error:
-        raise SMDebugTypeError(f"{name} of elements of {tensor.dtype}: {error}") from None
+        raise SMDebugTypeError(f"{name} of {tensor.dtype} elements: {error}") from None
 
 
 def _is_tensor(value: Any) -> bool:

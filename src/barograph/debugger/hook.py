@@ -79,8 +79,8 @@ class Hook:
         if out_dir is None:
             raise SMDebugValueError("Hook needs out_dir: the directory or URL of the run.")
         if export_tensorboard or tensorboard_dir:
-            raise SMDebugNotImplementedError("Hook writes no files for TensorBoard; leave export_tensorboard and "
-                                             "tensorboard_dir out, and look at the run with barograph report.")
+            raise SMDebugNotImplementedError("Hook does not write TensorBoard files. Remove export_tensorboard and "
+                                             "tensorboard_dir, and view the run with barograph report.")
         self.out_dir = os.fspath(out_dir)
         self.dry_run = dry_run
         self.guard = Guard(strict=False)
@@ -119,9 +119,9 @@ class Hook:
             SMDebugError: It is registered already.
         """
         if not hasattr(module, "register_forward_pre_hook"):
-            raise SMDebugTypeError(f"{type(module).__name__} is no module of PyTorch.")
+            raise SMDebugTypeError(f"{type(module).__name__} is not a PyTorch module.")
         if module in self._names_of_modules:
-            raise SMDebugError("This module is registered already.")
+            raise SMDebugError("This module is already registered.")
         # A compiled model calls the module that it was made of; names and passes are those of that.
         module = getattr(module, "_orig_mod", module)
         model = type(module).__name__
@@ -148,7 +148,7 @@ class Hook:
             SMDebugTypeError: It is no module.
         """
         if not hasattr(loss_module, "register_forward_hook"):
-            raise SMDebugTypeError(f"{type(loss_module).__name__} is no module of PyTorch.")
+            raise SMDebugTypeError(f"{type(loss_module).__name__} is not a PyTorch module.")
         self._names_of_modules[loss_module] = type(loss_module).__name__
         self._know([f"{type(loss_module).__name__}_output_0"])
         self._listen()
@@ -160,7 +160,7 @@ class Hook:
             SMDebugValueError: It is no mode.
         """
         if not isinstance(mode, ModeKeys):
-            raise SMDebugValueError(f"{mode!r} is no mode; there are: {', '.join(item.name for item in ModeKeys)}.")
+            raise SMDebugValueError(f"{mode!r} is not a mode; use one of {', '.join(item.name for item in ModeKeys)}.")
         self.mode = mode
         self.mode_steps.setdefault(mode, -1)
 
@@ -215,7 +215,7 @@ class Hook:
             SMDebugTypeError: It is none.
         """
         if not isinstance(collection, Collection):
-            raise SMDebugTypeError(f"{collection!r} is no Collection.")
+            raise SMDebugTypeError(f"{collection!r} is not a Collection.")
         self._choice.collections[collection.name] = collection
 
     @classmethod
@@ -225,7 +225,7 @@ class Hook:
         Raises:
             SMDebugNotImplementedError: Always.
         """
-        raise SMDebugNotImplementedError("Settings of SageMaker's are not read; hand them to Hook(…) in the script.")
+        raise SMDebugNotImplementedError("SageMaker's JSON settings are not read. Pass them to Hook(…) in the script.")
 
     def close(self) -> None:
         """Save what waits, take out every hook, and end the run."""

@@ -37,7 +37,7 @@ class ReductionConfig:
             setattr(self, name, given)
             for item in given:
                 if item not in known:
-                    raise SMDebugValueError(f'"{item}" is none of the {name}: {", ".join(known)}.')
+                    raise SMDebugValueError(f'"{item}" is not one of the {name}: {", ".join(known)}.')
 
     def wanted(self) -> Iterator[tuple[str, bool]]:
         """Yield each reduction, and whether it is of the magnitudes."""

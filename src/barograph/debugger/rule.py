@@ -96,8 +96,8 @@ class Rule(ABC):
             "RuleTriggered": 0, "Violations": 0, "Details": {}, "Datapoints": 0, "RuleParameters": "",
         }
         if (action_str or "").strip():
-            warnings.warn(f"{self.rule_name}: the action {action_str} of SageMaker's is not taken; barograph watch "
-                          "--on-finding and --notify have what takes its place.", UserWarning, stacklevel=3)
+            warnings.warn(f"{self.rule_name}: SageMaker's action {action_str} is ignored. Use barograph watch "
+                          "--on-finding or --notify.", UserWarning, stacklevel=3)
 
     def set_required_tensors(self, step: int) -> None:  # noqa: B027 - a rule that needs nothing says nothing
         """Ask `req_tensors` for what the step needs; nothing unless a rule has more to say."""

@@ -35,7 +35,7 @@ class SaveConfigMode:
             self.end_step = None if self.end_step is None else int(self.end_step)
             self.save_steps = [int(step) for step in self.save_steps or ()]
         except (TypeError, ValueError):
-            raise SMDebugValueError(f"{self!r} has a step that is no whole number.") from None
+            raise SMDebugValueError(f"{self!r} has a step that is not an integer.") from None
         if self.save_interval < 1:
             raise SMDebugValueError(f"save_interval is {self.save_interval}; it must be at least 1.")
 
@@ -83,7 +83,7 @@ class SaveConfig:
             return
         for mode, config in self.mode_save_configs.items():
             if not isinstance(mode, ModeKeys) or not isinstance(config, SaveConfigMode | None):
-                raise SMDebugValueError(f"{mode!r}: {config!r} is no mode with a SaveConfigMode.")
+                raise SMDebugValueError(f"{mode!r}: {config!r} is not a mode with a SaveConfigMode.")
         self._of = {mode: self.mode_save_configs.get(mode) for mode in ModeKeys}
 
     def get_save_config(self, mode: ModeKeys) -> SaveConfigMode:
@@ -123,4 +123,4 @@ class SaveConfig:
         if isinstance(obj, Mapping):
             return cls({mode: SaveConfigMode(**config) if isinstance(config, Mapping) else config
                         for mode, config in obj.items()})
-        raise SMDebugTypeError(f"{obj!r} is no SaveConfig.")
+        raise SMDebugTypeError(f"{obj!r} is not a SaveConfig.")

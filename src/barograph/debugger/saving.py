@@ -25,7 +25,7 @@ from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
-NOT_ASKED = "what the hook was not asked to save"
+NOT_ASKED = "not requested by the hook"
 """What the coverage of the run says."""
 
 

@@ -173,7 +173,7 @@ def reduced(array: Array, name: str, *, absolute: bool = False) -> Any:
     if name in NORMS:
         return np.linalg.norm(values if values.ndim else values.reshape(1), ord=int(name[1]))
     if name not in REDUCTIONS:
-        raise SMDebugValueError(f'"{name}" is no reduction; there are: {", ".join((*REDUCTIONS, *NORMS))}.')
+        raise SMDebugValueError(f'"{name}" is not a reduction; use one of {", ".join((*REDUCTIONS, *NORMS))}.')
     return getattr(np, "var" if name == "variance" else name)(values)
 
 

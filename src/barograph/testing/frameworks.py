@@ -134,7 +134,7 @@ class FrameworkConformance:
             Path to array, under the names that the records are to have; of what has no weights, anything that
             tells two models apart to the last bit (predictions).
         """
-        raise NotImplementedError(f"{type(self).__name__} must say how it trains: write train(task, run)")
+        raise NotImplementedError(f"{type(self).__name__} must implement train(task, run)")
 
     # It changes nothing
 
@@ -142,7 +142,7 @@ class FrameworkConformance:
         """Recording everything at every step draws no random number and changes no weight."""
         for task in self._tasks():
             bare, again = self.train(task, None), self.train(task, None)
-            _same_bits(bare, again, f"two trainings without Barograph differ, so nothing can be said of it: {task}")
+            _same_bits(bare, again, f"two trainings without Barograph differ, so the test cannot compare: {task}")
             _, watched = self._recorded(task, preset="everything", budget=None)
             _same_bits(bare, watched, f"recording changes the training: {task}")
 
@@ -161,9 +161,9 @@ class FrameworkConformance:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             run, watched = self._recorded(task, fails=True, preset="everything", budget=None, strict=False)
-        _same_bits(bare, watched, "a training in whose recording an error came up is another")
-        assert any(issubclass(item.category, BarographWarning) for item in caught), "nobody is warned of the error"
-        assert _made(run) == task.steps, f"after an error {_made(run)} steps are counted of {task.steps}"
+        _same_bits(bare, watched, "an error in the recording changed the training")
+        assert any(issubclass(item.category, BarographWarning) for item in caught), "the error issued no warning"
+        assert _made(run) == task.steps, f"after an error, {_made(run)} of {task.steps} steps are counted"
 
     def test_strict_raises_an_error_of_ours(self) -> None:
         """So that tests see it."""
@@ -171,7 +171,7 @@ class FrameworkConformance:
             self._recorded(Task(), fails=True, preset="everything", budget=None)
         except Planted:
             return
-        raise AssertionError("strict=True raises no error that comes up in the recording")
+        raise AssertionError("strict=True did not raise the error in the recording")
 
     # It counts right
 
@@ -196,37 +196,37 @@ class FrameworkConformance:
         run, _ = self._recorded(task, budget=None)
         _expect(_steps(run), list(range(task.steps)), "steps with evaluations in between")
         made, wanted = sorted(set(_steps(run, Mode.EVAL))), list(range(2, task.steps + 1, 2))
-        assert made == wanted, f"evaluations are recorded after {made} steps, and took place after {wanted}"
+        assert made == wanted, f"evaluations are recorded after steps {made}, but ran after steps {wanted}"
 
     def test_a_training_that_goes_on_counts_on(self) -> None:
         """`attach(first_step=…)` says with which number."""
         run, _ = self._recorded(Task(), budget=None, first_step=100)
-        _expect(_steps(run), list(range(100, 100 + Task().steps)), "steps of a training that goes on from step 100")
+        _expect(_steps(run), list(range(100, 100 + Task().steps)), "steps of a training that resumes at step 100")
 
     def test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers(self) -> None:
         """What is recorded of a step is what an unlimited recording says of the step of that number."""
         task = Task(steps=self.many_steps)
         recorded, _ = self._recorded(task, budget=None)
         thinned, _ = self._recorded(task, budget=1e-7)
-        assert _made(thinned) == task.steps, f"under a budget {_made(thinned)} steps are counted of {task.steps}"
+        assert _made(thinned) == task.steps, f"under a budget, {_made(thinned)} of {task.steps} steps are counted"
         whole, thin = _told(recorded), _told(thinned)
         dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
         assert dear[1] < dear[0], (
-            f"a budget of next to nothing passes nothing over: {dear[1]} of {dear[0]} steps are whole")
+            f"a tiny budget skips nothing: {dear[1]} of {dear[0]} steps are recorded in full")
         for number, keys in whole.items():
             for key in keys:
                 assert key.kind is not Kind.LOSS or key in thin.get(number, {}), (
-                    f"under a budget {key} of step {number} is not recorded: losses are recorded at every step")
+                    f"under a budget, {key} of step {number} is missing: losses must be recorded at every step")
         for number, keys in thin.items():
             for key, values in keys.items():
                 wanted = whole[number].get(key, values)
                 assert np.array_equal(values, wanted, equal_nan=True), (
-                    f"under a budget {key} of step {number} is {values}, and without one {wanted}")
+                    f"under a budget, {key} of step {number} is {values}, without one {wanted}")
 
     def test_the_default_settings_count_every_step(self) -> None:
         """With the default budget, too."""
         run, _ = self._recorded(Task())
-        assert _made(run) == Task().steps, f"{_made(run)} steps are counted, and {Task().steps} were made"
+        assert _made(run) == Task().steps, f"{_made(run)} steps are counted, {Task().steps} were made"
 
     # It says what is what
 
@@ -237,14 +237,14 @@ class FrameworkConformance:
         assert keys, "nothing is recorded"
         for key in keys:
             assert key.path, f"{key} has no path"
-            assert canonical_path(key.path) == key.path, f"{key} holds the name of a wrapper"
-            assert not key.path.endswith(":0"), f"{key} ends in the number of an output, as TensorFlow names tensors"
-            assert "/" not in key.path or key.kind not in _OF_PARAMETERS, f"{key} is not dotted"
+            assert canonical_path(key.path) == key.path, f"{key} contains the name of a wrapper"
+            assert not key.path.endswith(":0"), f"{key} ends in an output number, as in TensorFlow's tensor names"
+            assert "/" not in key.path or key.kind not in _OF_PARAMETERS, f"{key} contains a slash; use dots"
             assert key.path == key.path.strip(), f"{key} begins or ends with a space"
         if not self.without_weights:
             recorded = {key.path for key in keys if key.kind is Kind.WEIGHT}
             assert recorded == set(weights), (
-                f"weights are recorded as {sorted(recorded)}, and are called {sorted(weights)}")
+                f"weights are recorded as {sorted(recorded)} instead of {sorted(weights)}")
 
     def test_the_last_weights_recorded_are_the_weights(self) -> None:
         """As they are after the step: what is recorded of the last one is true of what the training ends with."""
@@ -256,7 +256,7 @@ class FrameworkConformance:
             for name, wanted in (("min", array.min()), ("max", array.max()), ("l2", math.sqrt((array**2).sum()))):
                 last = float(run.series(Key(Kind.WEIGHT, path), name).values[-1])
                 assert math.isclose(last, float(wanted), rel_tol=1e-4, abs_tol=1e-12), (
-                    f"the last {name} recorded of {path} is {last}, and it is {wanted}")
+                    f"the last recorded {name} of {path} is {last} instead of {wanted}")
 
     def test_a_nan_is_found_at_the_step_it_arose(self) -> None:
         """In the loss, and in the gradients where they are recorded; also under a budget of next to nothing."""
@@ -268,8 +268,8 @@ class FrameworkConformance:
             run, _ = self._recorded(task, **settings)
             losses = run.series("loss:total")
             bad = losses.steps[~np.isfinite(losses.values)]
-            assert len(bad), f"no loss that is not finite is recorded ({settings or 'default settings'})"
-            assert bad[0] == 5, f"the NaN of step 5 is found at step {bad[0]} ({settings or 'default settings'})"
+            assert len(bad), f"no non-finite loss is recorded ({settings or 'default settings'})"
+            assert bad[0] == 5, f"the NaN of step 5 is recorded at step {bad[0]} ({settings or 'default settings'})"
             for key in run.keys(kind=Kind.GRADIENT):
                 lost = run.series(key, "nonfinite")
                 steps = lost.steps[lost.values > 0]
@@ -304,8 +304,8 @@ class FrameworkConformance:
         """Return what there is of Barograph in this process, outside its own modules."""
         gc.collect()
         threads = {f"the thread {thread.name}" for thread in threading.enumerate() if thread.is_alive()}
-        finders = {f"the finder {type(finder).__name__}" for finder in sys.meta_path if _is_ours(type(finder))}
-        filters = {f"the filter of warnings {item}" for item in warnings.filters}
+        finders = {f"the import finder {type(finder).__name__}" for finder in sys.meta_path if _is_ours(type(finder))}
+        filters = {f"the warning filter {item}" for item in warnings.filters}
         hook = {"sys.excepthook"} if _is_ours(sys.excepthook) else set()
         return {*threads, *finders, *filters, *hook, *_in_framework(self.framework)}
 
@@ -408,11 +408,11 @@ def _same_bits(one: Mapping[str, Any], other: Mapping[str, Any], what: str) -> N
     for path in one:
         first, second = np.ascontiguousarray(one[path]), np.ascontiguousarray(other[path])
         same = first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
-        assert same, f"{what}: {path} is not the same to the last bit"
+        assert same, f"{what}: {path} is not bit-identical"
 
 
 def _expect(found: list[int], wanted: list[int], what: str) -> None:
-    assert found == wanted, f"{what}: {_short(found)} are recorded, and {_short(wanted)} were made"
+    assert found == wanted, f"{what}: {_short(found)} are recorded, {_short(wanted)} were made"
 
 
 def _short(numbers: list[int]) -> str:

@@ -67,9 +67,9 @@ class RuleConformance:
 
     def test_it_says_what_it_needs(self) -> None:
         """There is a Selection, and each names kinds."""
-        assert self.rule.needs, f"{_title(self.rule)} needs nothing: no step would ever be shown to it"
+        assert self.rule.needs, f"{_title(self.rule)} declares no needs: it would never get a step"
         for need in self.rule.needs:
-            assert need.kinds, f"{_title(self.rule)} has a need without kinds: {need}"
+            assert need.kinds, f"{_title(self.rule)} declares a need without kinds: {need}"
 
     def test_wrong_parameters_are_refused(self) -> None:
         """A text where a number belongs is refused with a sentence."""
@@ -80,31 +80,31 @@ class RuleConformance:
                     rule_with(type(self.rule), {item.name: "much"})
                 except SettingsError:
                     continue
-                raise AssertionError(f'{_title(self.rule)} takes "much" for {item.name}')
+                raise AssertionError(f'{_title(self.rule)} accepts "much" for {item.name}')
 
     # What it finds
 
     def test_a_sick_run_is_found(self) -> None:
         """A finding opens, and says what is wrong, on what it rests, and what to do."""
         opened = [item for item in judged(self.rule, self.sick) if item.state is FindingState.OPEN]
-        assert opened, f"{_title(self.rule)} says nothing of the sick run"
+        assert opened, f"{_title(self.rule)} finds nothing in the sick run"
         for finding in opened:
             assert finding.message.strip(), f"{_title(self.rule)} opens a finding without a message"
             assert "\n" not in finding.message, f"the message of {_title(self.rule)} has more than one line"
-            assert finding.remedy.strip(), f"{_title(self.rule)} does not say what to do"
+            assert finding.remedy.strip(), f"{_title(self.rule)} gives no remedy"
             assert finding.evidence, f"{_title(self.rule)} gives no evidence"
 
     def test_a_well_run_is_let_pass(self) -> None:
         """Nothing is found."""
         found = judged(self.rule, self.well)
-        assert not found, f"{_title(self.rule)} cries wolf: {found[0].message}"
+        assert not found, f"{_title(self.rule)} raises a false alarm: {found[0].message}"
 
     def test_what_it_does_not_need_says_nothing_to_it(self) -> None:
         """A step without its records is neither a fault nor an error."""
         shown = [StepView.of(step, {Key(Kind.CUSTOM, "unheard.of"): 1.0}) for step in range(5)]
         empty = [StepView.of(step, {}) for step in range(5)]
         found = judged(self.rule, [*shown, *empty])
-        assert not found, f"{_title(self.rule)} finds something where there is nothing: {found[0].message}"
+        assert not found, f"{_title(self.rule)} finds something in empty steps: {found[0].message}"
 
     # What it must bear
 
@@ -126,7 +126,7 @@ class RuleConformance:
         alone = _as_text(judged(self.rule, self.sick))
         judged(self.rule, self.well)
         again = _as_text(judged(self.rule, self.sick))
-        assert again == alone, f"{_title(self.rule)} remembers what it was shown before"
+        assert again == alone, f"{_title(self.rule)} keeps state outside its memory"
 
     def test_a_restart_at_any_step_changes_nothing(self) -> None:
         """What it remembers survives JSON: a watcher that is killed goes on where it was."""
@@ -134,9 +134,9 @@ class RuleConformance:
         always = range(len(self.sick))
         for stop in always[:: math.ceil(len(always) / _MOST_RESTARTS) or 1]:
             again = _as_text(judged(self.rule, self.sick, restart_at=[stop]))
-            assert again == alone, f"{_title(self.rule)} finds something else after a restart at step {stop}"
+            assert again == alone, f"{_title(self.rule)} has other findings after a restart at step {stop}"
         assert _as_text(judged(self.rule, self.sick, restart_at=always)) == alone, (
-            f"{_title(self.rule)} finds something else after a restart at each step")
+            f"{_title(self.rule)} has other findings after a restart at each step")
 
     def test_its_memory_does_not_grow_with_the_run(self) -> None:
         """After many steps it remembers no more than after some."""
@@ -149,7 +149,7 @@ class RuleConformance:
         # Numbers get longer as they rise, and windows fill up in the first half.
         growth = sizes[-1] - sizes[_REPEATS // 2]
         assert growth <= _MOST_GROWTH_BYTES, (
-            f"{_title(self.rule)} remembers {sizes[-1]} bytes after {_REPEATS * len(self.well)} steps and "
+            f"{_title(self.rule)} keeps {sizes[-1]} bytes after {_REPEATS * len(self.well)} steps and "
             f"{sizes[_REPEATS // 2]} after half of them: keep a window"
         )
 

@@ -75,7 +75,7 @@ def test_several_batches_of_one_step_stand_in_the_order_in_which_they_came(trace
 
 
 def test_a_step_that_is_not_known_is_named_with_those_that_are(traced):
-    with pytest.raises(UnknownStep, match=r"step 9 .* Known are 2 steps, from 3 to 4"):
+    with pytest.raises(UnknownStep, match=r"step 9 .* Recorded: 2 steps, 3 to 4"):
         traced(fed(3, [1]), fed(4, [2])).at(9)
 
 

@@ -27,7 +27,7 @@ class AskedThen:
                 (Kind(kind), str(path)): Taking(Histogram(histogram), bool(units), bool(raw))
                 for kind, path, histogram, units, raw in said}
         except (TypeError, ValueError) as error:
-            raise ReplayFailed(f"What was asked of the step's tensors stands there in no form that is known: {error}"
+            raise ReplayFailed(f"The capsule lists the requested tensors in an unknown form: {error}"
                                ) from None
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:

@@ -74,7 +74,7 @@ class FitStep:
     def make(self, wanted: Wanted, rows: Sequence[int] = ()) -> tuple[Seen, list[str]]:
         seen = self._call(wanted, rows)
         if "norms" not in seen:
-            raise ReplayFailed("The script's step uses its gradients without an optimizer of Keras: they are not seen.")
+            raise ReplayFailed("The script's step applies its gradients without a Keras optimizer: none are recorded.")
         return seen, self._functions.paths
 
     def passes(self, collector: Collector) -> None:
@@ -110,7 +110,7 @@ class LoopStep:
         # Which models and which optimizer it uses is not known before it was called.
         self._functions.call(_BUILDS, self._args, self._kwargs)
         if self._functions.optimizer is None:
-            raise ReplayFailed("The script's step uses its gradients without an optimizer of Keras.")
+            raise ReplayFailed("The script's step applies its gradients without a Keras optimizer.")
         self._values = self._state.values(self.names, self._functions.optimizer)
 
     def make(self, wanted: Wanted, rows: Sequence[int] = ()) -> tuple[Seen, list[str]]:

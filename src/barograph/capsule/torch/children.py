@@ -66,7 +66,7 @@ def order_of(order: ReplayOrder, rank: int, size: int) -> ReplayOrder:
         ReplayEnded: There are more, or fewer, than made the step.
     """
     if size != len(order.workers):
-        end(order, failed(ReplayFailed(f"The step was made by {len(order.workers)} workers, and the script starts "
+        end(order, failed(ReplayFailed(f"The step ran on {len(order.workers)} workers, but the script starts "
                                        f"{size}.")))
     if rank == order.workers[0][0]:
         return order

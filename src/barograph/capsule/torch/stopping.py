@@ -175,7 +175,7 @@ def _is_bad(tensor: torch.Tensor) -> bool:
 def _debug(name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
     """Open the debugger in the user's frame; it returns where the user goes on."""
     frame: FrameType = user_frame() or sys._getframe(1)
-    print(f"\n{name}: what went in is bad_inputs, what came out is bad_outputs; c goes on.", flush=True)
+    print(f"\n{name}: its inputs are bad_inputs, its outputs bad_outputs; c continues.", flush=True)
     # There, because they are at hand in every frame that one goes to.
     at_hand = {"bad_inputs": inputs, "bad_outputs": outputs}
     vars(builtins).update(at_hand)

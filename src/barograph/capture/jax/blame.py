@@ -83,7 +83,7 @@ class Blame:
         try:
             buffer.scalars.update(self._look(call))
         except Exception as error:  # noqa: BLE001 - in another thread, where it would cost the whole step
-            self._integration.session.guard.caught(error, "looking for the operation that failed")
+            self._integration.session.guard.caught(error, "finding the operation that failed")
 
     def _look(self, call: _Call) -> dict[Key, float]:
         self._looks += 1

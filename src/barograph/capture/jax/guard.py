@@ -87,7 +87,7 @@ class JaxGuard:
         self._held.hold(
             verdict, number,
             lambda: self._held.save(verdict, number, self._packed(harvested), later=step, withheld=withheld),
-            could_not="" if withheld else "the step returns nothing in its state's place")
+            could_not="" if withheld else "the step returns no new state")
 
     def _packed(self, harvested: Harvested) -> Packed:
         """Return what a call was given, and what the user's own function makes of that."""
@@ -97,7 +97,7 @@ class JaxGuard:
             args, kwargs = copied_arguments(harvested)
             packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
         except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
-            self._integration.session.guard.caught(error, "making the held step with the user's own function")
+            self._integration.session.guard.caught(error, "running the held step with the user's own function")
             packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
         return packed
 

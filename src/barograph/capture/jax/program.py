@@ -155,7 +155,7 @@ class Program:
 
         outcome = basket_of()
         if len(closed.jaxpr.invars) != len(infos):
-            raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
+            raise UnsupportedCapture("The step closes over arrays, which this version of JAX handles separately.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
             basket = basket_of()
@@ -263,8 +263,8 @@ class Compiled:
             self.function = jax.jit(step)
         else:
             raise UnsupportedCapture(
-                f"{getattr(step, '__name__', step)!r} is not compiled, so there is no program to add statistics to; "
-                "write observe(jax.jit(step)), or the same with nnx.jit or equinox.filter_jit.")
+                f"{getattr(step, '__name__', step)!r} is not compiled. Compile it: "
+                "observe(jax.jit(step)), or use nnx.jit or equinox.filter_jit.")
 
     @property
     def name(self) -> str:

@@ -91,7 +91,7 @@ class Hearing:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
-            with self.told_of("reading a tape"):
+            with self.told_of("reading a gradient tape"):
                 collector.gradient_asked(given["target"], given["sources"], result)
         return result
 
@@ -117,7 +117,7 @@ class Hearing:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("y_true", "y_pred"), args, strict=False)), **kwargs}
-            with self.told_of("reading what a loss was computed of"):
+            with self.told_of("reading a loss function's arguments"):
                 collector.loss_called(loss, given["y_true"], given["y_pred"], result)
         return result
 

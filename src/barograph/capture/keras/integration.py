@@ -163,7 +163,7 @@ class KerasIntegration(Hearing):
     def _save_checkpoint(self) -> str:
         """Save the models that are trained into the run; return where."""
         if self._session.rank[0]:
-            raise NotDone("the first worker saves one of Keras")
+            raise NotDone("the first worker saves the Keras checkpoint")
         url = self._recording.url
         name = save(store_from_url(url), [watched.standing for watched in self._models.values() if watched.is_trained],
                     attempt=self._recording.launch.attempt, steps=self._session.steps_made, who=f"pid{os.getpid()}")
@@ -184,13 +184,13 @@ class KerasIntegration(Hearing):
         """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
         for name in self._recorder.unasked() if self._recorder is not None else ():
             self._session.seen.reasons[f"recorder.{name}"] = (
-                f"recorder.{name} is not asked: the step is compiled, and within it no value is known "
-                "(run_eagerly=True, or the torch backend)")
+                f"recorder.{name} is not called: the step is compiled, so its values cannot be read "
+                "(use run_eagerly=True, or the torch backend)")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
         if fits and self._recorder is not None:
-            with self.told_of("asking whether a step is to be held"):
+            with self.told_of("checking whether to hold a step"):
                 collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 

@@ -47,7 +47,7 @@ class KerasRecorder:
         self._held = HeldSteps(session, settings)
         self._session = session
         if settings.ring or settings.capsule_on:
-            session.seen.reasons["keras ring"] = "steps of findings are saved of PyTorch trainings alone"
+            session.seen.reasons["keras ring"] = "steps that trigger findings are saved in PyTorch trainings only"
 
     def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""

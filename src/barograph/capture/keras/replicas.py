@@ -207,7 +207,7 @@ class SharedSteps:
             self._last = SharedStep(self._whole())
         collector = self._last.mine()
         if collector is None:
-            raise AssertionError("This is called within a replica of a MirroredStrategy.")
+            raise AssertionError("This was called inside a MirroredStrategy replica.")
         return self._last, collector
 
 

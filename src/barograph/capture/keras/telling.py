@@ -82,8 +82,8 @@ class Telling:
         """Say of which layers, and of which losses, inputs and outputs cannot be had."""
         for path in paths:
             self._integration.session.seen.reasons[f"keras within {path}"] = (
-                f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
-                "outputs cannot be had")
+                f"{path} is called inside a loop, a branch or a nested tf.function, so its inputs and "
+                "outputs were not recorded")
 
     def fed(self, seen: Seen) -> None:
         """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""

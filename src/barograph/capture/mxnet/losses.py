@@ -147,7 +147,7 @@ def tells_answers(block: Any, args: Any) -> bool:
 def tell_answers(integration: ArrayIntegration, block: Any, predictions: Any, labels: Any) -> None:
     """Tell labels and answers that a loss over classes was called with."""
     wait_for([predictions, labels])
-    with integration.guarded("counting labels and answers"):
+    with integration.guarded("counting labels and predictions"):
         truth, answers = array_of(labels), array_of(predictions)
         if isinstance(block, SoftmaxCrossEntropyLoss):
             answers = np.moveaxis(answers, block._axis, -1)

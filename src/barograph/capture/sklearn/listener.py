@@ -52,7 +52,7 @@ class _Listener(Patches):
         try:
             wrap()
         except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
-            session.guard.caught(error, "listening to sklearn")
+            session.guard.caught(error, "hooking into sklearn")
 
     def _trees(self) -> None:
         from barograph.capture.sklearn.trees import wrap_trees

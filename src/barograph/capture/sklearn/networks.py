@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NETWORK = "neural_network._multilayer_perceptron.BaseMultilayerPerceptron"
 _OPTIMIZER = "neural_network._stochastic_optimizers.BaseOptimizer.update_params"
 _NEEDS = {
-    f"{_NETWORK}._fit_stochastic": "the beginning of a training", f"{_NETWORK}._backprop": "losses and gradients",
+    f"{_NETWORK}._fit_stochastic": "the start of a training", f"{_NETWORK}._backprop": "losses and gradients",
     f"{_NETWORK}._update_no_improvement_count": "epochs", _OPTIMIZER: "steps",
 }
 _LAYERS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid", "softmax": "Softmax"}

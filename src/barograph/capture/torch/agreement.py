@@ -56,7 +56,7 @@ class Agreement:
             try:
                 self._look(steps, wanted)
             except RuntimeError as error:  # as torch raises where whoever holds the store is gone
-                raise NotDone(f"the store that torch's workers share does not answer ({error})") from error
+                raise NotDone(f"the torch.distributed store does not answer ({error})") from error
         if not self.why or steps < self.after_steps:
             return ""
         why = self.why if steps == self.after_steps else ""
@@ -85,7 +85,7 @@ class Agreement:
 
 def _shared_store() -> Any:
     if not (distributed.is_available() and distributed.is_initialized()):
-        raise NotDone("the workers share no store of torch.distributed")
+        raise NotDone("the workers share no torch.distributed store")
     from torch.distributed.distributed_c10d import _get_default_store
 
     return _get_default_store()

@@ -134,7 +134,7 @@ class BatchRecorder:
                 if taking.raw:
                     buffer.tensors[key] = raw_tensor(tensor)
             except UnsupportedCapture as error:
-                self._session.seen.reasons[f"batch {error}"] = f"what the model was fed: {error}"
+                self._session.seen.reasons[f"batch {error}"] = f"the model's input: {error}"
 
     def _channel_axis(self, root: Root, tensor: torch.Tensor) -> int | None:
         """Return the axis of channels or features; None where a sample is one number."""

@@ -82,7 +82,7 @@ class DataRecorder:
         if given is None:
             return
         if hasattr(given.outputs, "to_local") or hasattr(given.target, "to_local"):
-            raise UnsupportedCapture("labels and answers that are spread over devices cannot be read")
+            raise UnsupportedCapture("labels and predictions spread over devices cannot be read")
         if given.target.dim():
             self._batches.labelled(given.target.shape[0], buffer)
         if wants.loss_weighted and given.weighted:

@@ -19,7 +19,7 @@ _P = ParamSpec("_P")
 HOOKS_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks"
 """How torch begins to warn whoever compiles a model that global hooks fire once more for it: ours mind that."""
 
-GRAPH_REASON = "what runs inside a CUDA graph was not seen: a replay calls no hook"
+GRAPH_REASON = "operations inside a CUDA graph were not recorded: a replay calls no hooks"
 
 
 class Place(threading.local):

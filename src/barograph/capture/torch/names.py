@@ -21,8 +21,8 @@ _WRAPPER_FIELDS = ("module", "_orig_mod")
 _WRAPPER_CLASSES = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule", "FullyShardedDataParallel"})
 
 COMPILED_REASON = (
-    "layers inside a compiled model: their outputs exist only inside the compiled graph; weights, gradients and "
-    "the loss were seen"
+    "layer outputs inside a compiled model exist only in the compiled graph and were not recorded; weights, "
+    "gradients and the loss were"
 )
 """What the coverage says of a model that runs as a compiled graph."""
 

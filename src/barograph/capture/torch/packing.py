@@ -201,7 +201,7 @@ class Packer:
 
     def _apart(self, value: Any, name: str) -> dict[str, Any]:
         if not self._keeps_apart:
-            raise NotPlain(f"{name} holds {type(value).__name__}, which is no plain data")
+            raise NotPlain(f"{name} holds {type(value).__name__}, which is not plain data")
         self.apart.append(value)
         return {"apart": len(self.apart) - 1, "as": class_name(type(value))}
 

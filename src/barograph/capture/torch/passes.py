@@ -213,7 +213,7 @@ def _made_of(loader: Any) -> str:
         length = str(len(data))
     except (TypeError, NotImplementedError):
         length = "stream"
-    return f"{type(data).__name__}[{length}] by {loader.batch_size}, {type(loader.sampler).__name__}"
+    return f"{type(data).__name__}[{length}] in batches of {loader.batch_size}, {type(loader.sampler).__name__}"
 
 
 def _in_main_thread() -> bool:

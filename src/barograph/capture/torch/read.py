@@ -56,7 +56,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             return _own_part(tensor)
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise UnsupportedCapture("a tensor inside a torch.func transform cannot be read")
+        raise UnsupportedCapture("tensors inside a torch.func transform cannot be read")
     return tensor.detach()
 
 
@@ -65,7 +65,7 @@ def _own_part(tensor: Any) -> torch.Tensor:
     part: torch.Tensor = tensor.to_local()
     placements = tensor.placements
     if any(placement.is_partial() for placement in placements):
-        raise UnsupportedCapture("a distributed tensor that is not reduced yet cannot be summarised")
+        raise UnsupportedCapture("a distributed tensor that is not reduced yet has no statistics")
     if any(placement.is_shard() for placement in placements):
         coordinate = tensor.device_mesh.get_coordinate() or ()
         for placement, position in zip(placements, coordinate, strict=False):
@@ -329,7 +329,7 @@ def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tenso
     if item.is_nested:
         item = torch.cat([part.reshape(-1) for part in item.unbind()])
     if item.layout != torch.strided:
-        raise UnsupportedCapture(f"a tensor of layout {item.layout} cannot be read")
+        raise UnsupportedCapture(f"tensors of layout {item.layout} cannot be read")
     _code(item)
     return dense(item)
 
@@ -345,5 +345,5 @@ def _count_zeros(moments: Any, zeros: int) -> None:
 def _code(tensor: torch.Tensor) -> int:
     code = _CODES.get(tensor.dtype)
     if code is None:
-        raise UnsupportedCapture(f"elements of type {tensor.dtype} cannot be summarised")
+        raise UnsupportedCapture(f"no statistics for elements of type {tensor.dtype}")
     return code

@@ -75,8 +75,8 @@ def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any],
     mesh = next((mesh for mesh in meshes if _said_of_mesh(mesh) == said["mesh"]), None)
     if mesh is None:
         over = " × ".join(map(str, said["mesh"]["shape"]))
-        raise NotPlain(f"It holds parts of tensors that were split over {over} workers, and the script has split none "
-                       f"so ({where}).")
+        raise NotPlain(f"It holds parts of tensors split over {over} workers; the script has no such split "
+                       f"({where}).")
     # Loaded already by whoever has made a mesh; by no other training.
     from torch.distributed.tensor import DTensor, Replicate, Shard
 

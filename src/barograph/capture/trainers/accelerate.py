@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from barograph.capture.recording import Recording
 
 _LOADERS = {
-    "DataLoaderShard.__iter__": "which batch is whose",
-    "DataLoaderDispatcher.__iter__": "which batch is whose",
+    "DataLoaderShard.__iter__": "batches by loader",
+    "DataLoaderDispatcher.__iter__": "batches by loader",
 }
 
 
@@ -24,7 +24,7 @@ def listen(recording: Recording) -> None:
     """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
     loop = _Listener(recording)
     recording.add_integration(loop)
-    if not say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
+    if not say_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
     if not say_missing(recording.session, data_loader, _LOADERS):
         loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)

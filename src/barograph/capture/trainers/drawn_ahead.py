@@ -35,7 +35,7 @@ class DrawnAhead:
             return draw()
         with integration.feeding.drawing_ahead() as came:
             batch = draw()
-        with self._entry.guarded("noting a batch that is drawn ahead"):
+        with self._entry.guarded("noting a prefetched batch"):
             self._waiting.setdefault(drawer, deque()).append(came)
         return batch
 
@@ -70,7 +70,7 @@ class DrawnAhead:
                 batch = next(batches, _END)
             if batch is _END:
                 return
-            with self._entry.guarded("noting which batch is used"):
+            with self._entry.guarded("noting the batch in use"):
                 waiting.extend(came)
                 for _ in range(min(over, len(waiting))):
                     waiting.popleft()

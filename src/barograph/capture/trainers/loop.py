@@ -50,7 +50,7 @@ class TrainerLoop(Patches):
         """
         if self.silent or self._session.passes_over:
             return
-        with self._entry.guarded(f"recording what {self._library} logs"):
+        with self._entry.guarded(f"recording metrics of {self._library}"):
             numbers = dict(numbers_in(values()))
             if numbers:
                 self._session.log(numbers, mode=mode)

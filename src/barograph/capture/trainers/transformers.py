@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NEEDS = {
     "Trainer.train": "the end of a training", "Trainer.evaluate": "evaluations", "Trainer.predict": "predictions",
-    "CallbackHandler.call_event": "what is logged",
+    "CallbackHandler.call_event": "logged metrics",
 }
 
 

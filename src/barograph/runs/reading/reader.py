@@ -159,7 +159,7 @@ class Run:
         try:
             expression = re.compile(pattern or "")
         except re.error as error:
-            raise UnknownName(f'"{pattern}" is no regular expression: {error}.') from None
+            raise UnknownName(f'"{pattern}" is not a regular expression: {error}.') from None
         found = [
             key for key in self._records.known_keys()
             if (wanted is None or key.kind == wanted)
@@ -262,7 +262,7 @@ class Run:
             UnknownKey, UnknownWorker, UnknownName: As for `series`.
         """
         if points < 2:
-            raise SettingsError(f"A curve has at least 2 points; this asks for {points}.")
+            raise SettingsError(f"A curve has at least 2 points, not {points}.")
         wanted = _key(key)
         query = _query(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
@@ -292,7 +292,7 @@ class Run:
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         summary = view.summary(wanted) if view else None
         if summary is None:
-            raise self._not_at(wanted, step, optimizer, "summarised")
+            raise self._not_at(wanted, step, optimizer, "recorded")
         return summary
 
     def units(
@@ -304,7 +304,7 @@ class Run:
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         units = view.units(wanted) if view else None
         if units is None:
-            raise self._not_at(wanted, step, optimizer, "summarised by unit")
+            raise self._not_at(wanted, step, optimizer, "recorded by unit")
         return units
 
     def at(
@@ -361,8 +361,8 @@ class Run:
         array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
         if row["shard"] and worker is None and array.size != row["whole"]:
             parts = sorted({row["worker"] for row in rows}, key=worker_order)
-            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
-                              f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
+            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Read one part "
+                              f'with worker="{parts[0]}". Workers: {", ".join(parts)} ({self.url}).')
         return array
 
     def trace(self) -> Trace:
@@ -446,7 +446,7 @@ class Run:
         columns = (columns,) if isinstance(columns, str) else columns
         for name in columns or ():
             if name not in SCHEMA.names:
-                raise UnknownName(f'"{name}" is no column. {nearest(str(name), SCHEMA.names)}')
+                raise UnknownName(f'"{name}" is not a column. {nearest(str(name), SCHEMA.names)}')
         query = _query(None, mode, optimizer, start, stop)
         tests = list(query.tests)
         if kind is not None:
@@ -524,7 +524,7 @@ class Run:
         if not known or optimizer in known:
             return
         names = known - {""}
-        which = nearest(str(optimizer), names) if names else "The run has but one, which has no name: ask without."
+        which = nearest(str(optimizer), names) if names else "The run has one unnamed optimizer: omit the argument."
         raise UnknownName(f'No optimizer "{optimizer}" made a step. {which}')
 
     def _not_at(
@@ -540,7 +540,7 @@ class Run:
 
 def _key(key: Key | str) -> Key:
     if not isinstance(key, Key | str):
-        raise UnknownName(f'{key!r} is no key. Ask for a `Key`, or for its text, such as "loss:loss".')
+        raise UnknownName(f'{key!r} is not a valid key: pass a Key or a string such as "loss:loss".')
     return key_from_text(key) if isinstance(key, str) else key
 
 
@@ -553,7 +553,7 @@ def _query(
         tests += [equals("kind", key.kind.value), equals("path", key.path)]
     if mode is not None:
         if mode not in tuple(Mode):
-            raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), Mode)}')
+            raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), Mode)}')
         tests.append(equals("mode", Mode(mode).value))
     if optimizer is not None:
         tests.append(equals("optimizer", optimizer))
@@ -569,5 +569,5 @@ def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
 
 def _known_steps(steps: NDArray[np.int64]) -> str:
     if not len(steps):
-        return "There are none."
-    return f"There are {len(steps)}, from {steps[0]} to {steps[-1]}."
+        return "No steps were recorded."
+    return f"Recorded: {len(steps)} steps, {steps[0]} to {steps[-1]}."

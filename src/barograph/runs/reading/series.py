@@ -68,7 +68,7 @@ def statistic_named(name: str) -> Statistic:
         ('sum_sq',)
     """
     if name not in _STATISTICS:
-        raise UnknownName(f'"{name}" is no statistic. {nearest(name, _STATISTICS)}')
+        raise UnknownName(f'"{name}" is not a statistic. {nearest(name, _STATISTICS)}')
     return _STATISTICS[name]
 
 

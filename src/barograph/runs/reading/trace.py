@@ -22,8 +22,8 @@ from barograph.store.base import Store
 
 _ORDERS_KEPT = 4
 
-NO_TRACE = ("This run holds no data trace: its training read no DataLoader of torch, `trace` was off, or a Barograph "
-             "without it recorded the run.")
+NO_TRACE = ("This run has no data trace: its training used no PyTorch DataLoader, `trace` was off, or an older "
+            "Barograph recorded the run.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Trace:
             UnknownStep: Nothing is known of that step; the message says of which.
         """
         if not (self._steps == step).any():
-            raise UnknownStep(f"It is not known what step {step} was fed. {self._known_steps()}")
+            raise UnknownStep(f"The data of step {step} was not recorded. {self._known_steps()}")
         return self._batches(np.flatnonzero((self._steps <= step) & (self._steps >= step - before)))
 
     def seeing(self, sample: int | str) -> tuple[TracedBatch, ...]:
@@ -122,8 +122,8 @@ class Trace:
         rows = [at for at, (_, names) in self._named_rows.items() if any(is_called(text, name) for text in names)]
         if not any(known.values()) and not rows:
             every = {text.rpartition("/")[2] for names in self._names.values() for text in names.values()}
-            what = nearest(name, every) if every else "The run knows no names of samples."
-            raise UnknownName(f'No sample is called "{name}". {what}')
+            what = nearest(name, every) if every else "The run has no sample names."
+            raise UnknownName(f'No sample is named "{name}". {what}')
         streams = [at for at in rows if self._is_stream[at]]
         return self._seeing(lambda loader: np.array(sorted(known.get(loader, ())), np.int64), more=streams)
 
@@ -258,7 +258,7 @@ class Trace:
         steps = self.steps
         if not len(steps):
             return NO_TRACE
-        return f"Known are {len(steps)} steps, from {steps[0]} to {steps[-1]}."
+        return f"Recorded: {len(steps)} steps, {steps[0]} to {steps[-1]}."
 
 
 def _fed(batches: Sequence[TracedBatch], with_names: bool) -> list[tuple[str, str, str]]:
