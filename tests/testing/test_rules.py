@@ -116,7 +116,7 @@ def keeps_a_set(self: Rule, view: StepView, memory: Memory) -> Iterable[Symptom 
     (writes, "test_it_leaves_the_records_as_they_are", "changes the records of step 0"),
     (writes, "test_a_sick_run_is_found", "finds nothing in the sick run"),
     (says_nothing_to_do, "test_a_sick_run_is_found", "gives no remedy"),
-    (says_nothing_to_do, "test_a_well_run_is_let_pass", "cries wolf: Loud"),
+    (says_nothing_to_do, "test_a_well_run_is_let_pass", "raises a false alarm: Loud"),
     (counts_its_calls, "test_it_remembers_nothing_of_its_own", "keeps state outside its memory"),
     (counts_its_calls, "test_a_restart_at_any_step_changes_nothing", "after a restart at step 0"),
     (keeps_a_set, "test_a_well_run_is_let_pass", "holds set"),
