@@ -1,4 +1,4 @@
-"""What a command that never trained leaves to `barograph run` when it ends: see `runs/writing/afterword.py`."""
+"""The note that a command without training leaves for `barograph run`: see `runs/writing/afterword.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels and answers that are handed over as arrays: added up over a step or an evaluation, and then counted."""
+"""Targets and predictions passed as arrays: collected over a step or an evaluation, then counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECES = 64
 
 
 class GatheredLabels:
-    """The labels and answers of each micro-batch, counted when the step or the evaluation ends."""
+    """The targets and predictions of each micro-batch, counted when the step or the evaluation ends."""
 
     def __init__(self, counts: LabelCounts) -> None:
         self._counts = counts
@@ -102,7 +102,7 @@ def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffe
 
 
 class _AsIfOwn:
-    """Elements of an array, for NumPy: as if they could be written to."""
+    """Presents a read-only array to NumPy as writable."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array  # they are there for as long as it is

@@ -1,4 +1,4 @@
-"""The one door through which Barograph enters the user's training: errors of ours stop here."""
+"""Keeps Barograph's errors out of the user's training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BarographWarning(UserWarning):
 
 
 class Guard:
-    """Turns an error of ours into one warning a cause, pointing at the user's line.
+    """Turns an error of ours into one warning per cause, at the user's line.
 
     Every hook and wrapper runs inside it. With `strict`, the error is raised in the script instead.
     """

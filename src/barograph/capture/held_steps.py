@@ -1,4 +1,4 @@
-"""What is done about steps whose update was withheld, whatever the framework: saved, counted, and stopped or passed."""
+"""Handles steps whose update was withheld, for any framework: saves, counts, and stops or continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Packed:
-    """A step in plain data: JSON, and the tensors that it names."""
+    """A step as plain data: JSON, and the tensors it refers to."""
 
     content: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, RawTensor] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Packed:
 
 
 class HeldSteps:
-    """Counts them, and has them saved.
+    """Counts held steps and saves them.
 
     Args:
         session: Writes capsules, and is asked to stop.

@@ -1,4 +1,4 @@
-"""The frameworks that are recorded: which import begins each, and which module of ours then listens.
+"""The supported frameworks: the import that activates each, and the module that hooks into it.
 
 A listener is a module with one function, `listen(recording)`. It is called once, when the framework has been
 imported; it puts its hooks in, and tells the recording how to take them out again: `recording.add_tap`.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Listening(Protocol):
-    """What a listener is given: the recording of this process."""
+    """The recording of this process, as listeners use it."""
 
     session: Session
     launch: Launch
@@ -51,7 +51,7 @@ class Listening(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How one framework comes in.
+    """A supported framework.
 
     Attributes:
         framework: As people call it, and as versions are told.

@@ -1,4 +1,4 @@
-"""Finds out which operation made the first loss of a JAX training that is not finite, also where that is known late.
+"""Finds the operation that made the first non-finite loss of a JAX training, also if the loss arrives late.
 
 On a device, in long steps and on a busy machine a call returns before its loss is there. What the step was given is
 then kept until it is, as long as that is little; the step is made again where its loss is read, in the writer's thread.
@@ -31,7 +31,7 @@ Given = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class _Call:
-    """A call, and what it was given."""
+    """A call and its arguments."""
 
     __slots__ = ("__weakref__", "given", "program")
 
@@ -40,7 +40,7 @@ class _Call:
 
 
 class Blame:
-    """Looks at the losses of one observed step.
+    """Checks the losses of one observed step.
 
     Args:
         integration: Told of the operation.

@@ -1,4 +1,4 @@
-"""The flight recorder of a JAX training: holds the update of a step that fails, and saves what the step was given.
+"""The flight recorder of a JAX training: withholds the update of a failing step and saves its inputs.
 
 The update is withheld within the compiled step, by a choice between what was and what would be; so it holds where the
 user gives the old state's memory away too. What only the host can judge (a loss that leaps, a function of the user's)
@@ -25,7 +25,7 @@ from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 
 class JaxGuard:
-    """Looks at what each call has measured of its gradients.
+    """Checks the gradient measurements of each call.
 
     Args:
         integration: Of the series of steps.

@@ -1,4 +1,4 @@
-"""The compiled function inside an observed JAX step, and the second version of it, which returns statistics as well."""
+"""The compiled function inside an observed JAX step, and its second version that returns statistics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SLOTS = ("jitted_fn", "_cached")
 
 @dataclass(slots=True)
 class Harvested:
-    """What a call of such a version was given and has returned.
+    """The arguments and results of a call of such a version.
 
     Attributes:
         version: That was called.
@@ -66,7 +66,7 @@ class Harvested:
 
 
 class Program:
-    """One traced form of a compiled function: of arguments of certain shapes.
+    """One traced form of a compiled function, for arguments of certain shapes.
 
     Args:
         function: What `jax.jit` returned.
@@ -217,7 +217,7 @@ class Program:
 
 
 class Version:
-    """A compiled version of a step that returns more than the step.
+    """A compiled version of a step with additional results.
 
     Attributes:
         program: Of which function.

@@ -1,4 +1,4 @@
-"""An observed JAX training step: chooses which of its two versions runs, and records what it returned."""
+"""An observed JAX training step: chooses which version runs, and records its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_ST
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a step is observed.
+    """Options of an observed step.
 
     Attributes:
         loss: Returns the loss of what the step returned; None: it is looked for there.
@@ -55,7 +55,7 @@ class Options:
 
 
 class ObservedStep:
-    """One compiled step, for the life of a recording.
+    """One observed step, for the lifetime of a recording.
 
     Args:
         integration: Of its series of steps.

@@ -1,4 +1,4 @@
-"""A checkpoint of what Keras trains, without pickle: the variables of models and optimizers, as they stand in a step.
+"""Keras checkpoints without pickle: the variables of models and optimizers after a step.
 
 Of every backend alike. It is to look at, and to go on from by hand with `load`.
 """

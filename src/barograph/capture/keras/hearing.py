@@ -1,4 +1,4 @@
-"""Hears what Keras does in a step, tells the collector of that step, and withholds an update that it finds unfit."""
+"""Records events inside a Keras step in its collector, and withholds an unfit update."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.capture.keras.replicas import SharedStep
 
 
 class Hearing:
-    """What the wrappers tell of the inside of a step; whoever hears says beside that how a step is begun.
+    """Receives the wrappers' calls inside a step.
 
     Replicas of a step take turns, each in a thread of its own, so each thread has its own collector.
     """

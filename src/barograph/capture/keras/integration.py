@@ -1,4 +1,4 @@
-"""Listens to Keras: gives each model that is trained an integration of its own, and has its steps pass through that."""
+"""The Keras integration: gives each trained model an `ArrayIntegration` and wraps its steps."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 class Loop(Protocol):
-    """Calls one function that makes a step."""
+    """Calls a function that makes one step."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the step; return what the function returns."""
 
 
 class Evaluation(Protocol):
-    """Calls one function that makes a part of an evaluation."""
+    """Calls a function that makes one part of an evaluation."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make it; return what the function returns."""
 
 
 class Loops(Protocol):
-    """Has the steps of a script's own loops called."""
+    """Creates the wrappers of custom training loops."""
 
     def new_loop(self, function: Any) -> Loop:
         """Return what calls the step of a loop of the script's own."""
@@ -55,7 +55,7 @@ class Loops(Protocol):
 
 
 class KerasIntegration(Hearing):
-    """What is heard of Keras in one recording.
+    """The Keras integration of one recording.
 
     Args:
         recording: Whose integration this is.

@@ -1,4 +1,4 @@
-"""One Keras model under training: tells an `ArrayIntegration` of each step and each evaluation what that gave out."""
+"""One trained Keras model: passes the results of steps and evaluations to an `ArrayIntegration`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_WHOLE_STEPS = frozenset({Kind.GRADIENT, *_OF_VARIABLES})
 
 
 class WatchedModel:
-    """What is known of one model.
+    """A model that is being recorded.
 
     Args:
         model: It.

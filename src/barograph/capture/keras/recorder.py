@@ -1,4 +1,4 @@
-"""The flight recorder of Keras: says why a step was held, and saves what it was made of.
+"""The flight recorder of Keras: reports why a step was held, and saves its inputs.
 
 The update is withheld within the step itself, where the optimizer would use the gradients: see `integration.py`. So it
 is never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their

@@ -1,4 +1,4 @@
-"""Tells an `ArrayIntegration` what a step of Keras, or of TensorFlow, gave out."""
+"""Passes the results of a Keras or TensorFlow step to an `ArrayIntegration`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PENALTY = "regularization"
 
 
 class Telling:
-    """Tells one integration.
+    """Passes results to one integration.
 
     Args:
         integration: It.

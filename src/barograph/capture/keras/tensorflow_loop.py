@@ -1,4 +1,4 @@
-"""The step of a training loop of TensorFlow that the script has written itself, with `tf.GradientTape`."""
+"""The step of a custom TensorFlow training loop with `tf.GradientTape`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, *_DATA)
 
 
 class LoopEvaluation:
-    """A part of an evaluation that a loop of the script's own makes each time that its function is called.
+    """A function of a custom loop; each call is part of an evaluation.
 
     Args:
         function: It: a `tf.function`, or a plain one.
@@ -101,7 +101,7 @@ def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
 
 
 class TensorFlowLoop:
-    """One function that makes a step each time that it is called.
+    """A function of a custom loop; each call is a step.
 
     Args:
         function: It: a `tf.function`, or a plain one.
