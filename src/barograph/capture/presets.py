@@ -1,4 +1,4 @@
-"""The presets: what to record, each with its price.
+"""The presets: what to record, with their costs.
 
 The prices are those `benchmarks/` prints for a 10 M-parameter MLP on one thread, every step, with no
 budget; larger steps per parameter make them smaller.
@@ -25,7 +25,7 @@ _TENSORS = _MODEL | {Kind.OUTPUT}
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A choice of what to record.
+    """A named choice of what to record.
 
     Attributes:
         name: What the user writes.

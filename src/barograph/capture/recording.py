@@ -1,4 +1,4 @@
-"""The one recording of this process: how it begins, what listens, and how every way a process can end ends it."""
+"""The recording of this process: its start, its integrations, and its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _current: Recording | None = None
 
 
 class Recording:
-    """A session together with the integrations that feed it, for the life of this process or of a `with` block.
+    """A session with its integrations, for the life of this process or of a `with` block.
 
     Each framework that the process has imported, or imports later, is listened to by its own integration.
 

@@ -1,4 +1,4 @@
-"""What an integration has met of a training, and what of it was recorded."""
+"""The parameters and modules of a training, and which of them were recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_LOSS_OF_TORCH = "none went through `backward` or a PyTorch loss function"
 
 @dataclass(slots=True)
 class Seen:
-    """What an integration has met and what it has recorded, for the coverage.
+    """What exists in a training and what was recorded of it, for the coverage.
 
     Attributes:
         parameters: Trainable parameters there are.

@@ -1,4 +1,4 @@
-"""One process's recording: it counts steps, keeps the price, holds the writer, and ends with a word.
+"""The recording of one process: counts steps, applies the budget, owns the writer, and writes the ending.
 
 It knows no framework: an integration (`capture/torch/integration.py` and its like) tells it when steps begin and end
 and hands it what was gathered.
@@ -49,7 +49,7 @@ _LOOK_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where this process stands among the workers of one training.
+    """The rank of this process in a distributed training.
 
     Attributes:
         index: Its rank; None where there are no ranks.
@@ -61,7 +61,7 @@ class Rank:
 
 
 class Session:
-    """Records one process. Created cheaply; it claims its place in the run at the first sign of training.
+    """Records one process. Cheap to create; it claims its place in the run at the first sign of training.
 
     Args:
         settings: What the user set; `to` names a run that exists.

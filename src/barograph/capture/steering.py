@@ -1,4 +1,4 @@
-"""What is asked of a training while it runs, and done in the thread that trains, between two steps."""
+"""Requests to a running training, carried out in the training thread between two steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.runs.state.control import Request
 
 
 class Steering:
-    """Has a training stopped, and has integrations carry out what else is asked of it.
+    """Stops a training, and passes other requests to integrations.
 
     Args:
         guard: Hears of errors of those who carry something out.

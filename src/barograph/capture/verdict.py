@@ -1,4 +1,4 @@
-"""Why a step is held, and what the user has asked to hold beside what is not finite."""
+"""Why a step is held, including the user's own conditions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
 
 
 class AskedFor:
-    """Holds what the user has asked for: a loss that leaps, and whatever a function of the user's own says.
+    """Holds steps on the user's conditions: a loss above its level, or a function of the user.
 
     Args:
         settings: How far a loss may leap; the function.

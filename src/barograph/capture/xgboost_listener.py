@@ -1,4 +1,4 @@
-"""Listens to the trainings of XGBoost, of its own interface and of that in scikit-learn's manner alike.
+"""The XGBoost integration, for its own API and its scikit-learn API.
 
 Both go round by round through one `CallbackContainer`, which knows the data sets as well.
 """
@@ -54,7 +54,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(Patches):
-    """Tells the trainings apart by their containers."""
+    """Separates trainings by their callback containers."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Listens to Gluon: the only places where Barograph replaces something of MXNet.
+"""The Gluon integration: the only places where Barograph replaces MXNet functions.
 
 Gluon has hooks for the forward pass of single Blocks, and none for backward passes or Trainers. So we listen at:
 
@@ -38,7 +38,7 @@ Original = Callable[..., Any]
 
 
 class GluonIntegration(Patches):
-    """What is heard of Gluon in one recording.
+    """The Gluon integration of one recording.
 
     Args:
         recording: Whose integration this is.

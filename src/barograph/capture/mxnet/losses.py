@@ -1,4 +1,4 @@
-"""The losses of the step under way: what backward passes start from, and what the losses of Gluon return."""
+"""The losses of the current step: starts of backward passes, and results of Gluon losses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Unread:
 
 
 class Losses:
-    """Gathers them until a Trainer steps: whose they are is known only then.
+    """Collects losses until a Trainer steps, which determines their series.
 
     Args:
         entrance: The way into the training.

@@ -1,4 +1,4 @@
-"""Hears of Blocks that are called: outputs, inputs, batches; and of evaluations, which are passes without gradients.
+"""Records calls of Blocks (outputs, inputs, batches), and evaluations, which are passes without gradients.
 
 A Block whose call reaches no other Block is one that is recorded: the leaves of a model, or, where a Block is
 hybridized, that Block as a whole, since its compiled program calls none of those within.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Call:
-    """A Block that is being called.
+    """A current call of a Block.
 
     Attributes:
         integration: Who is told of what it returns; None: nobody.
@@ -42,14 +42,14 @@ class _Call:
 
 
 class _Here(threading.local):
-    """What is going on in one thread."""
+    """The state of one thread."""
 
     call: _Call | None = None
     in_loss = False
 
 
 class Passes:
-    """The passes of all models.
+    """The forward passes of all models.
 
     Args:
         entrance: The way into the training.

@@ -1,4 +1,4 @@
-"""Listens to scikit-learn's linear models that are trained by SGD: each call of `partial_fit` is a step.
+"""The integration of scikit-learn's SGD models: each call of `partial_fit` is a step.
 
 What goes on within one call, over the samples and the epochs, is compiled code that tells nobody.
 """
@@ -39,7 +39,7 @@ def wrap_linear(patches: Patches, integrations: IntegrationPool, session: Sessio
 
 
 class _Linear:
-    """Knows each model's series of steps."""
+    """Assigns each model its series of steps."""
 
     def __init__(self, integrations: IntegrationPool) -> None:
         self._integrations = integrations

@@ -1,4 +1,4 @@
-"""Listens to scikit-learn's multi-layer perceptrons: every update of their own optimizers is a step."""
+"""The integration of scikit-learn's multi-layer perceptrons: each optimizer update is a step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def wrap_networks(patches: Patches, integrations: IntegrationPool, session: Sess
 
 
 class _Networks:
-    """Knows which network trains in this thread, and each network's series of steps.
+    """Tracks the network that trains in this thread, and each network's series of steps.
 
     Args:
         integrations: For the series.

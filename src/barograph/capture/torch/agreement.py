@@ -1,4 +1,4 @@
-"""When workers that train one model save a checkpoint together: after a step that one of them names beforehand.
+"""Coordinates distributed checkpoints: one worker announces the step after which all save.
 
 It is named in the store through which torch's workers found each other, far enough ahead for all to have read it. No
 worker waits for another: one that comes too late saves none, and from a checkpoint that is not whole nothing goes on.
@@ -20,7 +20,7 @@ _LOOKS_AHEAD = 3
 
 
 class Agreement:
-    """Finds the steps after which all save.
+    """Finds the steps after which all workers save.
 
     Args:
         attempt: Which life of the run.

@@ -1,4 +1,4 @@
-"""A checkpoint of a PyTorch training: how everything stands between two steps, without pickle.
+"""A checkpoint of a PyTorch training between two steps, without pickle.
 
 With its place in the data a training goes on from it as if nothing had been (`resuming.py`); `load` gives models and
 optimizers back to any script.

@@ -1,4 +1,4 @@
-"""Saves checkpoints where the script asks for its next batch after a step: all that belongs to the step is done there.
+"""Saves checkpoints when the script requests its next batch: then the current step is complete.
 
 It is there that a script which is started anew can be taken to. What the next step begins with is written after it,
 so that a training which goes on from there can show that it is the same.
@@ -325,7 +325,7 @@ class Checkpointer:
 
 
 class _Beside:
-    """Schedulers and scalers, found once for a set of optimizers: the walk over all objects takes long."""
+    """Schedulers and scalers, cached per set of optimizers: searching all objects is slow."""
 
     def __init__(self, optimizers: OptimizerBook) -> None:
         self._optimizers = optimizers

@@ -1,4 +1,4 @@
-"""Hooks of an optimizer's step that is compiled: they run where the compiler lets go of the step.
+"""Hooks of a compiled optimizer step, run at a graph break.
 
 A compiler that traces `optimizer.step` traces the hooks around it as well, and what they do would be done once, while
 it is compiled. Torch's own optimizers let go of their step by themselves, between these hooks and the arithmetic, so

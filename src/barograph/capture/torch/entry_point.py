@@ -1,4 +1,4 @@
-"""The door through which torch's hooks come in: guarded, paid for, and deaf to what we cause ourselves."""
+"""Entry points of PyTorch hooks: guarded, timed, and inactive for calls that Barograph itself causes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GRAPH_REASON = "operations inside a CUDA graph were not recorded: a replay calls
 
 
 class Place(threading.local):
-    """Where one thread is.
+    """The state of one thread.
 
     Attributes:
         root: The model whose forward pass runs.
@@ -41,7 +41,7 @@ class Place(threading.local):
 
 
 class Door:
-    """What those share who come in: one session, and one at a time.
+    """State shared by all entry points: the session and a lock.
 
     Replicas of a data-parallel model run in threads, and all write into one step.
     """

@@ -1,4 +1,4 @@
-"""Hears what feeds a training, loaders and loops that count their own steps, and tells those who follow it."""
+"""Tracks the data of a training (loaders, and loops that count their own steps) for its followers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Came(NamedTuple):
-    """What a loader gave.
+    """A batch from a loader.
 
     Attributes:
         iterator: Of the pass.
@@ -37,7 +37,7 @@ class Came(NamedTuple):
 
 
 class Feeding:
-    """Passes over data, from their first draw to their last batch.
+    """Tracks passes over data, from the first draw to the last batch.
 
     Args:
         door: The way into training. Its session's settings say who follows: the data trace, the checkpointer.

@@ -1,4 +1,4 @@
-"""Hears of forward passes: which model is called, for training or in an evaluation, with what, and what comes out."""
+"""Records forward passes: which model runs, in training or evaluation, with which inputs and outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEPS_ALONE = 10
 
 
 class ForwardRecorder:
-    """Listens to the modules of torch, as long as anything is asked of them.
+    """Hooks into PyTorch modules while anything of them is requested.
 
     Args:
         door: The way into training.

@@ -1,4 +1,4 @@
-"""What Barograph may do to a PyTorch training where that allows it: lower learning rates, withhold updates.
+"""Actions on a PyTorch training: lowering learning rates, withholding updates.
 
 Nothing here runs unless the script, or whoever started it, said so with `allow`.
 """
@@ -23,7 +23,7 @@ _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
 
 
 class TorchHands:
-    """Carries out what is asked of a PyTorch training.
+    """Carries out requested actions on a PyTorch training.
 
     Args:
         session: Whose requests.

@@ -1,4 +1,4 @@
-"""Listens to a PyTorch training through the official global hooks, and tells the session.
+"""The PyTorch integration, based on the official global hooks.
 
 The order of one step: modules are called (outputs), `backward` starts from a tensor (the loss), gradients
 may be clipped (gradients before), an optimizer steps (gradients, then weights). The step ends when

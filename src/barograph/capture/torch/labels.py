@@ -1,4 +1,4 @@
-"""Counts labels and answers from what loss functions are handed, or from what the script names."""
+"""Counts targets and predictions from the arguments of loss functions, or from the script."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEAST_TOLERANCE = 1e-3
 
 
 class LabelRecorder:
-    """Counts labels and answers.
+    """Counts targets and predictions.
 
     Of much (an image of labels, a sequence of tokens), at most 4096 places evenly spread are looked at.
     """

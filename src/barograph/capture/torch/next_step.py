@@ -1,4 +1,4 @@
-"""What the step after a checkpoint begins with: written down once, and looked at again where a training goes on.
+"""The start of the step after a checkpoint: saved once, and compared when a training resumes.
 
 The batch and the loss tell whether everything came back: weights, random numbers, the place in the data.
 """
@@ -19,7 +19,7 @@ _SAME = "batch and loss of the next step are bit-identical"
 
 
 class NextStep:
-    """Sees the next step, where anybody wants to know of it.
+    """Records the next step on request.
 
     Attributes:
         waits: It is to be seen.

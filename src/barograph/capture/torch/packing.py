@@ -1,4 +1,4 @@
-"""What a training works on as plain data and tensors; `unpacking.py` is the way back.
+"""Converts the state of a training to plain data and tensors; `unpacking.py` reverses it.
 
 JSON holds null, truth values, whole numbers, texts, finite fractions and lists as they are. All else is an object
 with one entry that says what it is:

@@ -25,7 +25,7 @@ _NAMED_IN_A_REASON = 3
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """How a list of slots was read the last time, to read it faster the next.
+    """How a list of slots was last read, to read it faster.
 
     Attributes:
         slots: The list, by identity.
@@ -41,7 +41,7 @@ class _Prepared:
 
 
 class ParameterRecorder:
-    """Records what belongs to parameters."""
+    """Records weights, gradients, updates and optimizer state."""
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, reader: Reader) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""Puts a script's models, optimizers and generators back to where a capsule or a checkpoint says they were."""
+"""Restores a script's models, optimizers and generators from a capsule or a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = 5
 
 
 class PuttingBack:
-    """Puts back, and says what is not as it was.
+    """Restores state, and reports differences.
 
     Args:
         content: Of the capsule, or of the checkpoint.

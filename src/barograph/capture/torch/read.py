@@ -1,4 +1,4 @@
-"""How the elements of a torch tensor are read: where they lie, and into which row their statistics go."""
+"""Reads elements of PyTorch tensors: locates them, and the rows of their statistics."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 class Difference(NamedTuple):
-    """What a tensor has become, and what it was, of one shape; and where the statistics of after − before go."""
+    """A tensor before and after a step, and the row for the statistics of after − before."""
 
     after: torch.Tensor
     before: torch.Tensor
@@ -251,7 +251,7 @@ class Reader:
 
 
 class PreparedRead:
-    """Reads the same list of tensors step after step in one native call, as long as they look the same.
+    """Reads the same list of tensors at every step in one native call, while their layout is unchanged.
 
     Asking each tensor again for all that the careful way asks costs more than reading a small one.
 

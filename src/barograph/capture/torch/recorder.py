@@ -1,4 +1,4 @@
-"""The flight recorder: keeps the step under way, looks at it before the update, and holds and saves one that fails."""
+"""The flight recorder: keeps the current step, checks it before the update, and saves a failing one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEAST_SCALE = 1.0
 
 
 class TorchRecorder:
-    """Holds the update of a step that fails.
+    """Withholds the update of a failing step.
 
     Args:
         door: The way into training. Its session writes capsules and is asked to stop.

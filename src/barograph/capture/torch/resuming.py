@@ -1,4 +1,4 @@
-"""Takes a script that was started anew to where a checkpoint was saved, and puts everything back there.
+"""Brings a restarted script to the position of a checkpoint, and restores its state there.
 
 The script runs as always. Of each pass over a loader that was begun before, it gets one batch and then the end: so its
 own loops count on, whatever they do once a pass, and what they use after a loop is there. Where it asks for the second
@@ -50,7 +50,7 @@ _ENDED_BEFORE = "The script ended before it reached the position of the checkpoi
 
 
 class PassedOver:
-    """What a script gets for an iterator over a loader until its training goes on.
+    """The iterator a script gets over a loader until its training resumes.
 
     Args:
         resuming: Knows when that is.
@@ -79,7 +79,7 @@ class PassedOver:
 
 
 class Resuming:
-    """Takes the script to its checkpoint.
+    """Brings the script to its checkpoint.
 
     Args:
         checkpoint: From which it goes on.

@@ -1,4 +1,4 @@
-"""Parts of tensors that are split over workers: what a worker holds of one, and how that is the whole again.
+"""Parts of tensors split over workers: one worker's part, and how to rebuild the tensor.
 
 FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know of what they are a part. FSDP1 keeps all weights
 of a module end to end in one flat parameter, of which each worker holds a plain piece.

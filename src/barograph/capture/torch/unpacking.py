@@ -1,4 +1,4 @@
-"""Values of what `packing.py` has made plain: nothing that is read can run code, and nothing is imported for a file."""
+"""Restores values from the plain data of `packing.py`, without running code or importing modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.errors import BarographError, DamagedChunk, NotPlain
 
 
 class Unpacker:
-    """Makes values of what `Packer` made of them.
+    """Restores the values that a `Packer` packed.
 
     Args:
         tensors: By name.

@@ -1,4 +1,4 @@
-"""What the script keeps in variables of its own: counters, best values, histories, averages of weights.
+"""The script's own variables: counters, best values, histories, weight averages.
 
 A checkpoint holds those that have changed since the training began, as far as they are plain data, tensors, models that
 no optimizer moves, or objects of the script's own classes that hold such. What the script was started with (how many
@@ -91,7 +91,7 @@ def _inside(path: str, value: Any, holder: Any, seen: set[int], depth: int) -> I
 
 
 class Variables:
-    """Knows how the script's variables stood when its training began.
+    """The script's variables at the start of its training.
 
     Args:
         frames: Of the script at that moment.

@@ -1,4 +1,4 @@
-"""Listens to what scripts with Accelerate log, and to its loaders: all else of them is plain PyTorch."""
+"""Hooks into Accelerate's logging and loaders; everything else in it is plain PyTorch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it.
+    """Receives calls of Accelerate.
 
     Args:
         recording: Who is told.

@@ -1,4 +1,4 @@
-"""Batches that a loop draws before it uses them: each step is told the batch that it was made of, and not the next."""
+"""Prefetched batches: assigns each step the batch it uses, not the latest one drawn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _END = object()
 
 
 class DrawnAhead:
-    """What was drawn and not handed over yet, by who draws it.
+    """Prefetched batches that are not in use yet, by loop.
 
     Args:
         recording: Whose torch integration hears of the batches.

@@ -41,7 +41,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it."""
+    """Receives calls of fastai."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording, "fastai")

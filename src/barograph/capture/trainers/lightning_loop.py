@@ -1,4 +1,4 @@
-"""What Lightning says of its trainings: what is logged, where an epoch begins, what is evaluation, what a trial.
+"""Reads Lightning trainings: logged metrics, epochs, evaluations, sanity checks.
 
 A training that is stopped ends by the exception: Lightning then calls `on_exception`, closes its loggers and tears
 down, and neither evaluates nor saves what is lost, as it would for `should_stop`.
@@ -53,7 +53,7 @@ def listen_to(library: Any, recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it.
+    """Receives calls of Lightning.
 
     Args:
         recording: Who is told.
