@@ -1,4 +1,4 @@
-"""The objects of a capsule that only pickle can hold: opened where the user says so, once the script needs them."""
+"""The pickled objects of a capsule: loaded only with the user's permission, when the script needs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.errors import NotPlain
 
 
 class KeptApart(Sequence[Any]):
-    """Those objects, by their numbers.
+    """The pickled objects of a capsule, by number.
 
     Args:
         data: As they were pickled; None: they were not kept.

@@ -1,4 +1,4 @@
-"""Finds the user's own function that held a step, and asks it about the step as it is made again.
+"""Finds the user's function that held a step, and calls it for the replayed step.
 
 A capsule may come from anybody, and to look for a function is to run its module. So of what a capsule names only
 modules of the user's own are loaded: those in the folder of the script, or in the one where the replay was typed.
@@ -22,7 +22,7 @@ _SCRIPT = "__main__"
 
 
 def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
-    """Return what a function says of a step, or why it cannot be asked.
+    """Return the function's answer for a step, or why it cannot be called.
 
     Args:
         place: Where it is, as "module:function".

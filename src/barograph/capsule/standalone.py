@@ -1,4 +1,4 @@
-"""One operation as a program of its own, for a bug report: a script, or a notebook beside its capsule."""
+"""One operation as a standalone program for a bug report: a script, or a notebook beside its capsule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tensor(name, dtype):
 
 @dataclass(frozen=True, slots=True)
 class TensorText:
-    """A tensor that an operation is called with.
+    """A tensor argument of an operation, as text.
 
     Attributes:
         name: Of the variable.

@@ -1,4 +1,4 @@
-"""At which steps something is saved: smdebug's `SaveConfig` and `SaveConfigMode`."""
+"""smdebug's `SaveConfig` and `SaveConfigMode`: the steps to save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERVAL = 500
 
 @dataclass(slots=True)
 class SaveConfigMode:
-    """At which steps of one mode.
+    """The steps to save in one mode.
 
     Attributes:
         save_interval: Every so many steps; None: 500.
@@ -40,7 +40,7 @@ class SaveConfigMode:
             raise SMDebugValueError(f"save_interval is {self.save_interval}; it must be at least 1.")
 
     def should_save_step(self, step_num: int) -> bool:
-        """Return whether it is this step's turn.
+        """Return whether to save this step.
 
         Example:
             >>> [step for step in range(10) if SaveConfigMode(save_interval=3, end_step=8).should_save_step(step)]
@@ -61,7 +61,7 @@ Modes = Mapping[ModeKeys, SaveConfigMode | None]
 
 @dataclass(slots=True)
 class SaveConfig:
-    """At which steps of each mode.
+    """The steps to save in each mode.
 
     Attributes:
         mode_save_configs: Mode to what holds in it; None, or a mode that is left out: as the hook says.
@@ -87,19 +87,19 @@ class SaveConfig:
         self._of = {mode: self.mode_save_configs.get(mode) for mode in ModeKeys}
 
     def get_save_config(self, mode: ModeKeys) -> SaveConfigMode:
-        """Return what holds in a mode."""
+        """Return the configuration of a mode."""
         return self._of[mode] or SaveConfigMode()
 
     def set_save_config(self, mode: ModeKeys, save_config_mode: SaveConfigMode) -> None:
-        """Set what holds in a mode."""
+        """Set the configuration of a mode."""
         self._of[mode] = save_config_mode
 
     def should_save_step(self, mode: ModeKeys, step_num: int) -> bool:
-        """Return whether it is this step's turn."""
+        """Return whether to save this step."""
         return self.get_save_config(mode).should_save_step(step_num)
 
     def merge_default_save_config(self, default_save_config: SaveConfig) -> None:
-        """Take from another what is not said for a mode."""
+        """Take missing modes from another configuration."""
         for mode in ModeKeys:
             self._of[mode] = self._of[mode] or default_save_config.get_save_config(mode)
 

@@ -1,4 +1,4 @@
-"""What a held step of JAX was given, in the places where the script's own step is given its arguments."""
+"""The arguments of a held JAX step, arranged like those of the script's step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 6
 
 
 class CapturedArguments:
-    """Those of a capsule.
+    """The arguments in a capsule.
 
     Args:
         program: The script's own step, of the arguments that the script calls it with.

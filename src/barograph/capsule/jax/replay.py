@@ -1,4 +1,4 @@
-"""Makes a held step of JAX again within the user's own script: the first call of its observed step becomes that one.
+"""Replays a held JAX step inside the user's script, in place of the first call of its observed step.
 
 The step is the user's own compiled function. It is called with the arrays of the capsule in the places of the script's
 own, and what comes out of it is compared with what came out then.
@@ -43,7 +43,7 @@ _SEVERAL = ("One call of this step makes several steps, and the capsule does not
 
 
 class JaxReplayer:
-    """Takes the script over for one step.
+    """Takes over the script for one step.
 
     Args:
         order: What is to be replayed, and where the result goes.
@@ -134,7 +134,7 @@ class JaxReplayer:
 
 
 class _Again:
-    """The held step, as often as it is asked for.
+    """The held step, which can run repeatedly.
 
     Args:
         compiled: The script's own step.

@@ -1,4 +1,4 @@
-"""The batch of a held step, in the form in which the script hands its own."""
+"""The batch of a held step, in the form that the script uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS = ("x", "y", "sample_weight")
 
 
 class CapturedBatch:
-    """What a step was fed.
+    """The batch of a step.
 
     Args:
         content: Of the capsule.

@@ -1,4 +1,4 @@
-"""Weights, what is not trained, and the optimizer's variables of a held step of Keras, put back into the script's."""
+"""Restores weights, non-trainable and optimizer variables of a held Keras step in the script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = list[tuple[Any, NDArray[Any]]]
 
 
 class CapturedState:
-    """How everything stood before the step.
+    """The variables before the step.
 
     Args:
         content: Of the capsule.

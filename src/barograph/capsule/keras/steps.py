@@ -1,4 +1,4 @@
-"""A held step of Keras within the script that makes it again: that of a model's `fit`, or of a loop of its own."""
+"""A held Keras step inside the replaying script: of a model's `fit`, or of a custom loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILDS = Wanted(gate=True, norm_above=-1.0)
 
 
 class Step(Protocol):
-    """What can be made over and over again, from the same state."""
+    """A step that can run repeatedly from the same state."""
 
     @property
     def names(self) -> Names:
@@ -42,7 +42,7 @@ class Step(Protocol):
 
 
 class FitStep:
-    """The step of a model.
+    """A step of a model's `fit`.
 
     Args:
         functions: Make its variants.
@@ -91,7 +91,7 @@ class FitStep:
 
 
 class LoopStep:
-    """The step of a loop that the script has written itself, with a tape of TensorFlow.
+    """A step of a custom loop with a TensorFlow gradient tape.
 
     Args:
         functions: Make its variants.

@@ -1,4 +1,4 @@
-"""Runs the step that a capsule holds, within the user's own script: its first step becomes that one.
+"""Replays the step of a capsule inside the user's script, in place of its first step.
 
 The script builds its models, optimizers and loss as always. When its training would begin its first step, everything
 is put back to where it was before the step, the captured batches come out of its loader, what models and loss functions
@@ -59,7 +59,7 @@ from barograph.store.urls import store_from_url
 
 
 class Replayer:
-    """Takes the script over for one step.
+    """Takes over the script for one step.
 
     Args:
         order: What is to be replayed, and where the result goes.
@@ -96,7 +96,7 @@ class Replayer:
         return self._parts.samples_of(self._parts.batch_of(max(0, self._phases.called - 1), len(calls)))
 
     def install(self) -> None:
-        """Listen to the script from now on."""
+        """Hook into the script."""
         self._notes += put_settings(self._content)
         if self._order.alone:
             stand_alone()

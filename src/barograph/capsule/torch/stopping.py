@@ -1,4 +1,4 @@
-"""Stops at one operation of a step that is made again: in the debugger, or to write that operation down."""
+"""Stops at one operation of a replayed step, in the debugger, or writes it to a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 class Stopping:
-    """Does at an operation what was asked for.
+    """Carries out the request at an operation.
 
     Args:
         stop: At which, and what for.
@@ -117,7 +117,7 @@ def call_text(
 
 
 class _Writing:
-    """Writes values as Python does, and gives tensors names."""
+    """Writes values as Python source, and names tensors."""
 
     def __init__(self) -> None:
         self.tensors: list[TensorText] = []
