@@ -64,7 +64,7 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
     scored = answers.ndim == truth.ndim + 1
     if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
         raise ShapeMismatch(
-            f"Labels were given as targets of shape {truth.shape} and predictions of shape {answers.shape}; "
+            f"Got targets of shape {truth.shape} and predictions of shape {answers.shape}; "
             "pass predictions of the same shape, or with one more axis for class scores. Pass one "
             "class number per sample."
         )

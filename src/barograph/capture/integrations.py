@@ -1,7 +1,7 @@
 """The supported frameworks: the import that activates each, and the module that hooks into it.
 
-A listener is a module with one function, `listen(recording)`. It is called once, when the framework has been
-imported; it puts its hooks in, and tells the recording how to take them out again: `recording.add_tap`.
+A listener is a module with one function, `listen(recording)`. It is called once, after the framework was imported. It
+installs its hooks, and registers their removal with `recording.add_tap`.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Door:
     """A supported framework.
 
     Attributes:
-        framework: As people call it, and as versions are told.
-        begins: Modules whose import begins it, any of them.
-        listener: Our module that then listens; "": none does yet, and its scripts use an integration of their own.
+        framework: Its usual name, also used for versions.
+        begins: Modules whose import activates the integration.
+        listener: Our module that hooks into it. "": none; scripts use an array integration.
     """
 
     framework: str

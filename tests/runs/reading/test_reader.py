@@ -249,7 +249,7 @@ def test_a_part_of_a_split_tensor_is_not_given_for_the_whole(
         subjects = (replace(records.subjects[0], shard=True, whole=4), records.subjects[1])
         workshop.publish(writer, replace(records, subjects=subjects))
     run = workshop.run()
-    with pytest.raises(SplitTensor, match='worker="r0". Workers: r0, r1'):
+    with pytest.raises(SplitTensor, match=r'worker="r0"\. Workers: r0, r1'):
         run.tensor(WEIGHT, 0)
     assert run.tensor(WEIGHT, 0, worker="r1").tolist() == [2.0, 2.0]
 

@@ -1,7 +1,7 @@
 """Finds the operation that made the first non-finite loss of a JAX training, also if the loss arrives late.
 
-On a device, in long steps and on a busy machine a call returns before its loss is there. What the step was given is
-then kept until it is, as long as that is little; the step is made again where its loss is read, in the writer's thread.
+On a device, in long steps and on a busy machine, a call returns before its loss is available. If the step's inputs are
+small, they are kept until then. The writer's thread reads the loss and runs the step again.
 """
 
 from __future__ import annotations

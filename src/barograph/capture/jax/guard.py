@@ -1,8 +1,8 @@
 """The flight recorder of a JAX training: withholds the update of a failing step and saves its inputs.
 
-The update is withheld within the compiled step, by a choice between what was and what would be; so it holds where the
-user gives the old state's memory away too. What only the host can judge (a loss that leaps, a function of the user's)
-is undone afterwards, for which the memory is kept.
+The compiled step itself selects between the old and the new state; so an update is also withheld when the user donates
+the old state's memory. Conditions that only the host can check (a loss above its level, a function of the user) are
+undone afterwards, which needs a copy of the state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Transforms a traced JAX step into one that also returns marked values, inside loops and branches too.
 
-The operations are those of the step, one by one and in their order: what is added reads, and nothing is changed. Some
-tensors are made a second time, for the reader alone (`flow.py`).
+All operations of the step remain, in their order; additions only read. Some tensors are computed twice, for reading
+(`flow.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Joins the statistics of many tensors into few arrays inside the program, and splits them by rows.
 
-Each array that a program returns is allocated, copied and fetched by itself. Of a model with hundreds of tensors that
-took longer than its step, where the arrays lie on a device.
+Each array that a program returns is allocated, copied and fetched separately. On a device, this took longer than the
+step for models with hundreds of tensors.
 """
 
 from __future__ import annotations

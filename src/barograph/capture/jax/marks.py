@@ -1,7 +1,7 @@
 """Marks values of a JAX step with an identity operation that can be found in the traced step.
 
-A mark is the identity under `jit`, `grad`, `vmap`, `scan` and the rest, and leaves nothing in the compiled program.
-`harvest.py` reads the marks of a step and makes a second program of it, which returns what was marked as well.
+Marks pass through `jit`, `grad`, `vmap`, `scan` and other transformations, and leave no trace in the compiled program.
+`harvest.py` reads the marks of a step and builds a second program that also returns the marked values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds marked tensors that are constant zero in the traced step.
 
-Where `stop_gradient` cuts the graph JAX makes the gradients of what lies behind of zeros, and an optimizer that holds
-parameters on purpose (`optax.set_to_zero`) makes its updates so: both stand in the traced step as constants.
+Behind `stop_gradient`, JAX creates zero gradients; an optimizer that holds parameters (`optax.set_to_zero`) creates
+zero updates. Both are constants in the traced step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Collects values of a Keras step while its function runs or is traced.
 
-What is picked up is returned by the function beside its own result: under a compiler a tensor has no value yet, so it
-must leave as an output. A tensor that lives within a loop or a branch of its own cannot leave, and is named instead.
+The function returns the collected values beside its own result, because under a compiler tensors have no values yet.
+Tensors inside a nested loop or branch cannot be returned; their paths are reported instead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The flight recorder of Keras: reports why a step was held, and saves its inputs.
 
-The update is withheld within the step itself, where the optimizer would use the gradients: see `integration.py`. So it
-is never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their
-norm, and the loss, where that can be had beside them. A function of the user's, and a loss beyond its level, are asked
-where values are known in the middle of a step: on the torch backend, and where a model runs eagerly.
+The update is withheld inside the step, before the optimizer uses the gradients (see `integration.py`), on every
+backend, compiled or not. A compiled step can check gradients, their norm, and the loss if available. The user's
+function, and a loss above its level, need values during the step: the torch backend, or a model that runs eagerly.
 """
 
 from __future__ import annotations

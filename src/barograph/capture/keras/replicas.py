@@ -1,8 +1,7 @@
 """A step of several replicas under `tf.distribute.MirroredStrategy`, each with its own collector.
 
-Each replica sees its part of the batch, in a thread of its own; the threads take turns. The strategy adds up their
-gradients before they are used, so whether they are fit is asked between replicas, where all of them have arrived, and
-answered for all.
+Each replica processes its part of the batch in its own thread; the threads take turns. The strategy sums the gradients
+before use, so they are checked once all replicas have arrived, for all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Coordinates distributed checkpoints: one worker announces the step after which all save.
 
-It is named in the store through which torch's workers found each other, far enough ahead for all to have read it. No
-worker waits for another: one that comes too late saves none, and from a checkpoint that is not whole nothing goes on.
+It announces the step in the torch.distributed store, early enough for all to read it. Workers never wait for each
+other: a late worker saves nothing, and an incomplete checkpoint cannot be resumed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Detects steps of scripts that update weights without an optimizer: `p -= lr * p.grad`.
 
-Nothing calls a hook there. So what the gradients belong to is looked at when a backward pass has ended, and again when
-the next pass begins: where it has changed in between, the script has made a step.
+Such a script calls no hooks. The parameters are compared after a backward pass and at the start of the next pass: if
+they changed in between, the script made a step.
 """
 
 from __future__ import annotations

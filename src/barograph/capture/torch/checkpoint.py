@@ -1,7 +1,7 @@
 """A checkpoint of a PyTorch training between two steps, without pickle.
 
-With its place in the data a training goes on from it as if nothing had been (`resuming.py`); `load` gives models and
-optimizers back to any script.
+Because it contains the position in the data, a training resumes from it exactly (`resuming.py`). `load` restores
+models and optimizers in any script.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Saves checkpoints when the script requests its next batch: then the current step is complete.
 
-It is there that a script which is started anew can be taken to. What the next step begins with is written after it,
-so that a training which goes on from there can show that it is the same.
+A restarted script can be brought to this point. The start of the next step is saved too, so that a resumed training can
+verify that it matches.
 """
 
 from __future__ import annotations
