@@ -157,7 +157,7 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("place", "message"), [
     ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
     ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
-    ("math:pi", "is no function"),
+    ("math:pi", "is not a function"),
     ("own_broken:check", "but importing its module failed: ZeroDivisionError: division by zero"),
 ])
 def test_a_function_that_is_not_there_is_named(place, message, tmp_path, monkeypatch):

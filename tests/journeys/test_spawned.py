@@ -153,7 +153,7 @@ def test_one_child_that_trains_alone_goes_on_where_it_is_spawned_and_is_refused_
 
     forked = desk.end(desk.start("barograph", "resume", "run", "train.py", "fork", "0"))
     assert forked.code != 0
-    assert "One that is forked cannot go on from it: start it by multiprocessing's spawn" in forked.err
+    assert "A forked process cannot resume from it: use multiprocessing's spawn" in forked.err
 
     spawned = desk.end(desk.start("barograph", "resume", "run", "train.py", "spawn", "0"))
     assert spawned.code == 0, spawned.err
