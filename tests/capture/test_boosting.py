@@ -195,7 +195,7 @@ def test_a_callback_without_a_run_says_so() -> None:
     pytest.importorskip("xgboost", reason="XGBoost is not installed here")
     from barograph.xgboost import Callback
 
-    with pytest.raises(SettingsError, match=r"barograph\.xgboost\.Callback belongs to a run"):
+    with pytest.raises(SettingsError, match=r"barograph\.xgboost\.Callback needs a run"):
         Callback()
 
 

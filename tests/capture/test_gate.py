@@ -141,7 +141,7 @@ def test_a_function_of_the_users_holds_a_step():
     verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), when=steep)
     assert (verdict.held, verdict.text) == (Held.OWN, "p1 is steep.")
     assert (seen[0].losses, seen[1].norm, seen[0].norms) == ((0.5,), 10.0, {"p0": 6.0, "p1": 6.0})
-    assert looks(torch.ones(2), when=lambda update: True).text.endswith("<lambda> holds it.")
+    assert looks(torch.ones(2), when=lambda update: True).text.endswith("<lambda> held the step.")
     assert len(seen) == 2
 
 
@@ -150,13 +150,13 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
                                             "        return update.step == 0\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     gate = Gate(RecorderSettings(when="own_checks:Steps.first"))
-    assert gate.looks(slots(torch.ones(2)), ()).text == "The function own_checks:Steps.first holds it."
+    assert gate.looks(slots(torch.ones(2)), ()).text == "The function own_checks:Steps.first held the step."
     assert gate.looks(slots(torch.ones(2)), (), step=1) is None
 
 
 @pytest.mark.parametrize(("place", "message"), [
-    ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
-    ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
+    ("no_such_module:check", "cannot be imported: No module named 'no_such_module'"),
+    ("math:no_such_check", "cannot be imported: module 'math' has no attribute 'no_such_check'"),
     ("math:pi", "is not a function"),
     ("own_broken:check", "but importing its module failed: ZeroDivisionError: division by zero"),
 ])

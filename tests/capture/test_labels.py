@@ -304,7 +304,7 @@ def test_answers_named_in_an_evaluation_belong_to_it(record, without_gradients):
     ("targets", "predictions", "error"),
     [
         ([0, 1, 2], [0, 1], "shape"), ([0, 1], [[[0.1], [0.2]], [[0.1], [0.2]]], "shape"),
-        ([0.5, 1.0], [0, 1], "whole numbers"), ([0, -1], [0, 0], "whole numbers"),
+        ([0.5, 1.0], [0, 1], "integers from 0"), ([0, -1], [0, 0], "integers from 0"),
         (["cat", "dog"], [0, 1], r"targets that are not numbers \(list\). Pass class numbers"),
         ([0, 1], None, r"predictions that are not numbers \(NoneType\)"),
     ],

@@ -392,7 +392,7 @@ def test_another_function_is_named(record, tmp_path):
     fates.script = lambda tick, integration: epochs(tick, integration)
     with pytest.raises(SystemExit):
         fates.lives(goes_on=True, result=str(tmp_path / "result"))
-    assert "The script is in " in (tmp_path / "result").read_text()
+    assert "The script is in test_resuming.py:epochs; it was in" in (tmp_path / "result").read_text()
 
 
 def test_another_batch_is_told(record):
