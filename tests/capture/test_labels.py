@@ -119,7 +119,7 @@ def test_of_very_many_classes_only_the_extremes_are_told_and_the_coverage_says_s
     assert tape.names(kind="label") == tape.names(kind="confusion") == []
     assert (tape.scalar("fact:label_min"), tape.scalar("fact:label_max")) == (5, 1000)
     assert tape.scalar("fact:classes") == 1001
-    assert any("more than 1000 classes" in reason for reason in tape.coverage.reasons)
+    assert any("above 1000 classes" in reason for reason in tape.coverage.reasons)
 
 
 def test_of_very_many_pairs_the_most_frequent_are_told(told, monkeypatch):

@@ -196,7 +196,7 @@ def test_what_holds_itself_is_refused() -> None:
 
 
 def test_a_class_that_is_not_loaded_is_not_looked_for() -> None:
-    with pytest.raises(NotPlain, match="antigravity:Sample, and the script has loaded no such dataclass"):
+    with pytest.raises(NotPlain, match="antigravity:Sample, but the script has loaded no such dataclass"):
         Unpacker({}, "file").unpack({"fields": [["image", 1]], "as": "antigravity:Sample"})
     with pytest.raises(NotPlain):
         Unpacker({}, "file").unpack({"fields": [["args", 1]], "as": "subprocess:Popen"})

@@ -290,7 +290,7 @@ def test_a_capsule_that_cannot_be_saved_still_withholds(hold):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with (pytest.warns(UserWarning, match="no room is left"),
-          pytest.raises(TrainingStopped, match="no capsule could be saved: OSError: no room")):
+          pytest.raises(TrainingStopped, match="saving a capsule failed: OSError: no room")):
         step(model, optimizer, *batch(bad=True))
     assert all(map(torch.equal, model.parameters(), before))
 
