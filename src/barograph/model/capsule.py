@@ -10,6 +10,9 @@ from typing import Any
 CAPSULE_FORMAT = 1
 """Of the files of a capsule. A reader refuses a higher one."""
 
+ANOTHER_WORKER = "Another worker"
+"""How the reason begins where a worker holds a step only because another one does."""
+
 
 class Held(StrEnum):
     """Why a step was held."""

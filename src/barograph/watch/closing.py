@@ -7,6 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from barograph.model.capsule import ANOTHER_WORKER
 from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.watch.figures import count, share
@@ -137,7 +138,8 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     entries += _with_more("done", [str(item) for item in summary.actions], most=actions)
     entries += _with_more("not done", [text for _, text in summary.would_have], most=1)
     ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
-             for item in summary.workers if item.word != EndState.FINISHED.value]
+             for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
+             if item.word != EndState.FINISHED.value]
     entries += _with_more("state", ended, most=1)
     if summary.problems:
         entries += _with_more("not seen", [text for text in summary.unseen if not text.startswith(OF_TENSORS)], most=1)

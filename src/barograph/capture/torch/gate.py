@@ -15,7 +15,7 @@ from barograph.capture.torch.read import plainly_finite
 from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.sharing import Share
 from barograph.capture.verdict import AskedFor, Verdict, of_gradients, of_loss, of_norm
-from barograph.model.capsule import Held
+from barograph.model.capsule import ANOTHER_WORKER, Held
 from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 _GRAVE = 1024.0
@@ -73,9 +73,9 @@ class Gate:
         if share is not None:
             elsewhere, whole = share(_GRAVE if verdict is not None else float(asked is not None), whole)
             if elsewhere >= _GRAVE and verdict is None:
-                return Verdict(Held.NOT_FINITE, "Another worker's gradients, or its loss, are not finite.", numbers)
+                return Verdict(Held.NOT_FINITE, f"{ANOTHER_WORKER}'s gradients, or its loss, are not finite.", numbers)
             if elsewhere and asked is None:
-                asked = Verdict(Held.OWN, "Another worker holds this step.", dict(numbers))
+                asked = Verdict(Held.OWN, f"{ANOTHER_WORKER} holds this step.", dict(numbers))
         if verdict is not None:
             return verdict
         numbers["norm"] = whole

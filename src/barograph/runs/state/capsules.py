@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from barograph.errors import BarographError, DamagedChunk, NewerFormat, ObjectNotFound, UnknownName, nearest
-from barograph.model.capsule import CAPSULE_FORMAT, CapsuleHead, head_from_json
+from barograph.model.capsule import ANOTHER_WORKER, CAPSULE_FORMAT, CapsuleHead, head_from_json
 from barograph.model.tensor import RawTensor
 from barograph.runs.format.layout import CAPSULES
 from barograph.runs.format.metadata import sealed, unsealed
@@ -97,7 +97,8 @@ def read_head(store: Store, name: str) -> CapsuleHead:
 
 
 def withheld_steps(store: Store, attempt: int) -> list[CapsuleHead]:
-    """Return the steps of an attempt whose update was withheld, in order; of workers that held one together, the first.
+    """Return the steps of an attempt whose update was withheld, in order; of workers that held one together, the
+    first with a reason of its own.
 
     A capsule that cannot be read is left out: whoever asks for it by name is told why.
 
@@ -113,7 +114,9 @@ def withheld_steps(store: Store, attempt: int) -> list[CapsuleHead]:
         except (DamagedChunk, NewerFormat, ObjectNotFound):
             continue
         if head.withheld:
-            found.setdefault((head.optimizer, head.step), head)
+            before = found.get((head.optimizer, head.step))
+            if before is None or before.text.startswith(ANOTHER_WORKER):
+                found[head.optimizer, head.step] = head
     return list(found.values())
 
 
