@@ -1,4 +1,4 @@
-"""The messages between `barograph replay` and the script's process."""
+"""What `barograph replay` tells the script's process, and what that tells back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEBUGGER, SCRIPT, NOTEBOOK = "debugger", "script", "notebook"
 
 @dataclass(frozen=True, slots=True)
 class StopAt:
-    """An operation to stop at, and what to do there.
+    """An operation at which something is to be done.
 
     Attributes:
         number: Of the operation, in the order in which they run from the beginning of the step.
@@ -42,7 +42,7 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """The step to replay, and how.
+    """What is to be replayed.
 
     Attributes:
         place: Directory or URL of the run, or of the capsule's own folder.
@@ -88,7 +88,7 @@ class ReplayOrder:
 
 
 def order_from_text(text: str) -> ReplayOrder:
-    """Parse the text of `ReplayOrder.to_text`."""
+    """Return what `ReplayOrder.to_text` wrote."""
     data = json.loads(text)
     stop = data["stop"]
     workers = tuple((rank, place) for rank, place in data["workers"])
@@ -98,7 +98,7 @@ def order_from_text(text: str) -> ReplayOrder:
 
 
 class Grade(StrEnum):
-    """How exactly a replay matched."""
+    """How far a replay was the same."""
 
     BITWISE = "bitwise"
     """The loss and every gradient, to the last bit."""
@@ -112,7 +112,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GradientSeen:
-    """One gradient or result of the step, original and replayed.
+    """One gradient, then and now; or a result of the step.
 
     Attributes:
         path: Of the parameter, or of the result.
@@ -147,7 +147,7 @@ class TensorSeen:
 
 @dataclass(frozen=True, slots=True)
 class BadOperation:
-    """The operation that made values non-finite.
+    """Where numbers stopped being finite.
 
     Attributes:
         name: Of the operation, as torch calls it ("log", "div"); "" where what was handed in was not finite already.
@@ -175,7 +175,7 @@ class BadOperation:
 
 @dataclass(frozen=True, slots=True)
 class OwnAnswer:
-    """The answer of the user's function for a replayed step.
+    """What the user's own function says of a step that was made again.
 
     Attributes:
         holds: It holds it.
@@ -190,7 +190,7 @@ class OwnAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The result of a replay.
+    """What came of a replay.
 
     Attributes:
         grade: How far it was the same.
@@ -237,7 +237,7 @@ class ReplayResult:
 
 
 def result_from_text(text: str) -> ReplayResult:
-    """Parse the text of `ReplayResult.to_text`."""
+    """Return what `ReplayResult.to_text` wrote."""
     data = json.loads(text)
     return ReplayResult(
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),

@@ -1,4 +1,4 @@
-"""The influence of each sample of a batch on a step, and outliers among them.
+"""How much each sample of a batch weighs in a step, and whether one stands out: of a step that no bound was set for.
 
 Whatever is named here must have been measured: a sample is named only where it lies far beyond the others, on the plain
 scale and by ratio, and where the step without it is another. A wrong name would be worse than none.
@@ -38,7 +38,7 @@ _MOVED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The loss and the gradient norm of a step.
+    """What a step came to.
 
     Attributes:
         loss: Of its backward passes together; None: none was heard of.
@@ -51,7 +51,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A sample whose step was run on its own.
+    """A sample that was made alone.
 
     Attributes:
         row: Of the batch.
@@ -65,7 +65,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The distribution of values.
+    """How values lie.
 
     Attributes:
         of: "loss" or "norm".
@@ -80,7 +80,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """The influence of the samples of a batch.
+    """What came of weighing the samples of a batch.
 
     Attributes:
         batch_size: Samples in it.

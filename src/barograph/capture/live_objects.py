@@ -1,4 +1,4 @@
-"""Finds the live objects of a class, and names several of a kind."""
+"""Finds objects of a class among all that a process holds, and calls several of a kind apart."""
 
 from __future__ import annotations
 

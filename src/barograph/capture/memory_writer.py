@@ -1,4 +1,4 @@
-"""Writes a run in memory, from the training process itself."""
+"""Writes a run that is in memory, from the process that trains: no other could."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""External requests to this training, passed between the receiving thread and the training thread."""
+"""What was asked of this training from outside, between the thread that hears it and the one that trains."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from barograph.runs.state.control import STOP, Done, Request
 
 
 class NotDone(Exception):
-    """A request was not carried out; the message says why."""
+    """What was asked is not done, and why."""
 
 
 class Orders:
-    """Received requests to carry out between two steps, and their results.
+    """Requests that were heard and are to be carried out between two steps, and what became of them.
 
     Attributes:
         waiting: Whether there are any; looked at after every step.

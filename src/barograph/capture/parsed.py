@@ -1,4 +1,4 @@
-"""The options that command-line parsers produced, including defaults.
+"""What parsers of command lines made of the script's: every option with its value, the defaults that nobody typed too.
 
 Heard are `argparse`, `click` with what is built on it (`typer`), `absl.flags` and Hydra: the function by which they
 hand over what they have parsed is called by one of ours. Only what comes of this process's own command line counts.
@@ -25,7 +25,7 @@ _MOST_VALUES = 1000
 
 
 class Parsed:
-    """Records parsed options, until `stop`.
+    """Hears of what is parsed, until `stop`.
 
     Attributes:
         options: Name to option, as the parser calls it.

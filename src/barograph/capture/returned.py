@@ -1,4 +1,4 @@
-"""Finds the loss among the numbers that a function of the script returns."""
+"""Which of the numbers that a function of the script returns is the loss."""
 
 from __future__ import annotations
 

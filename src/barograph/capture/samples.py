@@ -1,4 +1,4 @@
-"""A bounded memory of training samples' digests, to recognize them in an evaluation."""
+"""Which samples a training was fed: a bounded memory of their digests, to know them again in an evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SAMPLES = 65_536
 
 
 class SampleMemory:
-    """Stores the digests of training samples, up to a limit.
+    """Remembers the digests of training samples, the first of a great many.
 
     Asked from the thread that trains and, where samples lie on a device, from the writer's.
     """

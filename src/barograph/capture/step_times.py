@@ -1,4 +1,4 @@
-"""The parts of a step's time: waiting for data, forward, backward, optimizer, Barograph, other."""
+"""Where the time of a step goes: waiting for data, forward, backward, the optimizer, Barograph itself, the rest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
 
 
 class Part:
-    """One timed part of the steps, without the time of capture.
+    """One part of the steps, timed in those that are listened to, without what capture takes meanwhile.
 
     Attributes:
         mean_secs: What it took in a step, of those that were told last; None: it was never heard.
@@ -64,7 +64,7 @@ class Part:
 
 
 class StepTimes:
-    """Sums the time of each part of the steps in the training thread, for a microsecond or two per step.
+    """Adds up what each part of the steps took, in the thread that trains, for a microsecond or two a step.
 
     A step lasts from the end of the one before to its own. The first one, which holds starting up, and the time of
     evaluations are left out. Forward, backward and optimizer are timed in the steps that are listened to, which

@@ -1,4 +1,4 @@
-"""Records opened files, options and printed text from the first line of a script."""
+"""What is taken down around a training from its first line on: files that are opened, options, what is printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _current: Surroundings | None = None
 
 
 class Surroundings:
-    """Records all of these, until `stop`."""
+    """All of it, until `stop`."""
 
     def __init__(self) -> None:
         self._opened = Listening()

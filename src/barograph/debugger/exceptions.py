@@ -1,4 +1,4 @@
-"""smdebug's exceptions, with its names and attributes, as part of our tree of errors."""
+"""smdebug's exceptions, by its names and with its attributes, below our own tree."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from barograph.errors import BarographError
 
 
 class SMDebugError(BarographError):
-    """Base of smdebug's errors."""
+    """Any error of smdebug's."""
 
 
 class SMDebugTypeError(SMDebugError, TypeError):
-    """A value has the wrong type."""
+    """A value is of the wrong type."""
 
 
 class SMDebugValueError(SMDebugError, ValueError):
-    """A value is invalid."""
+    """A value cannot be."""
 
 
 class SMDebugNotImplementedError(SMDebugError, NotImplementedError):
-    """Barograph does not implement this smdebug feature."""
+    """smdebug has it, and Barograph has something else in its place."""
 
 
 class InvalidCollectionConfiguration(SMDebugError):
-    """A collection has neither names nor patterns."""
+    """A collection says neither names nor patterns."""
 
     def __init__(self, c_name: str) -> None:
         super().__init__(c_name)
         self.c_name = c_name
 
     def __str__(self) -> str:
-        return f"The collection {self.c_name} has no tensor names and no patterns; add one."
+        return f"The collection {self.c_name} names no tensor and has no pattern; give it one of them."
 
 
 class _OfStep(SMDebugError):
@@ -44,21 +44,21 @@ class _OfStep(SMDebugError):
 
 
 class StepNotYetAvailable(_OfStep):
-    """The step is not available yet; training goes on."""
+    """The training goes on, and this step may come."""
 
     def __str__(self) -> str:
-        return f"Step {self.step} of mode {self.mode.name} is not available yet."
+        return f"Step {self.step} of mode {self.mode.name} is not there yet."
 
 
 class StepUnavailable(_OfStep):
-    """The step was not saved."""
+    """Nothing was saved of this step."""
 
     def __str__(self) -> str:
         return f"Step {self.step} of mode {self.mode.name} was not saved."
 
 
 class NoMoreData(SMDebugError):
-    """The training ended before this step."""
+    """The training is over, and did not come to this step."""
 
     def __init__(self, step: int, mode: ModeKeys, last_step: int) -> None:
         super().__init__(str(step))
@@ -67,7 +67,7 @@ class NoMoreData(SMDebugError):
         self.last_step = last_step
 
     def __str__(self) -> str:
-        return (f"The training ended before step {self.step} of mode {self.mode.name}; the last saved step is "
+        return (f"The training has ended before step {self.step} of mode {self.mode.name}; the last one saved is "
                 f"{self.last_step}.")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -86,7 +86,7 @@ class TensorUnavailable(SMDebugError):
 
 
 class TensorUnavailableForStep(SMDebugError):
-    """The tensor, or its value, was not saved at that step."""
+    """The tensor was not saved at that step, or not as a whole."""
 
     def __init__(self, tname: str, step: int, mode: ModeKeys = ModeKeys.GLOBAL, has_reductions: bool = False) -> None:
         super().__init__(tname)
@@ -96,7 +96,7 @@ class TensorUnavailableForStep(SMDebugError):
         self.has_reductions = has_reductions
 
     def __str__(self) -> str:
-        also = " Its reductions were; read those." if self.has_reductions else ""
+        also = " Its reductions were: ask for these." if self.has_reductions else ""
         return f"The value of {self.tname} was not saved at step {self.step} of mode {self.mode.name}.{also}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -108,18 +108,18 @@ class ShapeUnavailableForStep(TensorUnavailableForStep):
 
 
 class InvalidWorker(SMDebugError):
-    """No worker of that name saved data."""
+    """No worker of that name saved it."""
 
     def __init__(self, worker: str) -> None:
         super().__init__(worker)
         self.worker = worker
 
     def __str__(self) -> str:
-        return f"Worker {self.worker} did not save this."
+        return f"No worker {self.worker} saved this."
 
 
 class RuleEvaluationConditionMet(SMDebugError):
-    """The condition of a rule is met."""
+    """What a rule looks for is there."""
 
     def __init__(self, rule_name: str, step: int, end_of_rule: bool = False) -> None:
         super().__init__(rule_name)

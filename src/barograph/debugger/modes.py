@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ModeKeys(Enum):
-    """The modes of a script; exported as `modes`."""
+    """What a script was doing; `modes` to those who import it."""
 
     TRAIN = 1
     EVAL = 2

@@ -1,4 +1,4 @@
-"""The inputs of a held step, for all samples of a batch or some of them."""
+"""What a held step was made of, with all samples of a batch or with some of them alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.capture.torch.unpacking import Unpacker
 
 
 class Parts:
-    """Unpacks the values of a capsule as requested.
+    """Unpacks the values of a capsule, as the order wants them.
 
     Args:
         content: Of the capsule.

@@ -1,4 +1,4 @@
-"""Wraps a PyTorch function for the rest of the process."""
+"""Puts a function of ours around one of torch's; a replay ends with its process, so nothing is put back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions inside the operations of a traced JAX step, and the arguments they get."""
+"""What the operations of a traced JAX step say of the functions within them: what they call, and hand to turns."""
 
 from __future__ import annotations
 

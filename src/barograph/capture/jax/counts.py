@@ -1,4 +1,4 @@
-"""The number of updates an Optax optimizer has made, from the counts in its state; it survives a restore."""
+"""How many updates an optimizer of Optax has made, by the counts in its state: a restored one goes on from there."""
 
 from __future__ import annotations
 

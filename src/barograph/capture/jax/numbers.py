@@ -1,4 +1,4 @@
-"""Finds the loss and the metrics in the results of a JAX step."""
+"""The loss and the metrics among what a step of JAX returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mode in which a step called its models and mode-dependent layers.
+"""In which mode a step called its models, and the layers that do something else in training than in evaluation.
 
 Keras has no switch that stays: each call says `training=`, hands on what the call around it was told, or takes the
 default of its own signature, and where nobody says anything it is an evaluation.
@@ -20,7 +20,7 @@ _WITH_DROPOUT = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
 
 
 class Modes(NamedTuple):
-    """The modes recorded in a step.
+    """What a step tells of it.
 
     Attributes:
         layers: Layers that mind the mode.
@@ -35,7 +35,7 @@ class Modes(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Root:
-    """A layer that no other layer called, usually a model, in one step.
+    """A layer that no other one called, a model mostly, in one step.
 
     Attributes:
         layer: It.
@@ -49,7 +49,7 @@ class _Root:
 
 
 class StepModes:
-    """Modes noted while one step runs or is traced."""
+    """What is noted while one step runs, or is traced."""
 
     def __init__(self) -> None:
         self._roots: dict[int, _Root] = {}

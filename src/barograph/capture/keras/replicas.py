@@ -1,7 +1,8 @@
-"""A step of several replicas under `tf.distribute.MirroredStrategy`, each with its own collector.
+"""A step that replicas make together, under `tf.distribute.MirroredStrategy`: each tells a collector of its own.
 
-Each replica processes its part of the batch in its own thread; the threads take turns. The strategy sums the gradients
-before use, so they are checked once all replicas have arrived, for all of them.
+Each replica sees its part of the batch, in a thread of its own; the threads take turns. The strategy adds up their
+gradients before they are used, so whether they are fit is asked between replicas, where all of them have arrived, and
+answered for all.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _OTHER_NAMES = {"CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy"}
 
 
 class Judge(Protocol):
-    """Decides whether to use gradients."""
+    """Says what becomes of gradients that were looked at."""
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used."""
@@ -183,14 +184,14 @@ class SharedStep:
 
 
 class ToldToOne(SharedStep):
-    """A step whose replicas share one collector."""
+    """A step that is only looked at: one collector is told of what happens in any replica."""
 
     def _new_collector(self) -> Collector:
         return self.whole
 
 
 class SharedSteps:
-    """The consecutive steps of one function that replicas call.
+    """The steps of one function that replicas call, one after the other.
 
     Args:
         whole: Makes the collector of a step.
@@ -206,7 +207,7 @@ class SharedSteps:
             self._last = SharedStep(self._whole())
         collector = self._last.mine()
         if collector is None:
-            raise AssertionError("This was called inside a MirroredStrategy replica.")
+            raise AssertionError("This is called within a replica of a MirroredStrategy.")
         return self._last, collector
 
 

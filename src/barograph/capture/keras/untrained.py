@@ -1,4 +1,4 @@
-"""Finds frozen parameters that still have their initial values: neither trained nor loaded."""
+"""Which frozen parameters are as their initializer made them: nobody has trained them before, nor loaded them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts MXNet arrays to NumPy arrays, waiting for their values."""
+"""MXNet's arrays as those of NumPy, and the wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installs the Gluon hooks once MXNet is imported."""
+"""Has trainings of MXNet Gluon listened to, once MXNet has been imported."""
 
 from __future__ import annotations
 

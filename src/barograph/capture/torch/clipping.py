@@ -1,4 +1,4 @@
-"""Gradient norms before clipping, including infinite ones, for the gate."""
+"""What clipping hides from the gate: how large gradients were before it, and that some of them were infinite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.capture.torch.optimizers import Slot
 
 
 class BeforeClip:
-    """Checks gradients before clipping, each once per step.
+    """Looks at gradients that are about to be clipped, each the first time in a step.
 
     Args:
         keeps_norms: Somebody asks how large they are.

@@ -1,4 +1,4 @@
-"""Separates the passes over data in one evaluation, such as training data and validation data."""
+"""Tells apart the passes over data that one evaluation makes: over training data and then over validation data, say."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIXED = "mixed"
 
 @dataclass(slots=True)
 class Pass:
-    """One pass over data.
+    """One of them.
 
     Attributes:
         buffer: What it has shown.
@@ -71,7 +71,7 @@ class Pass:
 
 
 class EvaluationPasses:
-    """The passes of the current evaluation."""
+    """The passes of the evaluation under way."""
 
     def __init__(self) -> None:
         self.current = Pass()

@@ -1,4 +1,4 @@
-"""The PyTorch optimizer inside fastai's wrapper, whose hooks are called."""
+"""The optimizer of torch inside the wrapper that fastai puts around it: the hooks that are called are its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References and small copies of the current step, with which it can be run again; no weights.
+"""What is kept of the step under way, so that it can be run again: references and small copies, no weights.
 
 Forward and backward passes move no weights, so those need no copy: they are written only where the update is withheld.
 """
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(slots=True)
 class Kept:
-    """The current step.
+    """The step under way.
 
     Attributes:
         random: Random states right before the first forward pass; None: there was none yet.
@@ -86,7 +86,7 @@ class Kept:
 
 
 class Keeper:
-    """Keeps the current step, and releases it at its end.
+    """Keeps the step under way, and lets go of it when it ends.
 
     Args:
         names: The models.

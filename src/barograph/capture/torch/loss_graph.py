@@ -1,4 +1,4 @@
-"""Checks the graph of a loss: double softmax, softmax over the samples, broadcast targets.
+"""Tells from the graph of a loss how it was made: a softmax taken twice or over the samples, targets broadcast.
 
 Only the loss itself is looked at: from the tensor that `backward` starts from, through reductions, arithmetic
 and views, as far as the layers of the model. Attention, gates and the like inside a model are no part of it.
@@ -69,7 +69,7 @@ def facts_of_loss(root: Any) -> dict[Fact, float]:
 
 
 class _Looked:
-    """The result of one check of a loss."""
+    """What one look at a loss has shown."""
 
     def __init__(self) -> None:
         self.twice = False

@@ -1,4 +1,4 @@
-"""Checks which mode-dependent layers are in training mode and which in evaluation mode."""
+"""Looks which layers are in training and which in evaluation mode, where that makes a difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW_STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """The mode of a model.
+    """In which mode a model was.
 
     Attributes:
         layers: Layers that mind the mode.
@@ -34,7 +34,7 @@ class Modes:
 
 
 class LayerModes:
-    """The mode-dependent layers of each model."""
+    """Knows the layers of each model that mind the mode."""
 
     def __init__(self) -> None:
         self._layers: dict[int, tuple[Root, int, tuple[weakref.ref[nn.Module], ...]]] = {}
@@ -59,7 +59,7 @@ class LayerModes:
 
 
 class ModeFacts:
-    """The modes of the models in the current step and evaluation."""
+    """What is known of the modes of the models in the step, and in the evaluation, under way."""
 
     def __init__(self) -> None:
         self._layers = LayerModes()

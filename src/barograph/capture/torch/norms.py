@@ -1,4 +1,4 @@
-"""Gradient norms in one pass, and numbers from devices with one wait per device."""
+"""Norms of gradients, in one pass, and numbers that lie on devices, with one wait for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identifies optimizers and their parameters."""
+"""Which optimizer is which, and which parameters are its own."""
 
 from __future__ import annotations
 

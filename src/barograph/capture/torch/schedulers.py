@@ -1,4 +1,4 @@
-"""Counts the steps of learning-rate schedulers, and their intended totals."""
+"""Counts the steps of learning-rate schedulers, and knows how many each was made for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the targets of losses: statistics, whether they are class numbers, whether the input contains them."""
+"""Reads the targets of losses: their statistics, whether they are class numbers, whether they stand in the input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED_FROM = 0.5
 
 
 class TargetRecorder:
-    """Records the targets of regression losses."""
+    """Records what the outputs of a model are to become, where that is values."""
 
     def __init__(self, session: Session, reader: Reader) -> None:
         self._session = session

@@ -76,7 +76,7 @@ def reduce_many(
 
 
 class _Layout(NamedTuple):
-    """The chunk layout of tensors of certain sizes, on the device."""
+    """How tensors of certain sizes are cut into chunks; on the device."""
 
     sizes: torch.Tensor
     chunk_tensor: torch.Tensor

@@ -1,4 +1,4 @@
-"""Flattens the inputs and outputs of modules: tuples, dicts, dataclasses, and their sources."""
+"""What modules are called with and return, taken apart: tuples, dicts, dataclasses, and what made them."""
 
 from __future__ import annotations
 

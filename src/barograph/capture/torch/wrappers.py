@@ -1,4 +1,4 @@
-"""The reversible wrappers: the only places where Barograph replaces PyTorch functions.
+"""The reversible wrappers: the only places where Barograph replaces something of torch.
 
 Everything else rests on torch's official global hooks. There is no hook for these:
 
@@ -68,7 +68,7 @@ _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
 
 class Listener(Protocol):
-    """Receives the wrappers' calls; the methods must not raise, except on purpose."""
+    """Who is told; each of these must not raise, except where it means to."""
 
     def backward_begins(self, tensors: Any) -> None: ...
     def backward_ended(self) -> None: ...
@@ -87,7 +87,7 @@ class Listener(Protocol):
 
 
 class Feeder(Protocol):
-    """Receives calls of data loaders; the methods must not raise, except on purpose."""
+    """Who is told of loaders; likewise."""
 
     @property
     def traces(self) -> bool: ...
@@ -102,7 +102,7 @@ class Feeder(Protocol):
 
 
 class Wrappers:
-    """Installs and removes the wrappers.
+    """Puts the wrappers in and takes them out again.
 
     Args:
         listener: Who is told.

@@ -1,4 +1,4 @@
-"""Installs the Lightning hooks once `lightning.pytorch` is imported."""
+"""Has trainings of Lightning listened to, once `lightning.pytorch` has been imported."""
 
 from __future__ import annotations
 
