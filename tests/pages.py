@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGES = (
     ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md",
-    ROOT / "examples" / "README.md", ROOT / "src" / "barograph" / "runs" / "FORMAT.md",
+    ROOT / "examples" / "README.md", ROOT / "src" / "barograph" / "runs" / "format" / "FORMAT.md",
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 
