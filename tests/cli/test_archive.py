@@ -30,7 +30,7 @@ def test_what_is_packed_and_what_is_left_out_is_said(call: Call, root: Path, tmp
     said = call("export", "archive", root / "first", "-o", tmp_path / "a.zip")
     assert said.code == 0
     assert said.out.startswith("written: 1 run, 1 artifact, ")
-    assert "checkpoints: 2.0 KiB; --checkpoints takes them in" in said.out
+    assert "checkpoints: 2.0 KiB (include with --checkpoints)" in said.out
     assert "1 inputs and outputs that are kept elsewhere, and named" in said.out
     with_them = call("export", "archive", root / "first", "-o", tmp_path / "b.zip", "--checkpoints", "--json").json
     assert (with_them["left_out_bytes"], with_them["file_bytes"]) == ({}, (tmp_path / "b.zip").stat().st_size)
@@ -43,7 +43,7 @@ def test_what_an_import_brought_is_said(call: Call, root: Path, tmp_path: Path) 
     assert said.out.startswith("imported: 1 new run, 1 artifact, ")
     assert f"{tmp_path / 'other' / 'first'}" in said.out
     again = call("import", "archive", tmp_path / "a.zip", "--root", tmp_path / "other")
-    assert "0 new runs, 1 there before" in again.out
+    assert "0 new runs, 1 already present" in again.out
     assert call("import", "archive", tmp_path / "a.zip", "--root", tmp_path / "other", "--json").json["artifacts"] == 0
 
 

@@ -33,7 +33,7 @@ def test_a_root_that_is_not_there_is_named_and_not_made(call: Call, root: Path, 
     wrong = root.parent / "rnus"
     said = call(*words, "--root", wrong)
     assert (said.code, said.err) == (
-        2, f"barograph: There are no runs at {wrong}: no such directory. Did you mean {root}?\n")
+        2, f"barograph: No runs at {wrong}: no such directory. Did you mean {root}?\n")
     assert not wrong.exists()
 
 

@@ -38,7 +38,7 @@ def save(store: Store, steps: int, content: Mapping[str, Any] = PLACE, who: str 
 
 def test_a_run_without_any_says_how_they_are_saved(store: Store, call: Callable[..., Any]) -> None:
     said = call("checkpoints", "run")
-    assert said.out == "No checkpoint is in this run. They are saved with: barograph run --checkpoint auto\n"
+    assert said.out == "No checkpoints in this run. To save some: barograph run --checkpoint auto\n"
     assert call("checkpoints", "run", "--json").json == []
 
 
@@ -61,12 +61,12 @@ def test_the_one_that_resume_goes_on_from_is_told(store: Store, call: Callable[.
     save(store, 1200)
     said = call("checkpoints", "run")
     assert said.row("1,200")[-2:] == ["good", "checkpoints/0000-00001200-pid1.json"]
-    assert said.out.endswith("Go on from step 1,200, in the folder of the script:  barograph resume run\n")
+    assert said.out.endswith("Resume from step 1,200, in the folder of the script:  barograph resume run\n")
 
 
 @pytest.mark.parametrize(("state", "says"), [
-    (RunState.FINISHED, "The run has finished by itself, and nothing goes on from here."),
-    (RunState.RUNNING, "The training goes on now. Once it has ended, barograph resume starts it again from step 20."),
+    (RunState.FINISHED, "The run has finished. There is nothing to resume."),
+    (RunState.RUNNING, "Training is still running. After it ends, barograph resume restarts it from step 20."),
 ])
 def test_nobody_is_sent_to_resume_what_cannot_be_resumed_now(
     store: Store, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, state: RunState, says: str
@@ -90,5 +90,5 @@ def test_parts_of_several_workers_are_one_checkpoint(store: Store, call: Callabl
 def test_where_nothing_can_go_on_that_is_said(store: Store, call: Callable[..., Any]) -> None:
     save(store, 30, {"place": {"why_not": "of the moon"}})
     said = call("checkpoints", "run")
-    assert "passed over: of the moon" in said.out
-    assert said.out.endswith("A training can go on from none of them.\n")
+    assert "skipped: of the moon" in said.out
+    assert said.out.endswith("Training cannot resume from any of them.\n")

@@ -30,7 +30,7 @@ def test_groups_are_compared_at_several_places(call: Call, root: Path) -> None:
     assert [line.split() for line in lines[-4:]] == [
         ["step", "b", "a"], ["10", "2.13", "1.05"], ["20", "4.27", "2.1"], ["90", "4.27", "2.1"]]
     assert call(*words, "--json").json["reached"]["20.0"] == pytest.approx([4.2666667, 2.1])
-    assert "numbers with commas" in call(*words[:-3], "x,y", "--root", root).err
+    assert "numbers separated by commas" in call(*words[:-3], "x,y", "--root", root).err
 
 
 def test_what_counts_once_and_what_differs_is_said(call: Call, root: Path) -> None:

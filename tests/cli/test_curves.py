@@ -56,7 +56,7 @@ def test_who_lacks_the_metric_is_said_and_the_rest_is_shown(call: Call, root: Pa
     assert [line.split()[0] for line in said.out.splitlines()] == ["run", "long"]
     assert 'Did you mean "loss"' in call("curves", "los", "short", "--root", root).err
     assert "--by is" in call("curves", "loss", "short", "--by", "week", "--root", root).err
-    assert "name a run" in call("curves", "loss", "--root", root).err
+    assert "name at least one run" in call("curves", "loss", "--root", root).err
 
 
 def test_a_place_elsewhere_is_a_run_too(call: Call, root: Path) -> None:
@@ -70,9 +70,9 @@ def test_what_nobody_has_is_named_before_it_is_deleted(call: Call, root: Path) -
     orphan.write_bytes(b"12345")
     assert "Nothing to delete" in call("gc", "--root", root).out
     os.utime(orphan, (1, 1))
-    assert "--yes deletes" in call("gc", "--root", root).out
+    assert "delete with --yes" in call("gc", "--root", root).out
     assert call("gc", "--root", root, "--json").json["unwanted"][0]["digest"] == f"sha256:ab{'0' * 62}"
     assert orphan.exists()
     assert "deleted: 1 artifact, 5 B freed" in call("gc", "--root", root, "--yes").out
     assert not orphan.exists()
-    assert "an hour is the least" in call("gc", "--root", root, "--grace", "1s").err
+    assert "it must be at least 1h" in call("gc", "--root", root, "--grace", "1s").err

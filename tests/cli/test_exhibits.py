@@ -28,10 +28,10 @@ def shown(tmp_path: Path) -> str:
 def test_show_tells_of_each(call: Call, shown: str) -> None:
     said = call("show", shown, "--all")
     assert said.code == 0
-    for line in ("confusion matrix  rows are truths, columns answers, 66.7% right", "dog\t1\t1",
-                 "ROC curve  ROC: the area under the curve", "1\t2\t2\t0.75",
-                 "precision and recall  precision over recall", "answers  the first 8 of 20 rows",
-                 "picture  image/png, 8 B; barograph report shows it"):
+    for line in ("confusion matrix  rows: targets, columns: predictions, 66.7% right", "dog\t1\t1",
+                 "ROC curve  ROC: area under the curve", "1\t2\t2\t0.75",
+                 "precision and recall  precision-recall", "answers  the first 8 of 20 rows",
+                 "picture  image/png, 8 B; shown by barograph report"):
         assert line in said.out
     kinds = [item["kind"] for item in call("show", shown, "--json").json["exhibits"]]
     assert kinds == ["roc", "table", "confusion-matrix", "picture", "precision-recall"]

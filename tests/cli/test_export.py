@@ -92,7 +92,7 @@ def test_a_trace_is_written_and_named(place: str, tmp_path: Path, capsys: pytest
     out = tmp_path / "trace.json"
     text = told(capsys, "export", "chrome", place, "-o", str(out))
     events = json.loads(out.read_text(encoding="utf-8"))["traceEvents"]
-    assert f"{len(events)} events in {out}." in text
+    assert f"Wrote {len(events)} events to {out}." in text
     assert {item["name"] for item in events} >= {"step 0", "step 3", "machine:cpu", "loss:total"}
 
 
@@ -118,7 +118,7 @@ def test_where_there_is_no_run_it_says_so(what: list[str], tmp_path: Path, monke
                                           capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
     monkeypatch.chdir(tmp_path)
-    assert "There is no run at nowhere" in refused(capsys, "export", what[0], "nowhere", *what[1:])
+    assert "No run at nowhere" in refused(capsys, "export", what[0], "nowhere", *what[1:])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -126,13 +126,13 @@ def test_a_run_without_numbers_is_named(training: Training, tmp_path: Path, monk
                                         capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     training.end()
-    assert "holds no losses, times or figures" in refused(capsys, "export", "chrome", "ein lauf ü")
+    assert "has no losses, times or machine metrics" in refused(capsys, "export", "chrome", "ein lauf ü")
 
 
 def test_a_file_that_cannot_be_written_is_named(place: str, tmp_path: Path,
                                                 capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "no such folder" / "trace.json"
-    assert f"{out} cannot be written: No such file or directory." in refused(
+    assert f"Cannot write {out}: No such file or directory." in refused(
         capsys, "export", "chrome", place, "-o", str(out))
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_written_is_named(place: str, tmp_path: Path,
 @pytest.mark.parametrize("what", [["chrome", "-o"], ["otel", "--json"]])
 def test_a_disk_that_is_full_is_named(place: str, what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
-    assert "/dev/full cannot be written: No space left on device." in refused(
+    assert "Cannot write /dev/full: No space left on device." in refused(
         capsys, "export", what[0], place, what[1], "/dev/full")
 
 
@@ -232,8 +232,8 @@ def test_an_interrupt_ends_it_and_what_was_handed_on_is_told(
     out = tmp_path / "metrics.jsonl"
     assert export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)
     said = capsys.readouterr().out
-    assert "Ctrl-C ends that, not the training." in said
-    assert f"24 numbers in {out}.\nInterrupted before the run has ended: the same command begins with" in said
+    assert "Ctrl-C stops the export, not the training." in said
+    assert f"24 numbers in {out}.\nInterrupted before the run ended. The same command starts again" in said
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1
     training.end()
     assert not export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)

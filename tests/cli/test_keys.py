@@ -70,7 +70,7 @@ def test_brackets_in_a_name_are_shown(call: Call, healthy: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--kind", "gradent"], '"gradent" is no kind of record. Did you mean "gradient"?'),
+        (["--kind", "gradent"], '"gradent" is not a kind of record. Did you mean "gradient"?'),
         (["--kind", "custom"], "Nothing of kind custom was recorded. There are: batch, "),
         (["--path", "frist.*"], 'No path matches "frist.*". Did you mean "first"?'),
         (["--kind", "loss", "--path", "x"], 'No path of kind loss matches "x". There are: cross_entropy, total.'),

@@ -41,8 +41,8 @@ def test_an_artifact_is_named_by_what_it_was_logged_as(call: Call, root: Path) -
         run.log_artifact(root.parent / "model.bin")
     two = call("lineage", "model.bin", "--root", root)
     assert two.code == 2
-    assert 'There are 2 artifacts called "model.bin"' in two.err
-    uid = two.err.split("identities: ")[1].split(",")[0].strip()
+    assert 'There are 2 artifacts named "model.bin"' in two.err
+    uid = two.err.split("IDs: ")[1].split(",")[0].strip()
     assert call("lineage", uid, "--root", root).code == 0
 
 
@@ -50,14 +50,14 @@ def test_wrong_words_are_said(call: Call, root: Path) -> None:
     for words, expected in (
         (["tset"], 'There is no experiment, trial, component or run "tset"'),
         (["test", "--direction", "left"], '"left" is no direction; write "up", "down" or "both"'),
-        (["test", "--kind", "runs"], '"runs" is no kind of item. Did you mean "run"?'),
-        (["test", "--since", "soon"], '"soon" says no time'),
+        (["test", "--kind", "runs"], '"runs" is not a kind of item. Did you mean "run"?'),
+        (["test", "--since", "soon"], '--since is "soon"; it must be a time'),
     ):
         said = call("lineage", *words, "--root", root)
         assert (said.code, expected in said.err) == (2, True), said.err
     with Run("alone", root=root):
         pass
-    assert "nothing is known that it came of" in call("lineage", "alone", "--root", root).out
+    assert "no recorded origins or results" in call("lineage", "alone", "--root", root).out
     assert call("lineage", "alone", "--root", root, "--json").json == []
 
 
@@ -70,7 +70,7 @@ def test_a_run_is_named_by_its_name_where_no_such_place_is(
     for command in ("show", "keys", "doctor"):
         assert call(command, "train").code == 0
     assert run.place in call("show", "train").out
-    assert "There is no run at tarin" in call("show", "tarin").err
+    assert "No run at tarin" in call("show", "tarin").err
     (tmp_path / "train").mkdir()
     assert "the directory is empty" in call("show", "train").err
 

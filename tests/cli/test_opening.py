@@ -26,20 +26,20 @@ def refused(said: Any) -> str:
 def test_a_name_that_is_nearly_right_is_answered_with_the_right_one(call: Call, copy: Path, command: str) -> None:
     wrong = copy.parent / "coyp"
 
-    assert refused(call(command, wrong)) == f"There is no run at {wrong}: no such directory. Did you mean {copy}?"
+    assert refused(call(command, wrong)) == f"No run at {wrong}: no such directory. Did you mean {copy}?"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_directory_above_runs_names_them(call: Call, copy: Path, command: str) -> None:
     assert refused(call(command, copy.parent)) == (
-        f"{copy.parent} is no run, but a run lies below it: {copy.parent}/copy."
+        f"{copy.parent} is not a run, but a run is below it: {copy.parent}/copy."
     )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_file_of_a_run_leads_to_the_run(call: Call, copy: Path, command: str) -> None:
     assert refused(call(command, copy / "run.json")) == f"{copy}/run.json is a file; it is part of the run {copy}."
-    assert refused(call(command, copy / "records")) == f"{copy}/records is no run; it is part of the run {copy}."
+    assert refused(call(command, copy / "records")) == f"{copy}/records is not a run but part of the run {copy}."
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -51,7 +51,7 @@ def test_a_file_of_somebody_else_is_called_a_file(call: Call, tmp_path: Path, co
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_empty_directory_is_called_empty(call: Call, tmp_path: Path, command: str) -> None:
-    assert refused(call(command, tmp_path)) == f"There is no run at {tmp_path}: the directory is empty."
+    assert refused(call(command, tmp_path)) == f"No run at {tmp_path}: the directory is empty."
 
 
 def test_a_directory_of_other_things_is_no_run(call: Call, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_newest_run_of_the_default_place_is_named_where_there_is_one(
     copy.rename(tmp_path / "barograph-runs" / "20260101-train")
     monkeypatch.chdir(tmp_path)
 
-    assert refused(call("show", "xyz")).endswith("The newest run here is barograph-runs/20260101-train.")
+    assert refused(call("show", "xyz")).endswith("The newest run is barograph-runs/20260101-train.")
     assert refused(call("show", "20260101-trian")).endswith("Did you mean barograph-runs/20260101-train?")
 
 
@@ -99,8 +99,8 @@ def test_a_run_in_the_memory_of_another_process_is_refused(bin_folder: Path, com
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "barograph: memory://mine is in the memory of the process that writes it, and this is another process; "
-        "record to a directory or a bucket to see the run from here.\n"
+        "barograph: memory://mine is in the memory of another process. "
+        "To read a run from here, record it to a directory or a bucket.\n"
     )
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_first_paper_is_named_with_what_to_do(call: Call, copy: Path) 
     (copy / "run.json").write_text("{}")
 
     assert refused(call("show", copy)) == (
-        "The paper is damaged: its bytes are not those that were written (run.json). What else is there: "
+        "The paper is damaged: its bytes are not those that were written (run.json). To check the rest: "
         f"barograph doctor {copy}"
     )
 
@@ -122,4 +122,4 @@ def test_a_prefix_above_runs_in_a_bucket_names_them(call: Call, s3_url: str, cop
 
     store_from_url(f"{s3_url}/mine").put("run.json", (copy / "run.json").read_bytes())
 
-    assert refused(call("show", s3_url)) == f"{s3_url} is no run, but a run lies below it: {s3_url}/mine."
+    assert refused(call("show", s3_url)) == f"{s3_url} is not a run, but a run is below it: {s3_url}/mine."

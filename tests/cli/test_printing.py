@@ -216,7 +216,7 @@ def test_a_full_disk_is_named_in_one_line(bin_folder: Path, healthy: Path) -> No
         ended = subprocess.run([bin_folder / "barograph", "report", healthy, "--json"], stdout=full,
                                stderr=subprocess.PIPE, text=True, check=False, timeout=600)
 
-    assert ended.stderr == "barograph: What there is to print cannot be written: No space left on device.\n"
+    assert ended.stderr == "barograph: Cannot write output: No space left on device.\n"
     assert ended.returncode == 2
 
 

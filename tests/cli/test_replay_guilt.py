@@ -73,32 +73,32 @@ def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_anothe
 def test_of_a_batch_of_one_sample_that_is_said() -> None:
     order = replace(ORDER, framework="keras")
     found = guilt_of(made_again([9.0]), order, held(Held.OWN), step([9.0], OwnAnswer(True)), wanted=True, say=None)
-    assert found.why_not == "the batch is of one sample."
+    assert found.why_not == "the batch has one sample."
 
 
 def test_where_nothing_has_a_row_for_each_sample_that_is_said() -> None:
     bare = replace(step([9.0], OwnAnswer(True)), batches=())
     found = guilt_of(made_again([9.0]), ORDER, held(Held.OWN), bare, wanted=True, say=None)
-    assert found.why_not == "of what fed the step nothing has a row for each sample."
+    assert found.why_not == "no input of the step has one row per sample."
 
 
 @pytest.mark.parametrize(("own", "says"), [
-    (OwnAnswer(), "not known: the function checks:steep lets the step pass as it was made again; it may go by what it "
-                  "has seen of steps before, or another worker held this one."),
+    (OwnAnswer(), "unknown: the function checks:steep does not report the replayed step as failing; it may "
+                  "depend on earlier steps, or another worker triggered the capsule."),
     (OwnAnswer(failure="The function checks:steep fails: KeyError: 'w'."),
-     "not known: The function checks:steep fails: KeyError: 'w'."),
+     "unknown: The function checks:steep fails: KeyError: 'w'."),
 ])
 def test_why_no_sample_was_asked_is_said(own: OwnAnswer, says: str) -> None:
     losses = [1.0] * 8
     found = asked(losses, own)
     assert (found.rows, said(found, losses)) == ((), [says])
-    assert found.to_json()["samples_not_asked"] == says.removeprefix("not known: ")
+    assert found.to_json()["samples_not_asked"] == says.removeprefix("unknown: ")
 
 
 def test_a_capsule_that_names_no_function_says_how_to_name_one() -> None:
     found = guilt_of(made_again([1.0] * 8), replace(ORDER, when=""), held(Held.OWN), step([1.0] * 8), wanted=True,
                      say=None)
-    assert "name it with --when MODULE:FUNCTION" in found.why_not
+    assert "To test single samples: --when MODULE:FUNCTION" in found.why_not
 
 
 def test_the_function_is_that_of_the_capsule_unless_the_user_names_one() -> None:
@@ -155,7 +155,7 @@ def test_where_no_sample_can_be_made_alone_the_reason_is_said() -> None:
 def test_of_what_has_no_rows_no_sample_is_weighed() -> None:
     bare = replace(step([1.0]), batches=())
     found = guilt_of(made_again([1.0]), replace(ORDER, when=""), held(Held.FINDING), bare, wanted=True, say=None)
-    assert found.why_not == "of what fed the step nothing has a row for each sample."
+    assert found.why_not == "no input of the step has one row per sample."
 
 
 def test_nothing_is_made_again_where_no_samples_are_wanted() -> None:

@@ -19,8 +19,8 @@ from barograph.store.urls import store_from_url
 
 @pytest.mark.parametrize(("place", "command", "error", "says"), [
     ("nowhere", ["python"], NotARun, "nowhere"),
-    ("run", ["other.py"], SettingsError, "There is no script to run at other.py"),
-    ("run", [], SettingsError, "There is no script to run at train.py"),
+    ("run", ["other.py"], SettingsError, "No script at other.py"),
+    ("run", [], SettingsError, "No script at train.py"),
     ("run", ["python"], ResumeFailed, "holds no checkpoint that a training can go on from"),
 ])
 def test_what_cannot_be_resumed_is_said(

@@ -171,7 +171,7 @@ def test_a_new_rule_is_written_and_never_over_another(
 
     again = call("rules", "new", "loud-weights")
     assert again.code == 2
-    assert "There is a file of that name already" in again.err
+    assert "A file with that name exists" in again.err
     assert (tmp_path / "loud_weights.py").read_text(encoding="utf-8") == written
 
 

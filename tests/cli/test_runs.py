@@ -128,7 +128,7 @@ def test_where_nothing_was_recorded_yet_that_is_no_error(
 
     said = call("runs")
 
-    assert (said.code, said.out) == (0, "No runs below barograph-runs. Start one:  barograph run train.py\n")
+    assert (said.code, said.out) == (0, "No runs below barograph-runs. To start one:  barograph run train.py\n")
     assert call("runs", "--json").json == []
     assert call("runs", tmp_path).code == 0
 
@@ -137,7 +137,7 @@ def test_a_wrong_directory_is_answered_with_the_nearest(call: Call, root: Path) 
     said = call("runs", f"{root}x")
 
     assert (said.code, said.out) == (2, "")
-    assert said.err == f"barograph: There are no runs at {root}x: no such directory. Did you mean {root}?\n"
+    assert said.err == f"barograph: No runs at {root}x: no such directory. Did you mean {root}?\n"
 
 
 def test_a_file_is_refused(call: Call, root: Path) -> None:

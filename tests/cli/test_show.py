@@ -300,7 +300,7 @@ def test_the_first_step_has_nothing_before_it(call: Call, healthy: Path) -> None
     said = call("show", healthy, "--around", "0")
 
     assert said.code == 0
-    assert "Changed most against the steps before  no tensors were recorded in it, or none before it" in said.lines
+    assert "Largest changes  no tensors in this step, or none before it" in said.lines
 
 
 @pytest.mark.parametrize(("step", "nearest"), [("41", "40"), ("-1", "0")])
@@ -323,7 +323,7 @@ def test_where_a_passed_over_step_is_asked_for_it_says_which_one_is_shown(
     said = call("show", healthy, "--around", "7")
     data = call("show", healthy, "--around", "7", "--json").json
 
-    assert said.lines[1] == "Nothing was recorded in step 7; this is the nearest that was."
+    assert said.lines[1] == "Step 7 was not recorded. This is the nearest recorded step."
     assert said.lines[0].startswith("step 6 of")
     assert (data["asked"], data["step"]) == (7, 6)
 
@@ -338,7 +338,7 @@ def test_a_step_without_tensors_is_shown_and_it_is_said(
     said = call("show", place, "--around", "4")
 
     assert said.code == 0
-    assert "no tensors were recorded in it" in said.out
+    assert "no tensors in this step" in said.out
 
 
 def test_a_step_that_is_no_number_is_refused(call: Call, healthy: Path) -> None:
@@ -349,4 +349,4 @@ def test_a_step_that_is_no_number_is_refused(call: Call, healthy: Path) -> None:
 
 
 def test_a_machine_of_which_nothing_is_known_is_called_so() -> None:
-    assert dict(origin_facts(Origin()))["machine"] == "not known"
+    assert dict(origin_facts(Origin()))["machine"] == "unknown"

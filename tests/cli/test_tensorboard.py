@@ -105,7 +105,7 @@ def test_several_runs_are_told_one_by_one(call: Call, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize(("words", "said"), [
     (["import", "tensorboard", "nowhere", "-o", "run"], "There are no event files at"),
-    (["export", "tensorboard", "nowhere"], "There is no run at nowhere"),
+    (["export", "tensorboard", "nowhere"], "No run at nowhere"),
 ])
 def test_where_there_is_nothing_it_says_so(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str

@@ -147,7 +147,7 @@ def test_where_nobody_can_be_asked_it_is_refused_unless_it_is_trusted(
     theirs: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    with pytest.raises(SettingsError, match="nobody is here to confirm"):
+    with pytest.raises(SettingsError, match="there is no terminal to confirm"):
         check_command_of_run(theirs, ["true"], trusts=False)
     check_command_of_run(theirs, ["true"], trusts=True)
     monkeypatch.setenv(TRUST_VARIABLE, str(tmp_path / "runs"))

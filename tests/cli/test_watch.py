@@ -147,7 +147,7 @@ def test_what_a_run_names_is_not_loaded_unless_it_is_installed_or_typed(
     said = call("watch", copy)
 
     assert said.code == 0
-    assert said.lines[0].endswith("are not used: theirs:Mine. To load one of your own, name it: --rules theirs:Mine")
+    assert said.lines[0].endswith("were skipped: theirs:Mine. To load one of your own, name it: --rules theirs:Mine")
     assert "What the rule theirs:Mine would have found: it is not installed here." in said.out
     assert not (tmp_path / "loaded").exists()
     typed = call("watch", copy, "--json", "--rules", "non-finite,theirs:Mine").json
@@ -176,7 +176,7 @@ def test_findings_cannot_go_to_a_directory(call: Call, sick: Path, tmp_path: Pat
     said = call("watch", sick, "--findings-to", tmp_path)
 
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith(f"barograph: findings_to is {tmp_path}, a directory; it must be a file")
+    assert said.err.startswith(f"barograph: findings_to is a directory: {tmp_path}. It must be a file")
 
 
 def test_a_run_that_is_watched_says_nothing_of_files_to_write(call: Call, sick: Path, tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_under_json_standard_output_belongs_to_the_summary(call: Call, sick: Pat
     [
         (["--rules", "dead-rleu"], '"dead-rleu" is not a rule. Did you mean "dead-relu"?'),
         (["--on-finding", "sotp"], 'on_finding is "sotp". Did you mean "stop"?'),
-        (["--config", "nowhere.toml"], "There is no settings file at nowhere.toml."),
+        (["--config", "nowhere.toml"], "No settings file at nowhere.toml."),
     ],
 )
 def test_a_wrong_setting_is_answered_with_the_nearest(
@@ -237,7 +237,7 @@ def test_once_does_not_wait_for_more(call: Call, tmp_path: Path, going_on: Calla
         said = call("watch", tmp_path / "run", "--once", "--rules", "non-finite")
 
     assert said.code == 0
-    assert said.lines[0].startswith(f"barograph: watching {tmp_path}/run with 1 rule; Ctrl-C ends the watching")
+    assert said.lines[0].startswith(f"barograph: watching {tmp_path}/run with 1 rule. Ctrl-C stops the watcher")
     assert "  state     p0 running" in said.out
 
 

@@ -66,7 +66,7 @@ def test_keys_are_those_of_one_worker_and_the_rows_stay_rows(call: Call, both: P
 
 def test_a_step_is_shown_of_the_first_that_recorded_it_or_of_the_one_asked_for(call: Call, both: Path) -> None:
     headings = [
-        next(line for line in call("show", both, "--around", *words).lines if line.startswith("Steps recorded"))
+        next(line for line in call("show", both, "--around", *words).lines if line.startswith("Steps around"))
         for words in (("3",), ("8",), ("3", "--worker", "p1"))
     ]
 

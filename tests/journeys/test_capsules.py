@@ -142,7 +142,7 @@ def test_for_people_it_says_what_came_of_it(held: Any) -> None:
     assert "not finite" in ended.out.decode()
     assert "barograph replay run/capsules/0000-" in ended.out.decode()
     ended = held.end(held.start("barograph", "replay", "--no-samples", "run"))
-    assert "first bad  batch[0] is not finite already: float32 [16, 8]" in ended.out.decode()
+    assert "first bad  the input of batch[0] is already not finite: float32 [16, 8]" in ended.out.decode()
     assert "bitwise    The loss and every gradient are the same to the last bit." in ended.out.decode()
 
 
@@ -161,8 +161,8 @@ def test_a_changed_script_is_named(held: Any) -> None:
 
 @pytest.mark.parametrize(("words", "says"), [
     (["nowhere"], "no capsule"),
-    (["run", "other.py"], "There is no script to run at other.py."),
-    (["run", "python", "-c", "pass"], "The script ended with exit code 0 before its training began a step."),
+    (["run", "other.py"], "No script at other.py."),
+    (["run", "python", "-c", "pass"], "The script exited with code 0 before its training started a step."),
 ])
 def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str) -> None:
     code, _, err = replay(held, *words)
@@ -185,11 +185,11 @@ def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, progra
     resealed(held, lambda content: content["script"].update(argv=[program, *arguments]))
     code, _, err = replay(held, "run")
     assert (code, (held.folder / "ran").exists()) == (2, False), err
-    assert "which is no Python file in this directory" in err
+    assert "which is not a Python file in this directory" in err
 
 
 @pytest.mark.parametrize(("change", "says"), [
-    (lambda content: content.pop("machine"), "does not say what was run, and where"),
+    (lambda content: content.pop("machine"), "does not record its command and machine"),
     (lambda content: content.update(models=[]), "cannot be put back: AttributeError"),
     (lambda content: content["seen"].update(losses=["none"]), "cannot be put back: ValueError"),
     (lambda content: content.update(batches=[{"map": 3}]), "holds an entry that it must not"),
@@ -249,8 +249,8 @@ def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: 
     assert (code, result["grade"], result["finite"]) == (0, "bitwise", True), err
     shutil.rmtree(desk.folder / "run" / "capsules")
     told = desk.end(desk.start("barograph", "capsules", "run")).out
-    assert b"No capsule is in this run" in told
-    assert b"It ended because: " in told
+    assert b"No capsules in this run" in told
+    assert b"Run ended: " in told
     assert b"The update of step 7 was withheld" in told
 
 
@@ -258,7 +258,8 @@ def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any)
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")
     assert (ended.code, ended.out) == (0, b"to the end\n")
-    assert b"No capsule is in this run: no step was held," in desk.end(desk.start("barograph", "capsules", "run")).out
+    listed = desk.end(desk.start("barograph", "capsules", "run"))
+    assert b"No capsules in this run. The flight recorder saves them:" in listed.out
 
 
 COMPILED = """

@@ -136,4 +136,4 @@ def test_a_run_is_watched_and_drawn(notebook: Notebook) -> None:
 
 
 def test_a_wrong_place_fails_its_cell_in_one_sentence(notebook: Notebook) -> None:
-    assert notebook.text(8).strip().startswith("UsageError: There is no run at runs/none: no such directory.")
+    assert notebook.text(8).strip().startswith("UsageError: No run at runs/none: no such directory.")

@@ -186,7 +186,7 @@ def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str, 
         assert "hidden.kernel is 6 × 12 and was 6 × 8" in other.err
         refused = desk.end(desk.start("barograph", "replay", "--pdb", "run"))
         assert refused.code != 0
-        assert "--pdb is for steps of PyTorch, and this one is of Keras; instead, put breakpoint()" in refused.err
+        assert "--pdb works for PyTorch only, and this is a step of Keras. Instead, put breakpoint()" in refused.err
 
 
 @pytest.mark.parametrize(("how", "step"), [("", 3), ("two in one", 3), ("gathered", 1), ("scaled", 3)])

@@ -106,4 +106,4 @@ def test_the_code_can_be_laid_out(ruined: Any) -> None:
 
 def test_a_change_that_is_none_is_refused(ruined: Any) -> None:
     ended = ruined.end(ruined.start("barograph", "rerun", "runs/first", "lr"))
-    assert (ended.code, ended.err) == (2, 'barograph: "lr" changes nothing; write NAME=VALUE, as in lr=0.1.\n')
+    assert (ended.code, ended.err) == (2, 'barograph: "lr" is not a change; write NAME=VALUE, as in lr=0.1.\n')

@@ -272,9 +272,9 @@ def test_a_command_that_is_not_python_passes_and_we_say_that_nothing_was_seen(de
 
 
 @pytest.mark.parametrize(("command", "message"), [
-    (["missing.py"], "There is no script to run at missing.py."),
-    (["no-such-program", "x"], 'There is no program "no-such-program" to run.'),
-    (["./notes.txt"], '"./notes.txt" is no program that can be run.'),
+    (["missing.py"], "No script at missing.py."),
+    (["no-such-program", "x"], 'Program not found: "no-such-program".'),
+    (["./notes.txt"], '"./notes.txt" is not an executable program.'),
 ])
 def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
     desk: Any, command: list[str], message: str
@@ -286,7 +286,7 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("options", "toml", "message"), [
-    (["--to", "memory://x"], "", "A run in memory lives in one process"),
+    (["--to", "memory://x"], "", "A run in memory cannot be shared by two processes"),
     (["--to", "ftp://x/y"], "", '"ftp://" is no place for a run'),
     (["--to", "train.py"], "", "The store cannot be written or read there."),
     (["--budget", "lots"], "", 'budget is "lots"'),
@@ -294,13 +294,13 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
     (["--preset", "standart"], "", '"standart" is no preset. Did you mean "standard"?'),
     (["--rules", "N101,G999"], "", "G999"),
     (["--on-finding", "stpo"], "", 'on_finding is "stpo". Did you mean "stop"?'),
-    (["--config", "none.toml"], "", "There is no settings file at none.toml."),
-    ([], "budgte = 0.1", '"budgte" is no setting. Did you mean "budget"?'),
+    (["--config", "none.toml"], "", "No settings file at none.toml."),
+    ([], "budgte = 0.1", '"budgte" is not a setting. Did you mean "budget"?'),
     ([], "flush_secs = 'soon'", 'flush_secs is "soon"; it must be a time'),
     ([], "[collections.few]\nevery = 5", "collections.few does not say which kinds it records"),
     ([], "[collections.few]\nkinds = ['weight']\nevery = -1", "every is -1"),
     ([], "[rule_settings.N101]\nonly_nans = true", "only_nan"),
-    ([], "not toml", "is no TOML"),
+    ([], "not toml", "is not valid TOML"),
 ])
 def test_a_bad_setting_is_refused_before_the_script_starts(
     desk: Any, options: list[str], toml: str, message: str

@@ -126,9 +126,9 @@ def test_two_runs_are_compared(root: Path) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("watch", "runs/sick", "--against", "runs/none"), "There is no run at runs/none"),
-    (("watch", "runs", "--all", "--against", "runs/sick"), "--against is for one run"),
-    (("watch", "runs", "--all", "--brief"), "--brief is for one run"),
+    (("watch", "runs/sick", "--against", "runs/none"), "No run at runs/none"),
+    (("watch", "runs", "--all", "--against", "runs/sick"), "--against works for one run"),
+    (("watch", "runs", "--all", "--brief"), "--brief works for one run"),
     (("watch", "runs", "--all", "--processes", "0", "--once"), "processes is 0"),
     (("watch", "runs", "--all", "--part", "4/2"), "must be as 0/4 is"),
     (("watch", "runs", "--all", "--rules", "dead-rleu", "--once"), 'Did you mean "dead-relu"?'),

@@ -66,7 +66,7 @@ def test_help_is_help(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(("line", "said"), [
-    ("show nowhere", "There is no run at nowhere"), ("nonsense", "exit code 2"), ("show --nope", "exit code 2"),
+    ("show nowhere", "No run at nowhere"), ("nonsense", "exit code 2"), ("show --nope", "exit code 2"),
     ('search "unfinished', "No closing quotation"),
 ])
 def test_what_is_wrong_fails_the_cell_without_a_traceback(

@@ -36,7 +36,7 @@ def test_a_machine_without_gpus_is_silent(error: Exception) -> None:
 
 def test_gpus_that_cannot_be_read_are_named_as_not_seen() -> None:
     gpus = Gpus(None, Library(fails=Library.NVMLError("Driver/library version mismatch")))
-    assert (gpus.read(), gpus.problem) == ({}, "the use of GPUs was not recorded: Driver/library version mismatch")
+    assert (gpus.read(), gpus.problem) == ({}, "GPU use was not recorded: Driver/library version mismatch")
 
 
 def test_a_gpu_that_tells_less_leaves_the_others_be() -> None:
@@ -45,7 +45,7 @@ def test_a_gpu_that_tells_less_leaves_the_others_be() -> None:
     gpus = Gpus(None, library)
     assert set(gpus.read()) == {"gpu_memory[0]", "gpu_memory_bytes[0]", "gpu[1]", "gpu_memory[1]",
                                 "gpu_memory_bytes[1]"}
-    assert gpus.problem == "not all was recorded of GPU 0: Not Supported"
+    assert gpus.problem == "some metrics of GPU 0 were not recorded: Not Supported"
 
 
 def test_the_library_is_let_go_once() -> None:

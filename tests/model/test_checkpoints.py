@@ -32,11 +32,11 @@ def test_what_can_be_written(value, expected):
     ("0s", "above 0"),
     ("10 fortnights", "no unit"),
     ({"every_step": 5}, 'Did you mean "every_steps"'),
-    ({"every_steps": 0.5}, "whole number"),
+    ({"every_steps": 0.5}, "an integer"),
     ({"keep": 0}, "at least 1"),
     ({"mtbf_hours": -1}, "above 0"),
     ({"auto": "yes"}, "true or false"),
-    (7, "must be true, false, a text"),
+    (7, "must be true, false, a string"),
 ])
 def test_what_cannot_is_said(value, message):
     with pytest.raises((SettingsError, UnknownName), match=message):

@@ -19,7 +19,7 @@ def test_a_path_may_hold_colons():
 
 
 def test_a_wrong_kind_is_refused_with_the_nearest():
-    with pytest.raises(UnknownName, match=r'"weigth" is no kind of record\. Did you mean "weight"'):
+    with pytest.raises(UnknownName, match=r'"weigth" is not a kind of record\. Did you mean "weight"'):
         kind_from_name("weigth")
 
 

@@ -59,10 +59,10 @@ def test_a_broken_launch_is_refused():
         ({"on_finding": "halt"}, "There are: capsule, checkpoint-then-stop, lower-lr, notify, skip-step, stop"),
         ({"strict": "yes"}, "true or false"),
         ({"keep_last": -1}, "above 0"),
-        ({"keep_last": 1.5}, "whole number"),
+        ({"keep_last": 1.5}, "an integer"),
         ({"flush_secs": 0}, "above 0"),
-        ({"rules": 5}, "list of texts"),
-        ({"to": 5}, "must be a text"),
+        ({"rules": 5}, "list of strings"),
+        ({"to": 5}, "must be a string"),
         ({"collections": ["weights"]}, "must be tables"),
         ({"collections": {"a": {}}}, "which kinds"),
         ({"collections": {"a": {"kinds": ["weigth"]}}}, 'Did you mean "weight"'),
@@ -103,7 +103,7 @@ def test_a_file_of_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("budget = ", "no TOML"), ('preset = "x"\nbadget = 1', 'Did you mean "budget"')]
+    ("text", "message"), [("budget = ", "not valid TOML"), ('preset = "x"\nbadget = 1', 'Did you mean "budget"')]
 )
 def test_a_file_with_a_fault_is_named_with_its_path(tmp_path, text, message):
     path = tmp_path / "barograph.toml"
@@ -114,7 +114,7 @@ def test_a_file_with_a_fault_is_named_with_its_path(tmp_path, text, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(SettingsError, match="no settings file"):
+    with pytest.raises(SettingsError, match="No settings file"):
         settings_from_file(tmp_path / "none.toml")
 
 

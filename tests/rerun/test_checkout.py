@@ -177,7 +177,7 @@ def test_code_that_was_not_kept_is_said(store: Store, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_there_is_refused(repository: Repository, store: Store, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with pytest.raises(CheckoutFailed, match="Something is at"):
+    with pytest.raises(CheckoutFailed, match="already exists"):
         checked_out(store, kept(repository, store), tmp_path / "out")
 
 

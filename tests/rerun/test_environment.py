@@ -65,7 +65,7 @@ def test_without_uv_another_python_is_refused(tmp_path: Path) -> None:
 def test_the_package_that_cannot_be_had_is_named(here: Origin, tmp_path: Path) -> None:
     builder = Builder("torch==9.9", "ERROR: No matching distribution found for torch==9.9")
     origin = Origin(python_version=here.python_version, packages={"numpy": Package("2.0"), "torch": Package("9.9")})
-    with pytest.raises(RerunFailed, match=r"cannot be built: torch cannot be had\. ERROR: No matching"):
+    with pytest.raises(RerunFailed, match=r"Cannot build the environment: torch cannot be had\. ERROR: No matching"):
         built_environment(origin, tmp_path / "env", run=builder, uv="")
 
 

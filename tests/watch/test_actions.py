@@ -92,7 +92,7 @@ def test_what_is_asked_for_and_not_allowed_is_known() -> None:
 def test_learning_rates_are_lowered_once_for_a_finding_and_not_for_what_came_before(store: Store) -> None:
     (lower,) = actions_from_settings(settings(on_finding="lower-lr"))
     assert lower.act(finding(41), store) == (
-        "asked the training to lower the learning rate to 0.5 of what it is, because of L101 loss-not-decreasing")
+        "asked the training to multiply the learning rate by 0.5, because of L101 loss-not-decreasing")
 
     assert lower.act(finding(41), store) == ""
     assert lower.act(finding(45), store) == ""  # nobody has answered yet
@@ -175,7 +175,7 @@ def watcher(store: Store, clock: ManualClock, rule: type[Rule], told: Told, on_f
     ("stop", "would have stopped the training at step 1, because of X901 high"),
     ("checkpoint-then-stop",
      "would have had a checkpoint saved and stopped the training at step 1, because of X901 high"),
-    ("lower-lr", "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"),
+    ("lower-lr", "would have asked at step 1 to multiply the learning rate by 0.5, because of X901 high"),
     ("skip-step", "would have asked at step 1 to skip the next step, because of X901 high"),
     ("capsule", "would have asked to save step 1, or the next one, as a capsule, because of X901 high"),
 ])
@@ -239,7 +239,7 @@ def test_what_would_have_been_done_stands_in_the_summary(
     looking.poll()
     summary = summary_of(store, looking)
 
-    text = "would have asked at step 1 to lower the learning rate to 0.5 of what it is, because of X901 high"
+    text = "would have asked at step 1 to multiply the learning rate by 0.5, because of X901 high"
     assert f"  not done  {text}" in closing_text(summary).splitlines()
     assert summary.to_json()["would_have"] == [{"finding_id": summary.findings[0].id, "text": text}]
     assert summary.to_json()["actions"] == []
@@ -273,7 +273,7 @@ def test_what_the_training_answers_is_told_once_over_restarts_too(
     watcher(store, clock, high, told, "lower-lr").poll()
 
     assert told.actions == [
-        "asked the training to lower the learning rate to 0.5 of what it is, because of X901 high",
+        "asked the training to multiply the learning rate by 0.5, because of X901 high",
         "p0 lowered the learning rate from 0.1 to 0.05 after 7 steps, because of X901 high"]
 
 

@@ -405,8 +405,8 @@ def test_what_a_full_disk_kept_from_the_run_is_named_in_the_end(
     watcher.poll()
     watcher.close()
 
-    assert watcher.problems == ("What was found could not all be written into the run, which will not remember it: "
-                                "watch it again when its store can be written.",)
+    assert watcher.problems == ("Some findings could not be written into the run and will be lost. "
+                                "Watch the run again when its store is writable.",)
 
 
 @pytest.mark.parametrize("state", [
@@ -435,7 +435,7 @@ def test_a_state_whose_inside_no_watcher_wrote_is_named_with_what_to_do(
     state = json.loads(unsealed(store.get(STATE), STATE)["state"])
     store.put(STATE, sealed({"version": 3, "state": json.dumps({**state, "progress": {"p0": 7}})}))
 
-    with pytest.raises(DamagedChunk, match=r"cannot be taken up: TypeError.*Remove it.*watch/state\.json"):
+    with pytest.raises(DamagedChunk, match=r"cannot be read: TypeError.*Delete it.*watch/state\.json"):
         Watcher(store, [high()], clock=clock)
 
 

@@ -126,5 +126,5 @@ def test_a_collection_that_matches_nothing_is_named_in_the_summary(
         "lists the paths there are.",
         'The collection "inputs" matches nothing that was recorded: no input with layers Liner. `barograph keys` '
         "lists the paths there are.",
-        'The collection "trees" has recorded nothing: there was no tree in this training.')
+        'The collection "trees" recorded nothing: this training has no tree.')
     assert watcher.unmet[0] in summary_of(store, watcher).warnings

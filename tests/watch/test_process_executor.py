@@ -25,7 +25,7 @@ from barograph.watch.seats import seats
 
 from .foreign_rules import LOSS, Binned, Counting, Dying, Looping, Printing
 
-WENT_ON = "A process that rules ran in on another machine was lost, and they went on in the next:"
+WENT_ON = "A rule process on another machine was lost. Its rules continue in a new process:"
 STEPS = [StepView.of(step, {LOSS: 2.0 if step >= 5 else 0.5}) for step in range(8)]
 
 
@@ -96,7 +96,7 @@ def test_what_a_rule_prints_goes_to_standard_error_and_it_reads_nothing(capfd: p
         said = told(executor, STEPS[:6])
         assert told(executor, STEPS[6:]) == []  # once
     (problem,) = [text for text in said if text.startswith("The rule")]
-    assert 'prints ("printed by a rule"), which nobody is told of' in problem
+    assert 'prints ("printed by a rule"), which nobody sees' in problem
     assert "High, the 6th." in said
     printed = capfd.readouterr()
     assert printed.out == ""
@@ -144,7 +144,7 @@ def test_where_machine_after_machine_is_lost_the_rules_come_home() -> None:
     try:
         assert told(executor, STEPS[:6]) == [
             "High, the 6th.", f"{WENT_ON} no power", f"{WENT_ON} no power",
-            "Rules that were to run on other machines run on this one: no power",
+            "Rules that should run on other machines run on this one: no power",
         ]
     finally:
         executor.close()
@@ -191,7 +191,7 @@ def test_impossible_seatings_are_refused(settings: dict[str, int], says: str) ->
 
 def test_a_process_that_somebody_ends_while_no_rule_is_at_work_is_begun_again() -> None:
     here = LocalExecutor([Counting()], ManualClock())
-    ended = "A process that rules ran in was ended while none of them was at work; they go on in another."
+    ended = "A rule process ended while idle. Its rules continue in a new process."
     with process(Counting()) as there:
         told(here, STEPS[:4]), told(there, STEPS[:4])
         for items in (STEPS[4:5], STEPS[5:6], STEPS[6:7], STEPS[7:]):

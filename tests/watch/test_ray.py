@@ -185,7 +185,7 @@ def test_another_version_there_is_refused(runs: Path) -> None:
 def test_a_cluster_that_is_not_there_is_named(runs: Path) -> None:
     done = barograph("watch", "sick", "--fresh", "--engine", "ray", cwd=runs, RAY_ADDRESS="127.0.0.1:1")
     assert done.returncode == 2
-    assert "The Ray cluster at 127.0.0.1:1 (RAY_ADDRESS) cannot be joined" in done.stderr
+    assert "Cannot connect to the Ray cluster at 127.0.0.1:1 (RAY_ADDRESS)" in done.stderr
 
 
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

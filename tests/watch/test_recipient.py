@@ -264,7 +264,7 @@ def test_a_queue_that_is_full_says_so_once(clock: ManualClock, monkeypatch: pyte
     for number in range(5):
         told.add(opened(number))
 
-    assert told.problems() == ["The webhook x is not told of all: 2 notices wait for it already."]
+    assert told.problems() == ["The webhook x does not receive every notification: 2 are already waiting."]
 
 
 def test_the_end_sends_a_digest_at_once(clock: ManualClock) -> None:

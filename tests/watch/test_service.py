@@ -155,7 +155,7 @@ def test_a_run_that_breaks_its_watcher_is_named_and_the_others_go_on(
     turn = service.poll()
     service.close()
 
-    text = "It cannot be watched: KeyError: 'judges'. Something in it is not as Barograph writes it"
+    text = "Cannot watch this run: KeyError: 'judges'. One of its files is not valid."
     assert sorted(problem[:len(text) + 3] for problem in turn.problems) == [f"a: {text}", f"b: {text}"]
     assert turn.ended == ("c",)
 

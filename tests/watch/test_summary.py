@@ -124,7 +124,7 @@ def test_ranks_of_one_training_count_its_steps_once_and_the_least_that_one_saw()
 
 def test_a_healthy_run_earns_three_lines() -> None:
     assert closing_text(CLEAN) == """
-barograph: 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
+barograph: 500 steps (tensors at each), 5 evaluations; recording cost 1.0% (budget 1%)
   No problems found in 500 steps.
   run       file:///tmp/run"""
 
@@ -146,7 +146,7 @@ def test_the_text_shows_problem_evidence_remedy_and_what_was_not_seen() -> None:
         not_evaluated=(NotEvaluated("L102", "overfit", "No evaluation.", EVALUATE, Unmet.NEEDS_SETTING),)))
 
     assert text == """
-barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; capture cost 1.0% (budget 1%)
+barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; recording cost 1.0% (budget 1%)
   costly    ReLU units are dead (since step 40, A101)
             The biases are -10
             fix: Initialize biases to 0.

@@ -83,24 +83,24 @@ def _print_exported(printer: Printer, exported: Exported, out: str) -> None:
     if exported.asked or exported.manifest.left_out:
         printer.heading("left out")
         for folder, size_bytes in sorted(exported.asked.items()):
-            printer.line(f"{folder}: {size(size_bytes)}; --{folder} takes them in", indent=2)
+            printer.line(f"{folder}: {size(size_bytes)} (include with --{folder})", indent=2)
         printer.lines(exported.manifest.left_out, _SHOWN)
     if exported.damage:
-        printer.heading("damaged", Text("and in the archive as it is: barograph doctor tells more", "dim"))
+        printer.heading("damaged", Text("exported as it is (details: barograph doctor RUN)", "dim"))
         printer.lines(exported.damage, _SHOWN)
 
 
 def _print_imported(printer: Printer, imported: Imported) -> None:
     new = sum(run.new for run in imported.runs)
     there = sum(not run.new for run in imported.runs)
-    said = [count(new, "new run"), *([f"{there} there before"] if there else [])]
+    said = [count(new, "new run"), *([f"{there} already present"] if there else [])]
     said += [count(imported.artifacts, "artifact"), size(imported.size_bytes)]
     printer.line(Text.assemble(("imported", "bold green"), f": {', '.join(said)}."))
     printer.entries([
         ("root", imported.root),
         *((run.name, f"{run.place}{_before(run)}") for run in imported.runs[:_SHOWN]),
         *([("and", f"{len(imported.runs) - _SHOWN} more (--json has all)")] if len(imported.runs) > _SHOWN else []),
-        ("told of them", f"{imported.entries} new, {imported.entries_there} known already"),
+        ("records", f"{imported.entries} new, {imported.entries_there} already known"),
     ])
     if imported.left_out:
         printer.heading("not in the archive")
@@ -108,7 +108,7 @@ def _print_imported(printer: Printer, imported: Imported) -> None:
 
 
 def _before(run: ImportedRun) -> str:
-    return "" if run.new else f"  (there before; {count(run.added, 'file')} added)"
+    return "" if run.new else f"  (already present; {count(run.added, 'file')} added)"
 
 
 def _print_items(printer: Printer, manifest: ArchiveManifest) -> None:

@@ -66,35 +66,35 @@ def _print(
     printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
                                f"{local_time(here.step.time_unix)}"))
     if found.asked != found.step:
-        printer.line(f"Nothing was recorded in step {found.asked}; this is the nearest that was.")
-    printer.heading("Steps recorded around it", others)
+        printer.line(f"Step {found.asked} was not recorded. This is the nearest recorded step.")
+    printer.heading("Steps around it", others)
     printer.table(_STEPS, [_step_row(view, found.step, near) for view in found.views])
     _print_changes(printer, found)
-    printer.heading("Findings near", "" if near else "none is recorded")
+    printer.heading("Findings near", "" if near else "none")
     print_findings(printer, near)
 
 
 def _print_changes(printer: Printer, found: Surroundings) -> None:
-    title = "Changed most against the steps before"
+    title = "Largest changes"
     if found.nearest_with_tensors:
         steps = " and ".join(str(step) for step in found.nearest_with_tensors)
-        printer.heading(title, f"no tensors were recorded in step {found.step}; the nearest with tensors: {steps}")
+        printer.heading(title, f"step {found.step} has no tensors; the nearest with tensors: {steps}")
         return
     if not found.changes:
-        printer.heading(title, "no tensors were recorded in it, or none before it")
+        printer.heading(title, "no tensors in this step, or none before it")
         return
     changed = [change for change in found.changes if change.size > _SMALL or change.nonfinite]
     compared = max(change.compared for change in found.changes)
-    printer.heading(title, f"norms beside the median of the last {count(compared, 'recorded step')}")
+    printer.heading(title, f"norm, compared with the median of the last {count(compared, 'recorded step')}")
     if changed:
         printer.table(_CHANGES, [_change_row(change) for change in changed[:_MOST_CHANGES]])
     rest = len(found.changes) - len(changed)
     if len(changed) > _MOST_CHANGES:
         more = len(changed) - _MOST_CHANGES
-        printer.line(f"and {more} more that changed by over a quarter (--json has all)", indent=2)
+        printer.line(f"and {more} more that changed by more than 25% (all: --json)", indent=2)
     elif rest:
         others = "the other " if changed else "all "
-        printer.line(f"{others}{count(rest, 'tensor')} changed by less than a quarter", indent=2)
+        printer.line(f"{others}{count(rest, 'tensor')} changed by less than 25%", indent=2)
 
 
 def _step_row(view: StepView, step: int, near: Sequence[Finding]) -> list[Cell]:

@@ -13,7 +13,7 @@ def command(
 ) -> None:
     """List the failing steps that the flight recorder saved.
 
-    For each: when it was saved, why, and where it is.
+    For each: when and why it was saved, and its path.
 
     Examples:
 

@@ -38,11 +38,10 @@ def print_capsules(place: str, *, as_json: bool) -> None:
                       for where, head in heads])
         return
     if not heads:
-        printer.line("No capsule is in this run: no step was held, or none could be saved. The flight recorder is "
-                     "begun with: barograph run --record")
+        printer.line("No capsules in this run. The flight recorder saves them: barograph run --record")
         for state in glance(store).newest_workers:
             if state.ending is not None and state.ending.reason:
-                printer.line(f"It ended because: {shown(state.ending.reason)}")
+                printer.line(f"Run ended: {shown(state.ending.reason)}")
         return
     printer.table(_COLUMNS, [
         ["", "", "", "", shown(head), shown(where)] if isinstance(head, str) else
@@ -50,4 +49,4 @@ def print_capsules(place: str, *, as_json: bool) -> None:
          shown(where)]
         for where, head in heads
     ])
-    printer.line(f"Make one again, in the folder of its script:  barograph replay {shown(heads[-1][0])}")
+    printer.line(f"Replay one in the folder of its script:  barograph replay {shown(heads[-1][0])}")

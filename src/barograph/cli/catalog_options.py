@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from barograph.experiments.catalog import Catalog
 
 Root = Annotated[
-    str | None, typer.Option("--root", metavar="ROOT", help="Directory or URL of the runs. Default: what "
-                                                            "BAROGRAPH_ROOT says, else barograph-runs.")
+    str | None, typer.Option("--root", metavar="ROOT", help="Directory or URL of the runs. Default: $BAROGRAPH_ROOT, "
+                                                            "else barograph-runs.")
 ]
 
 _MANY = 50
@@ -46,8 +46,8 @@ def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
     for problem in fed.damage[:_DAMAGE_SHOWN]:
         print(f"barograph: {shown_lines(problem)}", file=sys.stderr)
     if len(fed.damage) > _DAMAGE_SHOWN:
-        print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more things could not be read: barograph reindex names "
-              "them", file=sys.stderr)
+        print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more items cannot be read (list them: barograph "
+              "reindex)", file=sys.stderr)
     return catalog
 
 
@@ -61,7 +61,7 @@ def refuse_missing(root: str | None) -> None:
     from barograph.errors import NotARun
 
     if root is not None and "://" not in root and not os.path.lexists(root):
-        raise NotARun(f"There are no runs at {root}: no such directory. {nearest_folder(Path(root))}".rstrip())
+        raise NotARun(f"No runs at {root}: no such directory. {nearest_folder(Path(root))}".rstrip())
 
 
 def catalog_with(names: Sequence[str], root: str | None) -> Catalog:

@@ -11,14 +11,14 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder to lay it out in; nothing may be there yet. Default: "
-                                                        "the run's name, here."),
+        typer.Option("--out", "-o", metavar="DIR", help="Target folder; must not exist. Default: the run's name, in "
+                                                        "the current directory."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Restore the code of a run into a directory.
 
-    That is the commit with its uncommitted changes and untracked files.
+    Restores the commit with its uncommitted changes and untracked files.
 
     The folder is a worktree of the repository that the run was made in, or of the one here, or else a clone of its
     remote. barograph.toml is as it was, and barograph-environment.txt says how the environment was.

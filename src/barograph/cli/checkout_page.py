@@ -52,7 +52,7 @@ def kept_origin(store: Store, place: str) -> Origin:
     """
     origin = read_origin(store)
     if origin is None:
-        raise CheckoutFailed(f"What made this run was not kept in it ({place}).")
+        raise CheckoutFailed(f"This run has no record of its code and environment ({place}).")
     return origin
 
 

@@ -13,9 +13,9 @@ def command(
 ) -> None:
     """List the checkpoints of a run.
 
-    For each: after how many steps it was saved, when, and which one resume goes on from.
+    For each: its step, when it was saved, and which one barograph resume uses.
 
-    The newest are read and proved, back to the first good one; those before it are not read.
+    Verifies the newest ones, back to the first good one. Older ones are not read.
 
     Examples:
 

@@ -29,7 +29,7 @@ def print_checkpoints(place: str, *, as_json: bool) -> None:
         printer.json([_entry(item) for item in saved])
         return
     if not saved:
-        printer.line("No checkpoint is in this run. They are saved with: barograph run --checkpoint auto")
+        printer.line("No checkpoints in this run. To save some: barograph run --checkpoint auto")
         return
     printer.table(_COLUMNS, [
         [f"{item.steps:,}", f"{item.attempt}", local_time(item.saved_unix), size(item.size_bytes),
@@ -51,16 +51,15 @@ def _word(item: SavedCheckpoint) -> str:
 
 
 def _state(item: SavedCheckpoint) -> str:
-    return f"passed over: {item.why_not}" if item.why_not else _word(item)
+    return f"skipped: {item.why_not}" if item.why_not else _word(item)
 
 
 def _next(place: str, good: SavedCheckpoint | None, state: RunState) -> str:
     """Return what can be done with them."""
     if good is None:
-        return "A training can go on from none of them."
+        return "Training cannot resume from any of them."
     if state is RunState.FINISHED:
-        return "The run has finished by itself, and nothing goes on from here."
+        return "The run has finished. There is nothing to resume."
     if state in (RunState.RUNNING, RunState.STARTING):
-        return (f"The training goes on now. Once it has ended, barograph resume starts it again from step "
-                f"{good.steps:,}.")
-    return f"Go on from step {good.steps:,}, in the folder of the script:  barograph resume {shown(place)}"
+        return f"Training is still running. After it ends, barograph resume restarts it from step {good.steps:,}."
+    return f"Resume from step {good.steps:,}, in the folder of the script:  barograph resume {shown(place)}"

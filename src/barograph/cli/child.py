@@ -45,11 +45,11 @@ def check_command(command: Sequence[str]) -> None:
     program = command[0]
     if program.endswith(".py"):
         if not os.path.isfile(program):
-            raise SettingsError(f"There is no script to run at {program}.")
+            raise SettingsError(f"No script at {program}.")
     elif shutil.which(program) is None:
         there = os.path.dirname(program) and os.path.exists(program)
-        raise SettingsError(f'"{program}" is no program that can be run.' if there else
-                            f'There is no program "{program}" to run.')
+        raise SettingsError(f'"{program}" is not an executable program.' if there else
+                            f'Program not found: "{program}".')
 
 
 class Child:
@@ -89,7 +89,7 @@ class Child:
                                              stderr=self._output)
         except OSError as error:
             self._give_back_signals()
-            raise SettingsError(f'"{self._command[0]}" cannot be run: {error.strerror}.') from error
+            raise SettingsError(f'Cannot run "{self._command[0]}": {error.strerror}.') from error
         for number in self._early:
             self._send(number)
         return self

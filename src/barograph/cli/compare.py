@@ -12,33 +12,36 @@ from barograph.cli.catalog_options import Root
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="Names, identities or places of runs or components; "
-                                                                  "with --by a search may choose them instead.")
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="Names, IDs or paths of runs or components. With "
+                                                                  "--by, a search can select them instead.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option(metavar="NAME.STATISTIC", help="What counts: acc.max, loss.min. Default: all metrics.")
+        str | None, typer.Option(metavar="NAME.STATISTIC", help="Metrics to compare: acc.max, loss.min. Default: all.")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Compare groups, not single runs: params.NAME, tags.NAME, trial "
-                                                       "or experiment. Runs of a group differ in their seeds.")
+        str | None, typer.Option(metavar="FIELD", help="Compare groups instead of single runs: params.NAME, tags.NAME, "
+                                                       "trial or experiment. Runs of a group differ only in their "
+                                                       "seeds.")
     ] = None,
     search: Annotated[
-        str | None, typer.Option(metavar="SEARCH", help="Which runs are in the groups, as of barograph search.")
+        str | None, typer.Option(metavar="SEARCH", help="Search that selects the runs of the groups (syntax: barograph "
+                                                        "search).")
     ] = None,
     less: Annotated[
-        bool | None, typer.Option("--less-is-better/--greater-is-better", help="Default: less for losses and errors.")
+        bool | None, typer.Option("--less-is-better/--greater-is-better", help="Whether a higher or a lower value is "
+                                                                               "better. Default: lower for losses and "
+                                                                               "errors.")
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="N,...", help="Also the best value of --metric that each run (with --by: each "
-                                                       "group on average) had reached there: 30,60,90.")
+        str | None, typer.Option(metavar="N,...", help="Also show the best value of --metric reached by each of these "
+                                                       "points: 30,60,90. With --by: the mean of each group.")
     ] = None,
-    along: Annotated[str, typer.Option(help="What --at and the curves of --html go by: step, time "
-                                                "(seconds) or epoch.")] = "step",
-    level: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
-    method: Annotated[str, typer.Option(help="How differences of groups are judged: t or bootstrap.")] = "t",
+    along: Annotated[str, typer.Option(help="Axis of --at and of the curves in --html: step, time (seconds) or "
+                                            "epoch.")] = "step",
+    level: Annotated[float, typer.Option(help="Confidence level of the intervals.")] = 0.95,
+    method: Annotated[str, typer.Option(help="Test for differences between groups: t or bootstrap.")] = "t",
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write it as one HTML page that needs nothing else, with "
-                                                       "the curves over one another.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a self-contained HTML page with overlaid curves.")
     ] = None,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -47,10 +50,9 @@ def command(
 
     Runs differ in parameters, code, data, findings and metrics.
 
-    With --by, runs that have the same value are one group, and the two best groups are compared: the best is accepted
-    as better only where the confidence interval of the difference leaves out zero. Reruns, runs that repeat the values
-    of another and runs with the same seed count once. A single result says nothing about noise, so nothing is decided
-    then.
+    With --by, runs with the same value form a group, and the two best groups are compared. The best group wins only if
+    the confidence interval of the difference excludes zero. Reruns, repeats of another run and runs with the same seed
+    count once. A group with a single result cannot be judged, because the noise is unknown.
 
     Examples:
 
@@ -67,15 +69,15 @@ def command(
 
     if by is not None:
         if metric is None:
-            raise typer.BadParameter("--by needs --metric: what is to count")
+            raise typer.BadParameter("--by needs --metric: name the metric to compare")
         compare_page.print_groups(names or [], by, metric, root, search=search or "", at=at, less=less, level=level,
                                   method=method, along=along, html=html, as_json=as_json)
         return
     if search is not None:
-        raise typer.BadParameter("--search chooses the runs of groups; say how they are grouped by --by")
+        raise typer.BadParameter("--search selects the runs of groups; add --by to define the groups")
     if len(names or []) < 2:
-        raise typer.BadParameter("name two runs at least, or group them by --by")
+        raise typer.BadParameter("name at least two runs, or group runs with --by")
     if at is not None and metric is None:
-        raise typer.BadParameter("--at needs --metric: whose best value is asked")
+        raise typer.BadParameter("--at needs --metric: name the metric to compare")
     compare_page.print_differences(names or [], root, metric=metric, at=at, along=along, less=less, html=html,
                                    as_json=as_json)

@@ -89,7 +89,7 @@ def print_groups(
                     ", ".join(group.differs)] for group in found.groups])
     repeats = [sentence for group in found.groups for sentence in group.repeats]
     if repeats:
-        printer.line("Counted once:")
+        printer.line("Each counted once:")
         printer.lines(repeats, _MOST_REPEATS)
     if sentence := _sentence(found):
         printer.line(sentence)
@@ -102,7 +102,7 @@ def print_groups(
 def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
     columns = [Column("", terminal=True), *(Column(name) for name in found.names)]
     if not found.parts:
-        printer.line("They differ in nothing that is known of them.")
+        printer.line("No recorded differences.")
     for part, differences in found.parts.items():
         if part == "metrics" and metric is not None:
             wanted = metric if metric.rpartition(".")[2] in STATISTICS else f"{metric}."
@@ -122,7 +122,7 @@ def _sentence(judgement: Judgement) -> Text:
     first, second = (group.name for group in judgement.groups[:2])
     sentence = {
         Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
-        Outcome.UNDECIDED: f"whether {first} is better than {second} is not decided",
+        Outcome.UNDECIDED: f"no significant difference between {first} and {second}",
     }[judged.outcome]
     bounds = _bounds(judged.low, judged.high)
     by = f"by {figure(judged.difference)}{f', {judged.level:.0%} interval {bounds}' if bounds else ''}"
@@ -144,7 +144,7 @@ def _write_page(
     )).encode()
     write_whole(file, data)
     if not quiet:
-        printer.line(f"{file} ({size(len(data))}). Open it in a browser.")
+        printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
 
 
 def _reached(
@@ -179,7 +179,7 @@ def _places(at: str) -> list[float]:
     try:
         return [float(text) for text in at.split(",") if text.strip()]
     except ValueError:
-        raise SettingsError(f'--at is "{at}"; write numbers with commas between them: 30,60,90.') from None
+        raise SettingsError(f'--at is "{at}"; it must be numbers separated by commas, such as 30,60,90.') from None
 
 
 def _bounds(low: float, high: float) -> str:

@@ -11,28 +11,28 @@ from barograph.cli.catalog_options import Root
 
 def command(
     metric: Annotated[
-        str, typer.Argument(metavar="METRIC", help="Name of the metric, as searches call it: loss, eval_acc.")
+        str, typer.Argument(metavar="METRIC", help="Name of the metric, as in searches: loss, eval_acc.")
     ],
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN...]", help="Names, identities or places of runs.")
+        list[str] | None, typer.Argument(metavar="[RUN...]", help="Names, IDs or paths of runs.")
     ] = None,
     search: Annotated[
-        str | None, typer.Option(metavar="SEARCH", help="Take the runs that this finds, as of barograph search.")
+        str | None, typer.Option(metavar="SEARCH", help="Select runs with a search (syntax: barograph search).")
     ] = None,
     by: Annotated[
-        str, typer.Option(help="Lay them side by side by step, time (seconds since the first number) or epoch (a "
-                               "number that the script logs under that name).")
+        str, typer.Option(help="Align the curves by step, time (seconds since the first value) or epoch (a metric with "
+                               "that name that the script logs).")
     ] = "step",
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all points as CSV, a column for each run.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all points as CSV, one column per run.")] = False,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all points as JSON.")] = False,
 ) -> None:
     """Show a metric of several runs side by side.
 
-    Each run has a line: where the metric began, ended and was best.
+    One line per run: the first, last and best value.
 
-    With --csv and --json all points are printed, on one axis: every place that any of the runs has is a row, and where
-    a run has no value the cell is empty, or null.
+    --csv and --json print all points on a common axis, one row for each position in any run. A run without a value
+    there has an empty cell, or null.
 
     Examples:
 
@@ -46,7 +46,7 @@ def command(
     from barograph.cli.curves_page import print_curves
 
     if not names and search is None:
-        raise typer.BadParameter("name a run at least, or choose some by --search")
+        raise typer.BadParameter("name at least one run, or select runs with --search")
     if as_csv and as_json:
-        raise typer.BadParameter("--csv and --json exclude each other")
+        raise typer.BadParameter("--csv and --json cannot be combined")
     print_curves(metric, names or [], root, search=search, by=by, as_csv=as_csv, as_json=as_json)

@@ -13,10 +13,10 @@ def command(
 ) -> None:
     """Check the files of a run for damage and missing parts.
 
-    It also names foreign files and what was dropped.
+    It also lists foreign files and dropped steps.
 
-    Every file is read and its checksum compared. Exit code 0: whatever was recorded is there and reads back
-    right. Exit code 1: something is damaged, missing or was dropped. Nothing is changed.
+    Reads every file and verifies its checksum. Changes nothing. Exit code 0: every recorded file is present and
+    readable. Exit code 1: something is damaged, missing or was dropped.
 
     Examples:
 

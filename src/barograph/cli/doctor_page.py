@@ -16,14 +16,14 @@ _SHOWN = 20
 _HARMS = (("damaged", "red"), ("missing", "red"), ("dropped", "yellow"))
 _REMARKS = ("unended", "problems", "removed", "foreign", "leftover")
 _MEANINGS = {
-    "damaged": "bytes are not those that were written; whatever else there is still reads",
-    "missing": "was recorded or published, and is not there",
-    "dropped": "was never published",
-    "unended": "workers that have not said their last word",
-    "problems": "what the workers themselves reported",
-    "removed": "went because the settings limit what is kept",
-    "foreign": "objects that are no part of a run, and are passed over",
-    "leftover": "files left by a process that died before it had finished with them; harmless",
+    "damaged": "the bytes differ from those written; everything else is readable",
+    "missing": "recorded or published, but missing",
+    "dropped": "never published",
+    "unended": "workers that did not record how they ended",
+    "problems": "reported by the workers themselves",
+    "removed": "removed by retention settings",
+    "foreign": "not part of a run; ignored",
+    "leftover": "left by a process that died while writing them; harmless",
 }
 
 
@@ -69,10 +69,10 @@ def _print(printer: Printer, diagnosis: Diagnosis) -> None:
 
 def _verdict(diagnosis: Diagnosis) -> Text:
     if diagnosis.whole and not diagnosis.workers:
-        return Text.assemble(("whole", "bold green"), ", and empty: no process has recorded anything in it yet.")
+        return Text.assemble(("whole", "bold green"), ", and empty: no process has recorded anything yet.")
     if diagnosis.whole:
         going_on = any("is running" in sentence for sentence in diagnosis.unended)
-        return Text.assemble(("whole", "bold green"), " so far: the run goes on." if going_on else
-                             ": everything that was recorded is there and reads back right.")
+        return Text.assemble(("whole", "bold green"), " so far: the run is still running." if going_on else
+                             ": every recorded file is present and readable.")
     counts = [f"{len(getattr(diagnosis, name))} {name}" for name, _ in _HARMS if getattr(diagnosis, name)]
-    return Text.assemble(("not whole", "bold red"), f": {', '.join(counts)}.")
+    return Text.assemble(("not intact", "bold red"), f": {', '.join(counts)}.")

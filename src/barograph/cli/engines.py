@@ -27,7 +27,7 @@ def joined(engine: str) -> str:
         WatchError: The Ray cluster cannot be joined.
     """
     if engine not in ENGINES:
-        raise UnknownName(f'engine is "{engine}". {nearest(engine, ENGINES)}')
+        raise UnknownName(f'--engine is "{engine}". {nearest(engine, ENGINES)}')
     if engine == RAY:
         connect(lambda text: print(f"barograph: {text}", file=sys.stderr))
     return engine

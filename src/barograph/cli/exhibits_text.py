@@ -32,18 +32,18 @@ def print_exhibits(printer: Printer, exhibits: Sequence[Exhibit]) -> None:
 def _confusion(printer: Printer, shown: ConfusionMatrix) -> None:
     said = "" if math.isnan(shown.accuracy) else f", {share(shown.accuracy)} right"
     kept = shown.labels[:_MOST_CLASSES]
-    printer.heading(shown.title, f"rows are truths, columns answers{said}")
+    printer.heading(shown.title, f"rows: targets, columns: predictions{said}")
     printer.table(
         [Column("truth"), *(Column(label, right=True) for label in kept)],
         [[label, *(figure(times) for times in row[:_MOST_CLASSES])]
          for label, row in zip(kept, shown.counts, strict=False)])
     if len(shown.labels) > len(kept):
-        printer.line(f"The first {len(kept)} of {len(shown.labels):,} classes; barograph report draws the most "
+        printer.line(f"The first {len(kept)} of {len(shown.labels):,} classes. barograph report shows the most "
                      "frequent.", indent=2)
 
 
 def _roc(printer: Printer, shown: RocCurves) -> None:
-    printer.heading(shown.title, "ROC: the area under the curve")
+    printer.heading(shown.title, "ROC: area under the curve")
     printer.table((Column("class"), Column("samples", right=True), Column("others", right=True),
                    Column("area", right=True)),
                   [[item.label, f"{item.positives:.6g}", f"{item.negatives:.6g}", figure(item.area)]
@@ -51,7 +51,7 @@ def _roc(printer: Printer, shown: RocCurves) -> None:
 
 
 def _precision_recall(printer: Printer, shown: PrecisionRecallCurves) -> None:
-    printer.heading(shown.title, "precision over recall")
+    printer.heading(shown.title, "precision-recall")
     printer.table((Column("class"), Column("samples", right=True), Column("others", right=True),
                    Column("average precision", right=True)),
                   [[item.label, f"{item.positives:.6g}", f"{item.negatives:.6g}", figure(item.average_precision)]
@@ -69,7 +69,7 @@ def _sheet(printer: Printer, shown: Sheet) -> None:
 
 
 def _picture(printer: Printer, shown: Picture) -> None:
-    printer.heading(shown.title, f"{shown.media_type}, {size(len(shown.data))}; barograph report shows it")
+    printer.heading(shown.title, f"{shown.media_type}, {size(len(shown.data))}; shown by barograph report")
 
 
 def _not_shown(printer: Printer, shown: NotShown) -> None:

@@ -13,24 +13,24 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Of an experiment: its trials, and what came out of each. "
-                                                          "Default: all experiments, a line each.")
+        str | None, typer.Argument(metavar="[NAME]", help="Show the trials of this experiment and their results. "
+                                                          "Default: list all experiments.")
     ] = None,
     create: Annotated[
-        bool, typer.Option("--create", help="Create the experiment; one that runs name is created by itself.")
+        bool, typer.Option("--create", help="Create the experiment. barograph run --experiment NAME also creates it.")
     ] = False,
-    hypothesis: Annotated[str | None, typer.Option(help="What the experiment is to show; with --create.")] = None,
-    description: Annotated[str | None, typer.Option(help="What it is about, in Markdown; with --create.")] = None,
-    archived: Annotated[bool, typer.Option("--archived", help="List those, too, that were put away.")] = False,
+    hypothesis: Annotated[str | None, typer.Option(help="What the experiment tests. Only with --create.")] = None,
+    description: Annotated[str | None, typer.Option(help="Description in Markdown. Only with --create.")] = None,
+    archived: Annotated[bool, typer.Option("--archived", help="Include archived experiments.")] = False,
     root: Root = None,
     as_json: AsJson = False,
 ) -> None:
     """List experiments, or show the results of one.
 
-    One is shown with its hypothesis, its trials, their components, and what came out.
+    Shows its hypothesis, its trials, their components, and the results.
 
-    An experiment is a goal or a hypothesis. A trial is one set of variables in it. Runs and other components belong to
-    trials; one component, such as a data set, may belong to many.
+    An experiment tests a hypothesis or pursues a goal. A trial is one set of variables in it. Runs and other components
+    belong to trials; one component, such as a data set, can belong to several.
 
     Examples:
 
@@ -47,7 +47,7 @@ def command(
 
     unused = [option for option, given in (("--hypothesis", hypothesis), ("--description", description)) if given]
     if unused and not create:
-        raise typer.BadParameter(f"{', '.join(unused)} is said with --create; later: barograph mark NAME")
+        raise typer.BadParameter(f"{', '.join(unused)} needs --create; for an existing experiment: barograph mark NAME")
     if create and name is None:
         raise typer.BadParameter("--create needs the NAME of the experiment")
     if create and name is not None:

@@ -35,7 +35,7 @@ def print_all(root: str | None, *, archived: bool, as_json: bool) -> None:
         printer.json([{**_experiment_json(item), "trials": len(trials), "components": runs}
                       for item, trials, runs in rows])
     elif not rows:
-        printer.line(f"No experiments in {catalog.store.url}. Start one:  barograph run --experiment NAME train.py")
+        printer.line(f"No experiments in {catalog.store.url}. To start one:  barograph run --experiment NAME train.py")
     else:
         printer.table(
             (Column("name"), Column("trials", right=True), Column("components", right=True), Column("created", spare=2),
@@ -71,7 +71,7 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
         shown, left_out = usual(table)
         print_table(printer, shown, left_out=left_out)
     else:
-        printer.line(f"Nothing was tried yet. Start:  barograph run --experiment {shlex.quote(item.name)} train.py")
+        printer.line(f"No trials yet. To start one:  barograph run --experiment {shlex.quote(item.name)} train.py")
 
 
 def _runs(catalog: Catalog, trials: list[Item]) -> int:

@@ -41,32 +41,32 @@ def command() -> None:
 @GROUP.command()
 def archive(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Runs, experiments, trials or components: names or "
-                                                          "identities, or places of runs.")
+        list[str], typer.Argument(metavar="NAME...", help="Names, IDs or paths of runs; or names or IDs of "
+                                                          "experiments, trials or components.")
     ],
-    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE|URL", help="File to write, or object in a bucket; "
-                                                                             "one that is there is replaced, whole "
-                                                                             "or not at all.")],
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE|URL", help="File or bucket object to write. An "
+                                                                             "existing one is replaced atomically.")],
     checkpoints: Annotated[
-        bool, typer.Option("--checkpoints", help="Also checkpoints. How large they are is said without it.")
+        bool, typer.Option("--checkpoints", help="Include checkpoints. Without it, only their size is printed.")
     ] = False,
     capsules: Annotated[
-        bool, typer.Option("--capsules", help="Also the steps that the flight recorder held. Likewise.")
+        bool, typer.Option("--capsules", help="Include saved failing steps (capsules). Without it, only their size is "
+                                              "printed.")
     ] = False,
     skip_running: Annotated[
-        bool, typer.Option("--skip-running", help="Leave out runs that are still written, which else are refused.")
+        bool, typer.Option("--skip-running", help="Skip runs that are still running. Without it, they are an error.")
     ] = False,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write runs and experiments to one file, which barograph import archive brings into another root.
+    """Write runs and experiments to one file, for barograph import archive.
 
     With a run goes all that is known of it: records, findings, what made it, what it printed, parameters, tags, notes,
     lineage, and its artifacts; with an experiment its trials and everything in them, what several share once. The
     file is a ZIP whose members are stored as they are, each with its digest; unpacked, it is a root of runs. The same
     content is the same file, byte for byte.
 
-    Exit code 1: it was written, and something in it was damaged before, or is no longer kept.
+    Exit code 1: the file was written, but part of its content was already damaged or removed.
 
     Examples:
 
@@ -90,9 +90,9 @@ def chrome(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write. Default: trace.json.")
     ] = None,
 ) -> None:
-    """Write a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open.
+    """Write a trace for Perfetto (ui.perfetto.dev) or chrome://tracing.
 
-    It holds the steps and their parts, curves of losses and of the use of the machine, and the findings.
+    It contains the steps and their phases, losses, machine metrics, and the findings.
 
     Examples:
 
@@ -109,15 +109,16 @@ def otel(
     run: _Run,
     endpoint: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where to send, as in http://localhost:4318. Default: what "
-                                         "OTEL_EXPORTER_OTLP_ENDPOINT says."),
+        typer.Option(metavar="URL", help="OTLP endpoint, such as http://localhost:4318. Default: "
+                                         "$OTEL_EXPORTER_OTLP_ENDPOINT."),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write OTLP's JSON to this file instead of sending.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Write OTLP JSON to this file instead of sending it.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run has ended. Ctrl-C ends it.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep exporting until the run ends or you press "
+                                                          "Ctrl-C.")] = False,
 ) -> None:
-    """Send a run's numbers as OpenTelemetry metrics, by OTLP over HTTP, or write them to a file.
+    """Send the metrics of a run to OpenTelemetry (OTLP over HTTP), or write them to a file.
 
     Needs the extra: pip install 'barograph[otel]'. Every number keeps the time at which it was recorded.
 
@@ -140,28 +141,28 @@ def tensorboard(
     run: _Run,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Folder to write to. Default: tensorboard/NAME-OF-THE-RUN."),
+        typer.Option("--out", "-o", metavar="DIR", help="Output folder. Default: tensorboard/RUN-NAME."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on until the run has ended, adding what is new. Ctrl-C ends it.")
+        bool, typer.Option("--follow", help="Keep adding new data until the run ends or you press Ctrl-C.")
     ] = False,
     every: Annotated[
         float | None,
-        typer.Option("--every", min=0.1, metavar="SECS", help="With --follow: how often to look. Default: 5.",
+        typer.Option("--every", min=0.1, metavar="SECS", help="Seconds between updates with --follow. Default: 5.",
                      show_default=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write event files that TensorBoard shows: curves, histograms and findings, in a folder for each mode.
+    """Write TensorBoard event files: curves, histograms and findings, one folder per mode.
 
-    Neither TensorFlow nor TensorBoard is needed. Losses, learning rates, logged numbers, times and figures of the
-    machine are scalars; so are mean, norm, extremes and the like of each tensor, and its histogram is a histogram.
-    Findings are texts. Where several workers recorded, each has folders of its own: r0/train, r1/train.
+    Needs neither TensorFlow nor TensorBoard. Losses, learning rates, logged metrics, times and machine metrics become
+    scalars, as do the statistics of each tensor (mean, norm, extremes, ...). Its histogram becomes a histogram, and
+    findings become text. With several workers, each has its own folders: r0/train, r1/train.
 
-    What was written of this run before is replaced, all at once; a folder that holds other events is refused.
+    An earlier export of this run is replaced atomically. A folder with other events is refused.
 
-    With --follow the files grow while the training goes on, for a TensorBoard that is kept open. No step is written
-    twice: when it is interrupted, or killed, the same command goes on where it was.
+    With --follow, the files grow during training, for a TensorBoard that stays open. After an interruption, the same
+    command continues where it stopped; no step is written twice.
 
     Examples:
 
@@ -176,7 +177,7 @@ def tensorboard(
     from barograph.cli.tensorboard_page import FOLLOW_SECS, export_and_tell, follow_and_tell
 
     if every is not None and not follow:
-        raise typer.BadParameter("--every says how often to look with --follow; add it")
+        raise typer.BadParameter("--every needs --follow")
     if not follow:
         export_and_tell(run, out, as_json=as_json)
     elif follow_and_tell(run, out, every_secs=FOLLOW_SECS if every is None else every, as_json=as_json):
@@ -186,19 +187,19 @@ def tensorboard(
 @GROUP.command()
 def mlflow(
     name: Annotated[
-        str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or place of a run; or name of an experiment, a trial "
+        str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or path of a run, or name of an experiment, a trial "
                                                            "or a component.")
     ],
-    to: Annotated[str, typer.Option("--to", metavar="URL", help="MLflow's tracking server, http://HOST:PORT.")],
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="MLflow tracking server: http://HOST:PORT.")],
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Tell MLflow's tracking server of a run, or of all runs of an experiment.
+    """Export a run, or all runs of an experiment, to an MLflow tracking server.
 
-    MLflow need not be installed here. Every number that was logged goes with its step and time; parameters, tags,
-    notes, commit, inputs and artifacts go along. What came from MLflow goes back as it was. What is there already is
-    left alone, and what was left in the middle is sent anew. The server asks for MLFLOW_TRACKING_TOKEN, or
-    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD.
+    MLflow need not be installed here. Metrics keep their steps and times; parameters, tags, notes, commit, inputs and
+    artifacts are exported too. Runs that came from MLflow are sent back unchanged. Existing runs are left alone, and
+    incomplete ones are sent again. Set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD,
+    to authenticate.
 
     Examples:
 

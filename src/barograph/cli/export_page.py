@@ -51,7 +51,7 @@ def export_chrome(place: str, out: Path) -> None:
     name = run.manifest.name
     with _opened(out) as file:
         events = write_trace(file, readings, run.findings, name=name, url=run.url)
-    print(f"{count(events, 'event')} in {out}. Open it at https://ui.perfetto.dev or chrome://tracing.")
+    print(f"Wrote {count(events, 'event')} to {out}. Open it at https://ui.perfetto.dev or chrome://tracing.")
     tell_damage(run, place)
 
 
@@ -92,13 +92,13 @@ def export_otel(
             stack.callback(sender.close)
         where = f"{'in' if json_file else 'to'} {json_file or address}"
         if follow:
-            print(f"following {run.url} {where}; Ctrl-C ends that, not the training.", flush=True)
+            print(f"following {run.url} {where}. Ctrl-C stops the export, not the training.", flush=True)
         handed = follow_run(run, destination, wait=wait) if follow else Handed(send_all(run, destination))
     if not handed.numbers and not handed.interrupted:
         raise _nothing(run)
     print(f"{count(handed.numbers, 'number')} {where}.")
     if handed.interrupted:
-        print("Interrupted before the run has ended: the same command begins with the first step again.")
+        print("Interrupted before the run ended. The same command starts again at the first step.")
     tell_damage(run, place)
     return handed.interrupted
 
@@ -204,7 +204,7 @@ def _send(destination: Destination, batch: list[Reading], resources: dict[str, A
 
 
 def _nothing(run: Run) -> ExportError:
-    return ExportError(f"The run holds no losses, times or figures of the machine to hand on ({run.url}).")
+    return ExportError(f"The run has no losses, times or machine metrics to export ({run.url}).")
 
 
 @contextlib.contextmanager
@@ -216,4 +216,4 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         if isinstance(error, BarographError):
             raise
         kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreDenied
-        raise kind(f"{path} cannot be written: {error.strerror}.") from error
+        raise kind(f"Cannot write {path}: {error.strerror}.") from error

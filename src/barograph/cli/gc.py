@@ -10,18 +10,18 @@ from barograph.cli.catalog_options import Root
 
 
 def command(
-    yes: Annotated[bool, typer.Option("--yes", help="Delete them; without, it is only said what would be.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete them. Without it, they are only listed.")] = False,
     grace: Annotated[
-        str, typer.Option(metavar="TIME", help="Leave what was put later than so long ago: 12h, 7d. A run may have put "
-                                               "it and not said so yet.")
+        str, typer.Option(metavar="TIME", help="Keep artifacts stored less than this long ago: 12h, 7d. A running run "
+                                               "may not have registered them yet.")
     ] = "1d",
     gone: Annotated[
-        bool, typer.Option("--gone", help="Also those that only runs have whose folders are no longer there.")
+        bool, typer.Option("--gone", help="Also delete artifacts used only by runs whose folders no longer exist.")
     ] = False,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List artifacts that nothing uses; delete them with --yes.
+    """List unused artifacts; delete them with --yes.
 
     Files that were logged with log_artifact are kept beside the runs, each once. They stay when a run is deleted: for
     30 days it can be restored, and only after that nobody has them. Whatever cannot be read below the root ends the

@@ -27,8 +27,8 @@ def sweep(root: str | None, grace: str, *, yes: bool, gone: bool, as_json: bool)
     """
     grace_secs = seconds_from("--grace", grace)
     if grace_secs < _LEAST_GRACE_SECS:
-        raise SettingsError(f"--grace is {grace}; an hour is the least, since a run that is being written may have put "
-                            "a file and not said so yet.")
+        raise SettingsError(f"--grace is {grace}; it must be at least 1h, because a running run may have stored a file "
+                            "that it has not registered yet.")
     refuse_missing(root)
     catalog, printer = catalog_at(root), Printer()
     found = collection_of(catalog, now_unix=SystemClock().unix(), grace_secs=grace_secs, with_gone=gone,
@@ -46,19 +46,19 @@ def sweep(root: str | None, grace: str, *, yes: bool, gone: bool, as_json: bool)
     if yes:
         printer.line(Text.assemble(("deleted", "bold green"), f": {count(number, 'artifact')}, {size(freed)} freed."))
     elif found.unwanted:
-        printer.line(f"{count(len(found.unwanted), 'artifact')} that nobody has, {size(found.size_bytes)}. Nothing is "
-                     "deleted yet: --yes deletes them.")
+        printer.line(f"{count(len(found.unwanted), 'unused artifact')}, {size(found.size_bytes)}. Nothing deleted yet; "
+                     "delete with --yes.")
         printer.table([Column("digest"), Column("size", right=True), Column("put")],
                       [(_digest(item.name), size(item.size_bytes), local_time(item.modified_unix))
                        for item in found.unwanted[:_SHOWN]])
         if len(found.unwanted) > _SHOWN:
-            printer.line(f"and {len(found.unwanted) - _SHOWN} more (--json has all)", indent=2)
+            printer.line(f"and {len(found.unwanted) - _SHOWN} more (all: --json)", indent=2)
     else:
-        printer.line(f"Nothing to delete: every artifact that was put more than {grace} ago is wanted "
-                     f"({count(found.kept, 'artifact')}).")
+        printer.line(f"Nothing to delete: no unused artifact is older than {grace} "
+                     f"({count(found.kept, 'artifact')} in use).")
     if found.of_gone and not gone:
-        printer.line(f"{count(found.of_gone, 'artifact')} more, {size(found.of_gone_bytes)}, only runs have whose "
-                     "folders are no longer there: --gone takes them in.")
+        printer.line(f"{count(found.of_gone, 'artifact')} more, {size(found.of_gone_bytes)}, used only by runs whose "
+                     "folders no longer exist. Include them with --gone.")
 
 
 def _digest(name: str) -> str:

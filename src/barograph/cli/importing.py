@@ -35,15 +35,15 @@ def command() -> None:
 
 @GROUP.command()
 def archive(
-    file: Annotated[str, typer.Argument(metavar="FILE|URL", help="Archive, as barograph export archive writes it, on "
-                                                                 "a disk or in a bucket.")],
+    file: Annotated[str, typer.Argument(metavar="FILE|URL", help="Archive written by barograph export archive, on disk "
+                                                                 "or in a bucket.")],
     root: Root = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Only look it through, and say what is in it; nothing is written.")
+        bool, typer.Option("--check", help="Check the archive and list its contents; import nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Bring an archive's runs, experiments and artifacts into a root of runs.
+    """Import the runs, experiments and artifacts of an archive.
 
     The whole file is looked through first: a digest that differs, a name that leads elsewhere, a link, what is
     compressed or declared larger than it is, a newer format is refused by name, and nothing is written. What is there
@@ -69,14 +69,13 @@ def archive(
 
 @GROUP.command()
 def smdebug(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL that smdebug has written to.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL that smdebug wrote to.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the run to make; nothing may be "
-                                                             "there yet.")
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the new run; must not exist.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a run of what smdebug 1.0, the library of Amazon SageMaker Debugger, has saved.
+    """Import a run that smdebug 1.0, the library of Amazon SageMaker Debugger, saved.
 
     Tensors, reductions and scalars keep their values to the last bit, and their modes, steps and workers. What is
     damaged is named, and the rest imported. Exit code 1: something could not be imported.
@@ -96,14 +95,14 @@ def smdebug(
 
 @GROUP.command()
 def tensorboard(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Event file, directory or URL, as TensorBoard is given.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Event file, directory or URL, as for tensorboard "
+                                                             "--logdir.")],
     out: Annotated[
-        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the run to make, or of several; "
-                                                             "nothing may be there yet.")
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the new run or runs; must not exist.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make a run of TensorBoard's event files, so that rules can judge it; of a tree with several runs, as many.
+    """Import TensorBoard event files as one or more runs, so that rules can evaluate them.
 
     Reads what torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX write. Folders named after a mode
     (train, validation) are one run; any other folder with event files is a run of its own, RUN/FOLDER. A tag whose

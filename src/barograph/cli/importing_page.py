@@ -37,16 +37,16 @@ def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
 def _print(printer: Printer, imported: Imported, target: str) -> None:
     verdict = ("imported", "bold green") if not imported.damage else ("imported in part", "bold yellow")
     steps, values = count(imported.steps, "step"), count(imported.values, "value")
-    printer.line(Text.assemble(verdict, f": {steps} with {values}, of {count(len(imported.workers), 'worker')}."))
+    printer.line(Text.assemble(verdict, f": {steps} with {values}, from {count(len(imported.workers), 'worker')}."))
     entries: list[tuple[str, str]] = [("from", imported.source), ("run", imported.run)]
     if len(imported.workers) > 1:
         entries.append(("workers", ", ".join(f"{ours}: {theirs}" for ours, theirs in imported.workers.items())))
     if imported.unproved:
-        entries.append(("unproved", f"{count(imported.unproved, 'value')} carry no checksum: smdebug fills none in"))
+        entries.append(("unproved", f"{count(imported.unproved, 'value')} without a checksum (smdebug writes none)"))
     if imported.custom:
-        entries.append(("custom", f"{_some(imported.custom)}: kept under custom:, as no other kind is theirs"))
+        entries.append(("custom", f"{_some(imported.custom)}: stored under custom:, because no other kind fits"))
     if imported.foreign:
-        entries.append(("passed over", f"{_some(imported.foreign)}: not of smdebug"))
+        entries.append(("skipped", f"{_some(imported.foreign)}: not written by smdebug"))
     entries.append(("next", f"barograph watch {target} --once"))
     printer.entries(entries)
     if imported.damage:

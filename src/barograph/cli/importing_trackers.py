@@ -9,36 +9,34 @@ from typing import Annotated
 import typer
 
 _Root = Annotated[
-    str | None, typer.Option("--root", "-o", metavar="ROOT", help="Directory or URL of the runs that they join. "
-                                                                  "Default: what BAROGRAPH_ROOT says, else "
-                                                                  "barograph-runs.")
+    str | None, typer.Option("--root", "-o", metavar="ROOT", help="Directory or URL to import the runs into. Default: "
+                                                                  "$BAROGRAPH_ROOT, else barograph-runs.")
 ]
 _Run = Annotated[
-    list[str] | None, typer.Option("--run", metavar="RUN", help="Only this run, by name or identity; may be given "
-                                                                "several times.")
+    list[str] | None, typer.Option("--run", metavar="RUN", help="Import only this run, by name or ID. Repeatable.")
 ]
 _Experiment = Annotated[
-    list[str] | None, typer.Option("--experiment", metavar="NAME", help="Only runs of this experiment; may be given "
-                                                                        "several times.")
+    list[str] | None, typer.Option("--experiment", metavar="NAME", help="Import only runs of this experiment. "
+                                                                        "Repeatable.")
 ]
 _ByReference = Annotated[
-    bool, typer.Option("--by-reference", help="Keep the places of artifacts, and copy no bytes.")
+    bool, typer.Option("--by-reference", help="Store links to artifacts instead of copies.")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def mlflow(
     path: Annotated[
-        str, typer.Argument(metavar="PATH|URI", help="Folder of a file store (mlruns), database (mlflow.db, "
-                                                     "sqlite:///…, postgresql://…), or tracking server (http://…).")
+        str, typer.Argument(metavar="PATH|URI", help="File store (mlruns), database (mlflow.db, sqlite:///…, "
+                                                     "postgresql://…) or tracking server (http://…).")
     ],
     root: _Root = None,
     experiment: _Experiment = None,
     run: _Run = None,
     by_reference: _ByReference = False,
     artifacts: Annotated[
-        list[Path] | None, typer.Option("--artifacts", metavar="DIR", help="A folder of this machine that artifacts "
-                                                                           "may be copied from, beside that of PATH.")
+        list[Path] | None, typer.Option("--artifacts", metavar="DIR", help="Another local folder that artifacts may be "
+                                                                           "copied from.")
     ] = None,
     as_json: _Json = False,
 ) -> None:
@@ -70,7 +68,7 @@ def mlflow(
 
 def wandb(
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Folder wandb/, the folder of a run in it, or a file run-….wandb.")
+        str, typer.Argument(metavar="PATH", help="Folder wandb/, the folder of one run in it, or a file run-….wandb.")
     ],
     root: _Root = None,
     run: _Run = None,
@@ -99,12 +97,13 @@ def wandb(
 
 
 def aim(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that holds .aim.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Folder that contains .aim.")],
     root: _Root = None,
     experiment: _Experiment = None,
     run: _Run = None,
     python: Annotated[
-        str, typer.Option("--python", metavar="PYTHON", help="An interpreter that has Aim. Default: this one.")
+        str, typer.Option("--python", metavar="PYTHON", help="Python interpreter that has Aim installed. Default: this "
+                                                             "one.")
     ] = sys.executable,
     by_reference: _ByReference = False,
     as_json: _Json = False,

@@ -11,23 +11,23 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     kind: Annotated[
         str | None,
-        typer.Option(help="Only of this kind: weight, gradient, gradient_clipped, update, input, output, loss, "
+        typer.Option(help="Only this kind: weight, gradient, gradient_clipped, update, input, output, loss, "
                           "learning_rate, optimizer_state, scalar, custom."),
     ] = None,
-    path: Annotated[str, typer.Option(help="Only paths that match this shell pattern, as in '*.bias'.")] = "*",
+    path: Annotated[str, typer.Option(help="Only paths that match this glob, such as '*.bias'.")] = "*",
     worker: Annotated[
         str | None,
-        typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
-                          "processes, as the first did."),
+        typer.Option(help="Show what this worker recorded. Default: all ranks merged; for independent processes, the "
+                          "first."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the tensors and numbers that a run recorded.
+    """List the tensors and metrics that a run recorded.
 
     For each: how often it was recorded, and its last value.
 
-    Of a tensor the figures are those of its last recorded step: norm (Euclidean), standard deviation, share of
-    zeros, and how many elements are NaN or infinite. A key is written KIND:PATH wherever Barograph asks for one.
+    For a tensor, the last recorded step is shown: norm (L2), standard deviation, share of zeros, and the number of NaN
+    or infinite elements. All commands take keys as KIND:PATH.
 
     Examples:
 

@@ -46,7 +46,7 @@ def print_keys(place: str, kind: str | None, path: str, worker: str | None = Non
     elif entries:
         printer.table(_COLUMNS, [_row(entry) for entry in entries])
     else:
-        printer.line("Nothing in this run can be read." if run.damage else "Nothing is recorded in this run yet.")
+        printer.line("No data in this run can be read." if run.damage else "Nothing has been recorded in this run yet.")
     if others := and_others(run, shown):
         # Not among the rows, which are for grep and awk.
         print(f"barograph: this is {shown_lines(others)}", file=sys.stderr)

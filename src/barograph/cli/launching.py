@@ -71,4 +71,4 @@ def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supe
     try:
         take_in(store, attempt, path)
     except StoreError as error:
-        supervision.tell(f"what the command printed was not kept: {error}")
+        supervision.tell(f"the output of the command was not saved: {error}")

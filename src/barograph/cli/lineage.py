@@ -11,29 +11,28 @@ from barograph.cli.catalog_options import Root
 
 def command(
     target: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name or identity of a run, a component, an artifact or any other "
-                                                 "item; or the place of a run.")
+        str, typer.Argument(metavar="NAME", help="Name or ID of a run, a component, an artifact or any other item; or "
+                                                 "path of a run.")
     ],
     direction: Annotated[
-        str, typer.Option(metavar="up|down|both", help="up: what it came of. down: what came of it.")
+        str, typer.Option(metavar="up|down|both", help="up: what it came from. down: what it led to.")
     ] = "both",
     depth: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Most steps. Default: as far as it goes.")
+        int | None, typer.Option(min=1, metavar="N", help="Maximum depth. Default: no limit.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help="Only steps to these: run, component, artifact, trial, "
-                                                            "action, context. May be given several times.")
+        list[str] | None, typer.Option(metavar="KIND", help="Only these kinds: run, component, artifact, trial, "
+                                                            "action, context. Repeatable.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only steps to what was created then or later: 2026-11-22, "
-                                                      "'3 days ago'.")
+        str | None, typer.Option(metavar="TIME", help="Only items created since then: 2026-11-22, '3 days ago'.")
     ] = None,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what runs and artifacts came from, and led to.
+    """Show what runs and artifacts came from, and what they led to.
 
-    It follows relations, artifacts that were written and read, reruns, and trials.
+    Follows relations, artifacts read and written, reruns, and trials.
 
     Examples:
 

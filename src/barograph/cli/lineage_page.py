@@ -28,10 +28,11 @@ def print_lineage(
     """
     for kind in kinds:
         if kind not in tuple(ItemKind):
-            raise UnknownName(f'"{kind}" is no kind of item. {nearest(kind, tuple(ItemKind))}')
+            raise UnknownName(f'"{kind}" is not a kind of item. {nearest(kind, tuple(ItemKind))}')
     since_unix = unix_from_text(since, SystemClock().unix()) if since is not None else None
     if since is not None and since_unix is None:
-        raise SettingsError(f'"{since}" says no time; write 2026-11-22, 2026-11-22T10:30 or "3 days ago".')
+        raise SettingsError(f'--since is "{since}"; it must be a time such as 2026-11-22, 2026-11-22T10:30 or "3 days '
+                            'ago".')
     catalog = catalog_with([target], root)
     uid = _uid(catalog, target)
     steps = Lineage(catalog, lineage_of(catalog, uid, direction, depth=depth, kinds=kinds, since_unix=since_unix))
@@ -41,8 +42,8 @@ def print_lineage(
                       for edge in steps])
         return
     if not steps:
-        printer.line(f"{target}: nothing is known that it came of, or that came of it"
-                     f"{', within what was asked' if depth or kinds or since or direction != 'both' else ''}.")
+        printer.line(f"{target}: no recorded origins or "
+                     f"results{', within these limits' if depth or kinds or since or direction != 'both' else ''}.")
         return
     printer.table(_COLUMNS, [(str(edge.depth), names.get(edge.source, edge.source), edge.relation.replace("_", " "),
                               names.get(edge.target, edge.target)) for edge in steps])
@@ -55,8 +56,8 @@ def _uid(catalog: Catalog, target: str) -> str:
         # A file that was logged is known by the name that it was logged by, and is no item until somebody says more.
         found = artifacts_called(catalog, target)
         if len(found) > 1:
-            raise SettingsError(f'There are {len(found)} artifacts called "{target}", of different bytes or places; '
-                                f"give one of their identities: {', '.join(found[:5])}.") from None
+            raise SettingsError(f'There are {len(found)} artifacts named "{target}", with different content or '
+                                f"locations. Give one of their IDs: {', '.join(found[:5])}.") from None
         if not found:
             raise
         return found[0]

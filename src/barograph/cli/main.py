@@ -87,7 +87,8 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version "
+                                                                                                  "and exit."),
 ) -> None:
     """Record a training, explain what goes wrong in it, and keep track of experiments.
 
@@ -126,5 +127,5 @@ def main(arguments: list[str] | None = None) -> None:
         if error.errno not in _NO_ROOM:
             raise
         silence(sys.stdout)
-        print(f"barograph: What there is to print cannot be written: {error.strerror}.", file=sys.stderr)
+        print(f"barograph: Cannot write output: {error.strerror}.", file=sys.stderr)
         sys.exit(EXIT_ERROR)

@@ -11,37 +11,38 @@ from barograph.cli.catalog_options import Root
 
 def command(
     target: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name or identity of an experiment, a trial, a component or a run; or "
-                                                 "the place of a run.")
+        str, typer.Argument(metavar="NAME", help="Name or ID of an experiment, a trial, a component or a run; or path "
+                                                 "of a run.")
     ],
     tag: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Give it this tag. May be given several times.")
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Add this tag. Repeatable.")
     ] = None,
-    untag: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Take this tag away.")] = None,
-    star: Annotated[bool | None, typer.Option("--star/--unstar", help="Mark it as worth coming back to.")] = None,
+    untag: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Remove this tag.")] = None,
+    star: Annotated[bool | None, typer.Option("--star/--unstar", help="Add to favorites.")] = None,
     archive: Annotated[
-        bool | None, typer.Option("--archive/--unarchive", help="Put it away: lists and searches leave it out.")
+        bool | None, typer.Option("--archive/--unarchive", help="Archive it: lists and searches omit it.")
     ] = None,
-    description: Annotated[str | None, typer.Option(help="Say what it is, in Markdown.")] = None,
+    description: Annotated[str | None, typer.Option(help="Set the description (Markdown).")] = None,
     note: Annotated[
-        str | None, typer.Option(help="Say something of it, in Markdown. What was said before stays.")
+        str | None, typer.Option(help="Add a note (Markdown). Earlier notes stay.")
     ] = None,
     rename: Annotated[
-        str | None, typer.Option("--rename", metavar="NEW", help="Give a run or a component another name.")
+        str | None, typer.Option("--rename", metavar="NEW", help="Rename a run or a component.")
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="Forget it; for 30 days --restore brings it back. A run's folder stays.")
+        bool, typer.Option("--delete", help="Delete it from the catalog. --restore undoes this for 30 days. The run's "
+                                            "folder stays.")
     ] = False,
-    cascade: Annotated[bool, typer.Option("--cascade", help="With --delete: also what came of it.")] = False,
+    cascade: Annotated[bool, typer.Option("--cascade", help="With --delete: also delete what came from it.")] = False,
     restore: Annotated[
-        bool, typer.Option("--restore", help="Bring back what was deleted, with what --cascade took along.")
+        bool, typer.Option("--restore", help="Restore what was deleted, with everything that --cascade deleted.")
     ] = False,
     root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Tag, describe, rename, archive or delete a run or experiment.
 
-    Without an option, it prints what is known of NAME.
+    Without an option, prints what is recorded about NAME.
 
     What is said is kept beside the runs, so it outlives the catalog, and whoever copies the folder has it, too.
 
@@ -59,8 +60,8 @@ def command(
     from barograph.cli.mark_page import mark
 
     if delete and restore:
-        raise typer.BadParameter("--delete and --restore exclude each other")
+        raise typer.BadParameter("--delete and --restore cannot be combined")
     if cascade and not delete:
-        raise typer.BadParameter("--cascade is said with --delete")
+        raise typer.BadParameter("--cascade needs --delete")
     mark(target, root, tag=tag, untag=untag, star=star, archive=archive, description=description, note=note,
          rename=rename, delete=delete, cascade=cascade, restore=restore, as_json=as_json)

@@ -41,7 +41,7 @@ def mark(
     catalog.tell(_entries(item, tag, untag, star, archive, description, note))
     if delete:
         gone = catalog.delete(item, cascade=cascade)
-        printer.line(f"Deleted: {_named(gone)}. For {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
+        printer.line(f"Deleted: {_named(gone)}. To undo within {UNDO_DAYS:g} days: barograph mark {item.uid} --restore")
         return
     if restore:
         back = catalog.restore(item.uid)

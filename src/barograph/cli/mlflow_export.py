@@ -43,7 +43,7 @@ def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> N
     found = catalog.item(name)
     items = _parents_first(_items(catalog, found))
     if not items:
-        raise ExportError(f'{found.kind.capitalize()} "{found.name}" holds no run and no component to export.')
+        raise ExportError(f'{found.kind.capitalize()} "{found.name}" has no runs or components to export.')
     if found.kind is ItemKind.EXPERIMENT:
         server.describe(found.name, str(found.facts["description"]), found.tags)
     sent: list[SentRun] = []
@@ -64,8 +64,8 @@ def _checked(to: str) -> str:
     if scheme in ("http", "https"):
         return to
     store = to if scheme else f"sqlite:///{to}"
-    raise SettingsError(f"{to} is no tracking server. MLflow's own server writes its databases and folders: start "
-                        f"`mlflow server --backend-store-uri {store}` and give its URL, http://localhost:5000.")
+    raise SettingsError(f"{to} is not a tracking server. Start one with `mlflow server --backend-store-uri {store}` "
+                        "and pass its URL, such as http://localhost:5000.")
 
 
 def _items(catalog: Catalog, item: Item) -> list[Item]:
@@ -102,5 +102,5 @@ def _print(printer: Printer, sent: Sequence[SentRun], url: str) -> None:
     printer.lines([shown(f"{run.name}: {run.mlflow_run_id} ({count(run.points, 'number')})") for run in new], _SHOWN)
     told = [sentence for run in new for sentence in run.told]
     if told:
-        printer.heading("otherwise there", Text("", "dim"))
+        printer.heading("elsewhere", Text("", "dim"))
         printer.lines([shown(f"· {sentence}") for sentence in told], _SHOWN)

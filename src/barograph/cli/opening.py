@@ -41,8 +41,8 @@ def store_at(place: str) -> Store:
     """
     if place.lower().startswith("memory:"):
         raise SettingsError(
-            f"{place} is in the memory of the process that writes it, and this is another process; record to a "
-            "directory or a bucket to see the run from here."
+            f"{place} is in the memory of another process. To read a run from here, record it to a directory or a "
+            "bucket."
         )
     return store_from_url(place)
 
@@ -67,7 +67,7 @@ def run_at(place: str) -> Run:
     except NewerFormat as error:
         raise NewerFormat(f"{error} ({store.url})") from None
     except DamagedChunk as error:
-        raise DamagedChunk(f"{error} What else is there: barograph doctor {place}") from None
+        raise DamagedChunk(f"{error} To check the rest: barograph doctor {place}") from None
 
 
 def place_called(name: str) -> str | None:
@@ -104,9 +104,9 @@ def tell_damage(run: Run, place: str) -> None:
     """Say on standard error that something could not be read, and what tells more; nothing where all could."""
     damage = run.damage
     if damage:
-        what = "1 part" if len(damage) == 1 else f"{len(damage)} parts"
-        print(f"barograph: {what} of this run cannot be read, and the rest is shown: {shown_lines(damage[0])} "
-              f"All that is wrong: barograph doctor {place}", file=sys.stderr)
+        what = "one part" if len(damage) == 1 else f"{len(damage)} parts"
+        print(f"barograph: {what} of this run cannot be read; showing the rest. {shown_lines(damage[0])} Details: "
+              f"barograph doctor {place}", file=sys.stderr)
 
 
 def explain_absence(place: str, store: Store) -> None:
@@ -132,7 +132,7 @@ def nearest_run(path: Path) -> str:
         where = "here" if path.parent == Path.cwd() else f"in {_as_typed(path.parent)}"
         return f"Runs {where}: {', '.join(sorted(names)[-_LISTED:])}{_and_more(len(names))}."
     known = _runs_in(default)
-    return f"The newest run here is {default / max(known)}." if known else ""
+    return f"The newest run is {default / max(known)}." if known else ""
 
 
 def nearest_folder(path: Path) -> str:
@@ -151,12 +151,12 @@ def _explain_directory(place: str, path: Path) -> None:
         hint = f"it is part of the run {_as_typed(part_of)}." if part_of else "a run is a directory."
         raise NotARun(f"{place} is a file; {hint}")
     if not path.exists():
-        raise NotARun(f"There is no run at {place}: no such directory. {nearest_run(path)}".rstrip())
+        raise NotARun(f"No run at {place}: no such directory. {nearest_run(path)}".rstrip())
     if not any(path.iterdir()):
-        raise NotARun(f"There is no run at {place}: the directory is empty. {nearest_run(path)}".rstrip())
+        raise NotARun(f"No run at {place}: the directory is empty. {nearest_run(path)}".rstrip())
     part_of = next((parent for parent in path.parents if (parent / MANIFEST).is_file()), None)
     if part_of:
-        raise NotARun(f"{place} is no run; it is part of the run {_as_typed(part_of)}.")
+        raise NotARun(f"{place} is not a run but part of the run {_as_typed(part_of)}.")
     # Not deeper: it may be a home directory.
     below = [found for pattern in ("*", "*/*") for found in path.glob(f"{pattern}/{MANIFEST}")]
     if below:
@@ -165,8 +165,8 @@ def _explain_directory(place: str, path: Path) -> None:
 
 def _several(place: str, below: list[str]) -> NoReturn:
     shown = ", ".join(f"{place.rstrip('/')}/{name}" for name in sorted(below)[-_LISTED:])
-    what = "a run lies" if len(below) == 1 else f"{len(below)} runs lie"
-    raise NotARun(f"{place} is no run, but {what} below it: {shown}{_and_more(len(below))}.")
+    what = "a run is" if len(below) == 1 else f"{len(below)} runs are"
+    raise NotARun(f"{place} is not a run, but {what} below it: {shown}{_and_more(len(below))}.")
 
 
 def _runs_in(folder: Path) -> list[str]:

@@ -16,10 +16,10 @@ from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
 
-Live = Annotated[bool, typer.Option("--live/--no-live", help="Show the state in the terminal's last line.")]
+Live = Annotated[bool, typer.Option("--live/--no-live", help="Show progress in the last line of the terminal.")]
 SummaryAsJson = Annotated[
-    bool, typer.Option("--json", help="Print the closing summary as JSON, on standard error, and nothing else of ours "
-                                     "there.")
+    bool, typer.Option("--json", help="Print the summary as JSON on standard error, and nothing else from Barograph "
+                                      "there.")
 ]
 
 DEFAULT_CONFIG = "barograph.toml"
@@ -27,8 +27,8 @@ DEFAULT_CONFIG = "barograph.toml"
 
 
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run what the settings file or the run of somebody else would start. The folder "
-                                       "of a settings file stays trusted; BAROGRAPH_TRUST names more folders.")
+    bool, typer.Option("--trust", help="Allow what the settings file or another user's run would execute. Barograph "
+                                       "remembers the folder of the settings file; BAROGRAPH_TRUST lists more folders.")
 ]
 
 OF_TRAINING = {"recorder": "the flight recorder works", "checkpoints": "checkpoints are saved"}
@@ -142,7 +142,7 @@ def tags_from(texts: Sequence[str] | None) -> dict[str, str] | None:
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (equals and name.strip()):
-            raise SettingsError(f'The tag "{text}" is not understood; write NAME=TEXT, as in team=vision.')
+            raise SettingsError(f'--tag is "{text}"; write NAME=TEXT, as in team=vision.')
         tags[name.strip()] = value.strip()
     return tags or None
 
@@ -157,8 +157,8 @@ def whole_path(path: str) -> str:
         return ""
     place = Path(path).expanduser().absolute()
     if place.is_dir():
-        raise SettingsError(f"findings_to is {path}, a directory; it must be a file, as in {path.rstrip('/')}/"
-                            "findings.jsonl.")
+        raise SettingsError(f"findings_to is a directory: {path}. It must be a file, as in "
+                            f"{path.rstrip('/')}/findings.jsonl.")
     return str(place)
 
 

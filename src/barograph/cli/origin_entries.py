@@ -24,13 +24,14 @@ def origin_of(store: Store) -> Origin | None:
     try:
         return read_origin(store)
     except DamagedChunk as error:
-        print(f"barograph: what made this run cannot be read. {shown_lines(str(error))}", file=sys.stderr)
+        print("barograph: the code and environment of this run cannot be read. "
+              f"{shown_lines(str(error))}", file=sys.stderr)
         return None
 
 
 def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
     """Return the lines, each with its name."""
-    facts: list[tuple[str, Cell]] = [("code", _code(origin.code) if origin.code else "not kept")]
+    facts: list[tuple[str, Cell]] = [("code", _code(origin.code) if origin.code else "not saved")]
     if origin.code and origin.code.left_out:
         facts.append(("left out", _some([f"{item.what} ({item.why})" for item in origin.code.left_out])))
     facts.append(("python", _python(origin)))
@@ -41,7 +42,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
     machine = origin.hardware
     parts = [origin.host, machine.processor, count(machine.cores, "core") if machine.cores else "",
              f"{machine.memory_bytes / 2**30:.0f} GiB" if machine.memory_bytes else "", *machine.gpus]
-    facts.append(("machine", ", ".join(part for part in parts if part) or "not known"))
+    facts.append(("machine", ", ".join(part for part in parts if part) or "unknown"))
     if origin.data:
         more = f", {origin.data_uncounted:,} more" if origin.data_uncounted else ""
         facts.append(("data", f"{count(len(origin.data), 'file')} opened{more}: "
@@ -49,7 +50,7 @@ def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
     if origin.derived_from:
         facts.append(("rerun of", origin.derived_from))
     if origin.problems:
-        facts.append(("not known", " ".join(origin.problems)))
+        facts.append(("unknown", " ".join(origin.problems)))
     return facts
 
 
@@ -63,7 +64,7 @@ def _code(code: Code) -> str:
 
 def _python(origin: Origin) -> str:
     if not origin.interpreter:
-        return "not known"
+        return "unknown"
     return f"{origin.python_version}, {count(len(origin.packages), 'package')} ({origin.interpreter})"
 
 

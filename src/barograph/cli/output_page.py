@@ -27,7 +27,7 @@ def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
             print(f"== {item.worker} ==")
         _print(item)
     if not found:
-        print("barograph: nothing that the script printed is in this run.", file=sys.stderr)
+        print("barograph: no output of the script was saved in this run.", file=sys.stderr)
 
 
 def _print(item: Output) -> None:
@@ -35,4 +35,4 @@ def _print(item: Output) -> None:
         if stream in ("out", "err"):
             sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)
         else:
-            sys.stdout.write(f"\n[… {int(text):,} characters left out …]\n")
+            sys.stdout.write(f"\n[… {int(text):,} characters omitted …]\n")

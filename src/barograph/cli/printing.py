@@ -93,7 +93,7 @@ class Printer:
         for line in lines[:most]:
             self.line(line, indent=2)
         if len(lines) > most:
-            self.line(f"and {len(lines) - most} more (--json has all)", indent=2)
+            self.line(f"and {len(lines) - most} more (all: --json)", indent=2)
 
     def heading(self, title: str, rest: Cell = "") -> None:
         """Print the head of a section, with an empty line before it."""

@@ -15,7 +15,7 @@ def command(
 ) -> None:
     """Rebuild the catalog from the runs and their journals.
 
-    Tags, notes and experiments come back with them.
+    Restores tags, notes and experiments too.
 
     The catalog is only an index, in a file of SQLite in ROOT/.catalog, or in the database that BAROGRAPH_CATALOG names.
     It is kept up by every command that asks it; this is for when it was damaged, deleted or moved, and for runs that
@@ -45,8 +45,8 @@ def command(
     else:
         why = f"  ({catalog.why_elsewhere})" if catalog.why_elsewhere else ""
         printer.entries([("root", catalog.store.url), ("catalog", f"{catalog.shown}{why}"), ("runs", f"{fed.runs}"),
-                         ("batches of the journal", f"{fed.batches}"),
-                         *([("damaged one", f"kept at {aside}")] if aside else [])])
+                         ("journal batches", f"{fed.batches}"),
+                         *([("damaged journal", f"moved to {aside}")] if aside else [])])
         for problem in fed.damage:
             printer.line(problem)
     if fed.damage:

@@ -15,60 +15,57 @@ CLASS = command_class({"--to-script": NAMED_BY_STEP, "--notebook": NAMED_BY_STEP
 
 def command(
     capsule: Annotated[
-        str, typer.Argument(metavar="CAPSULE", help="The capsule's folder (see: barograph capsules RUN), wherever it "
-                                                    "was copied to; or its run, where that has one capsule only.")
+        str, typer.Argument(metavar="CAPSULE", help="Folder of the capsule, wherever it was copied to (list: barograph "
+                                                    "capsules RUN). Or a run that has exactly one capsule.")
     ],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: as it was called then, in "
+        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: the original command, in "
                                                   "this directory.")
     ] = None,
     open_pickle: Annotated[
-        bool, typer.Option("--open-pickle", help="Open what only pickle could hold. That can run anything: only for a "
-                                                 "capsule that you trust as you would a program.")
+        bool, typer.Option("--open-pickle", help="Load values that only pickle can store. Pickle can run any code: "
+                                                 "only for capsules you trust.")
     ] = False,
     samples: Annotated[
-        bool, typer.Option("--samples/--no-samples", help="Look for the samples that alone make it fail: the step is "
-                                                          "made some more times, with parts of its batch.")
+        bool, typer.Option("--samples/--no-samples", help="Look for single samples that cause the failure. Repeats the "
+                                                          "step with parts of its batch.")
     ] = True,
     when: Annotated[
         str, typer.Option("--when", metavar="MODULE:FUNCTION",
-                          help="Your own function that is asked whether it holds the step, and each part of its batch. "
-                               "Default: that which held it, where it is in a file of yours.")
+                          help="Your own function that decides whether the step fails, for each part of the batch. "
+                               "Default: the one that triggered the capsule, if it is in a file of yours.")
     ] = "",
     try_: Annotated[
         list[str] | None,
         typer.Option("--try", metavar="REMEDY",
-                     help="Make the update, and some steps more, with one thing done otherwise: lr=1e-4, clip=1.0, "
-                          "dtype=bf16 (or fp16, fp32), without-sample (the guilty, or =3,7). May be given several "
-                          "times: each by itself.")
+                     help="Repeat the step and the steps after it with one change: lr=1e-4, clip=1.0, dtype=bf16 (or "
+                          "fp16, fp32), without-sample (the guilty ones, or =3,7). Repeatable; each is tried "
+                          "separately.")
     ] = None,
-    steps: Annotated[int, typer.Option(min=0, help="Steps after the held one that are made with --try.")] = 3,
+    steps: Annotated[int, typer.Option(min=0, help="Number of steps to run after the failing one with --try.")] = 3,
     pdb: Annotated[
-        bool, typer.Option("--pdb", help="Open the debugger at the operation that is to blame, in your own line, with "
-                                         "the tensors bad_inputs and bad_outputs at hand.")
+        bool, typer.Option("--pdb", help="Open the debugger at the first bad operation, in your code, with its tensors "
+                                         "as bad_inputs and bad_outputs.")
     ] = False,
     to_script: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write that operation as a small script of its own, for a bug "
-                                                      "report: it needs torch and nothing else. FILE may be left "
-                                                      "out after the capsule: step-N.py.")
+        str | None, typer.Option(metavar="FILE", help="Write the bad operation as a small script for a bug report; it "
+                                                      "needs only torch. FILE defaults to step-N.py.")
     ] = None,
     notebook: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write a notebook that opens the capsule and calls that "
-                                                      "operation. FILE may be left out after the capsule: "
-                                                      "step-N.ipynb.")
+        str | None, typer.Option(metavar="FILE", help="Write a notebook that opens the capsule and runs the bad "
+                                                      "operation. FILE defaults to step-N.ipynb.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Replay a saved step in your own script.
 
-    It says how far the replayed step is the same.
+    Reports how closely the replayed step matches the original.
 
-    The script builds its model, optimizer and loader as always. Where its first step would begin, weights, buffers,
-    optimizer and random states are put back, the captured batches come out of its loader, and that one step is made;
-    before the update the script is ended. Steps of Keras and JAX are made likewise, by the program that made them;
-    --try, --pdb, --to-script and --notebook are for those of PyTorch. Exit code 0: the loss and every gradient are the
-    same to the last bit, or what the step was held for happened again. Exit code 1: it did not.
+    The script builds its model, optimizer and loader as usual. Before its first step, Barograph restores weights,
+    buffers, optimizer and random states, feeds the saved batches, runs that one step, and exits before the update.
+    Steps of Keras and JAX work the same way; --try, --pdb, --to-script and --notebook need PyTorch. Exit code 0: the
+    loss and every gradient match exactly, or the failure happened again. Exit code 1: neither.
 
     Examples:
 

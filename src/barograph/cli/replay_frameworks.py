@@ -10,16 +10,16 @@ from barograph.cli.replay_stops import Afterwards
 from barograph.errors import ReplayFailed, SettingsError
 
 BEGINS: Mapping[str, str] = {
-    "torch": "a step", "keras": "a step of Keras", "jax": "a step that barograph.jax.observe stands around"}
+    "torch": "a step", "keras": "a step of Keras", "jax": "a step under barograph.jax.observe"}
 """What a script has to come to, by framework."""
 
 _NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
 _INSTEAD = {
-    "--try": "change the script and replay the step: what it does then is told.",
-    "--pdb": "put breakpoint() into your own step, let it run without a compiler (run_eagerly=True with Keras, "
-             "jax.disable_jit() with JAX), and replay it: the held step passes through there.",
-    "--to-script": "the capsule's folder and the script are a report that others can replay.",
-    "--notebook": "barograph.runs.state.capsules.read_capsule gives the arrays of the capsule in any notebook.",
+    "--try": "change the script and replay the step to see the effect.",
+    "--pdb": "put breakpoint() in your step, disable compilation (run_eagerly=True in Keras, jax.disable_jit() in JAX) "
+             "and replay it.",
+    "--to-script": "to report a bug, share the capsule's folder and the script.",
+    "--notebook": "barograph.runs.state.capsules.read_capsule loads the capsule's arrays in any notebook.",
 }
 
 
@@ -36,15 +36,15 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
         SettingsError: Something was asked for that can be had for steps of PyTorch alone.
     """
     if not can_be_made_again(framework):
-        raise ReplayFailed(f"This step was made with {framework}, which this Barograph cannot make again. What it was "
-                           "made of is in the capsule all the same: docs/reference/capsule-format.md.")
+        raise ReplayFailed(f"This Barograph cannot replay steps of {framework}. The capsule still has the step's data; "
+                           "see docs/reference/capsule-format.md.")
     if framework == "torch":
         return
     asked = {"--try": bool(tries), "--pdb": afterwards.debugger, "--to-script": afterwards.script is not None,
              "--notebook": afterwards.notebook is not None}
     for option, is_asked in asked.items():
         if is_asked:
-            raise SettingsError(f"{option} is for steps of PyTorch, and this one is of {_NAMES[framework]}; instead, "
+            raise SettingsError(f"{option} works for PyTorch only, and this is a step of {_NAMES[framework]}. Instead, "
                                 f"{_INSTEAD[option]}")
 
 

@@ -27,10 +27,10 @@ from barograph.model.recorder import is_function_name
 from barograph.runs.state.capsules import Capsule
 from barograph.watch.wording import shown
 
-_NO_ROWS = "of what fed the step nothing has a row for each sample."
-_ONE = "the batch is of one sample."
-_ELSEWHERE = ("All that this worker computed is finite: what is not came with the gradients of another. Replay that "
-              "one's capsule, which stands beside this one.")
+_NO_ROWS = "no input of the step has one row per sample."
+_ONE = "the batch has one sample."
+_ELSEWHERE = ("Everything this worker computed is finite; the NaN or infinity came with another worker's gradients. "
+              "Replay that worker's capsule, in the folder next to this one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Guilt:
             result: Of the step as a whole.
         """
         if self.why_not:
-            yield "guilty", shown(f"not known: {self.why_not}")
+            yield "guilty", shown(f"unknown: {self.why_not}")
         batch = self.batch or 0
         if self.guilty is not None and self.batch is not None:
             yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite,
@@ -104,7 +104,7 @@ def when_of(held: Capsule, named: str) -> str:
         SettingsError: What was named is no such place.
     """
     if named and not is_function_name(named):
-        raise SettingsError(f'--when is "{named}"; it must be where a function is: MODULE:FUNCTION.')
+        raise SettingsError(f'--when is "{named}"; it must be a function, as in MODULE:FUNCTION.')
     recorded = held.content.get("when") if held.head.held is Held.OWN else None
     return named or (recorded if isinstance(recorded, str) and is_function_name(recorded) else "")
 
@@ -135,7 +135,7 @@ def guilt_of(
     if not wanted:
         return Guilt(held.content, heaviest_batch(result) if batch is None else batch)
     if batch is not None:
-        _say(say, "Looking for the samples that alone make it fail …")
+        _say(say, "Looking for single samples that cause the failure …")
         others = not order.alone and int(held.content["machine"]["world_size"]) > 1
         return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by), others=others)
     if held.head.held is Held.FINDING and result.finite and not order.when:
@@ -149,8 +149,8 @@ def _weighed(
     batch = heaviest_batch(result)
     if batch is None or not result.batches[batch]:
         return Guilt(held.content, batch, why_not=_NO_ROWS)
-    _say(say, f"Weighing the samples, each alone: the step is made up to {most_tries(result.batches[batch])} times "
-              "more (--no-samples: not) …")
+    _say(say, f"Running each sample alone, up to {most_tries(result.batches[batch])} repetitions of the step (skip "
+              "with --no-samples) …")
     return Guilt(held.content, batch, weighed=weights_of(made_again, order, result, batch))
 
 
@@ -160,11 +160,11 @@ def _why_not(held: Capsule, order: ReplayOrder, result: ReplayResult) -> str:
         if result.own.holds:
             return _ONE if sum(result.batches) == 1 else _NO_ROWS
         return result.own.failure or (
-            f"the function {order.when} lets the step pass as it was made again; it may go by what it has seen of "
-            "steps before, or another worker held this one.")
+            f"the function {order.when} does not report the replayed step as failing; it may depend on earlier steps, "
+            "or another worker triggered the capsule.")
     if held.head.held is Held.OWN:
-        return ("the capsule does not say which function held the step: name it with --when MODULE:FUNCTION, and the "
-                "samples are asked.")
+        return ("the capsule does not name the function that triggered it. To test single samples: --when "
+                "MODULE:FUNCTION.")
     return ""
 
 

@@ -44,8 +44,8 @@ _REPLAYED = {LAUNCH_VARIABLE: ""}
 """A step that is made again is no training: under `barograph run` it is not recorded, and its bits stay the same."""
 
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
-           Column("losses from this step on"))
-_GRADIENTS, _RESULTS = ((Column(of), Column("norm then", right=True), Column("norm now", right=True))
+           Column("losses from here on"))
+_GRADIENTS, _RESULTS = ((Column(of), Column("original norm", right=True), Column("replayed norm", right=True))
                         for of in ("gradient", "result"))
 
 
@@ -132,7 +132,7 @@ def _made_again(
         with Child(words, variables, quiet=quiet) as child:
             child.wait()
     if not file.is_file():
-        raise ReplayFailed(f"The script ended with exit code {child.exit_code} before its training began "
+        raise ReplayFailed(f"The script exited with code {child.exit_code} before its training started "
                            f"{BEGINS[order.framework]}.")
     return result_from_text(file.read_text(encoding="utf-8"))
 
@@ -146,34 +146,34 @@ def _tried(
     if remedy.name == "without-sample":
         out = {int(part) for part in remedy.value.split(",")} if remedy.value else set(guilt.rows)
         if not out:
-            return "no sample alone is guilty"
+            return "no single sample causes the failure"
         if batch >= len(result.batches):
-            return "the step was fed by no loader, so that nobody knows its samples"
+            return "the step's input did not come from a loader, so its samples are unknown"
         beyond = [row for row in out if row >= result.batches[batch]]
         if beyond:
-            return f"there is no sample {min(beyond)}: the batch holds {result.batches[batch]}, counted from 0"
+            return f"no sample {min(beyond)}: the batch has {result.batches[batch]} samples, counted from 0"
         rows = tuple(row for row in range(result.batches[batch]) if row not in out)
         if not rows:
-            return "no sample would be left"
+            return "no samples would be left"
     try:
         again = made_again(replace(order, batch=batch, rows=rows, remedy=str(remedy), steps=steps), quiet=True)
     except ReplayFailed as error:
         return str(error)
-    return again.trial or again.failure or "the script ended before the last step"
+    return again.trial or again.failure or "the script exited before the last step"
 
 
 def _trial_row(remedy: Remedy, trial: Trial | str) -> list[str]:
     if isinstance(trial, str):
         return [str(remedy), f"not tried: {trial}", "", "", ""]
     then = "stays finite" if trial.finite else (
-        f"finite, and not {count(trial.good_steps, 'step')} later" if trial.good_steps else "not finite")
+        f"finite now, but not {count(trial.good_steps, 'step')} later" if trial.good_steps else "not finite")
     return [str(remedy), then, figure(trial.norm), figure(trial.ratio),
             ", ".join(figure(loss) for loss in trial.losses)]
 
 
 def _blamed(bad: BadOperation) -> Iterable[str]:
     if bad.handed_in:
-        yield f"{shown(bad.module)} is not finite already: {_tensor(bad.inputs[0])}"
+        yield f"the input of {shown(bad.module)} is already not finite: {_tensor(bad.inputs[0])}"
         return
     where = f" in {shown(bad.module)}" if bad.module else ""
     of = f" (of {bad.of}'s derivative)" if bad.of else ""
@@ -203,19 +203,19 @@ def _check(held: Capsule) -> None:
     except (KeyError, TypeError):
         whole = False
     if not whole:
-        raise DamagedChunk(f"The capsule does not say what was run, and where ({held.where}).")
+        raise DamagedChunk(f"The capsule does not record its command and machine ({held.where}).")
 
 
 def _as_it_was(content: Mapping[str, Any]) -> list[str]:
     argv = [str(word) for word in content["script"]["argv"]]
     if not argv or not os.path.isfile(argv[0]):
         name = Path(argv[0]).name if argv else "train.py"
-        raise SettingsError(f"There is no {name} in this directory. Go to the folder of the script, or name it: "
-                            f"barograph replay CAPSULE {name}")
+        raise SettingsError(f"{name} is not in this directory. Go to the folder of the script, or name it: barograph "
+                            f"replay CAPSULE {name}")
     if not is_of_folder(Path(argv[0]), Path.cwd()):
-        raise SettingsError(f"The capsule asks for {shown(argv[0])} to be run, which is no Python file in this "
-                            "directory. A capsule may come from anybody: where you trust that, name it yourself: "
-                            f"barograph replay CAPSULE {shown(' '.join(argv))}")
+        raise SettingsError(f"The capsule would run {shown(argv[0])}, which is not a Python file in this directory. If "
+                            "you trust the capsule, name the command yourself: barograph replay CAPSULE "
+                            f"{shown(' '.join(argv))}")
     return argv
 
 
@@ -229,7 +229,7 @@ def _print(printer: Printer, head: CapsuleHead, result: ReplayResult, changed: S
     printer.line(f"step {head.step}  {shown(head.text)}")
     printer.entries([
         (result.grade.value, result.text),
-        *(("loss", f"{figure(then)} then, {figure(now)} now") for then, now in result.losses),
+        *(("loss", f"original {figure(then)}, replayed {figure(now)}") for then, now in result.losses),
         *(("note", note) for note in result.notes),
         *((("first bad", line) for line in _blamed(result.bad_operation)) if result.bad_operation else ()),
         *((("changed since", shown(", ".join(changed))),) if changed else ()),

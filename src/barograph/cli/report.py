@@ -12,20 +12,20 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The page to write; one that is there is replaced. Default: "
-                                                         "the run's name with .html, here."),
+        typer.Option("--out", "-o", metavar="FILE", help="Output file; overwritten if it exists. Default: "
+                                                         "RUN-NAME.html in the current directory."),
     ] = None,
     price_per_hour: Annotated[
-        float | None, typer.Option(metavar="PRICE", help="What an hour of the run costs, all its machines together.")
+        float | None, typer.Option(metavar="PRICE", help="Cost of one hour of the run, all machines together.")
     ] = None,
-    currency: Annotated[str | None, typer.Option(help="Of that price. Default: USD.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Currency of the price. Default: USD.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON; the page is written only where --out asks for it.")
+        bool, typer.Option("--json", help="Print the report as JSON. The page is written only with --out.")
     ] = False,
 ) -> None:
     """Write a report of a run as one HTML file.
 
-    The file needs nothing else, in a browser or as an attachment.
+    The file is self-contained: open it in a browser or attach it to an e-mail.
 
     What was found, what made it, its notes, tags and artifacts, the health of each layer, distributions, losses, labels
     and confusion over time, where the time of a step goes, use of the machine, and what stopping at the first breaking

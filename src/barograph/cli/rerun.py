@@ -13,34 +13,34 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     changes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="Options of the script that are to be others: lr=0.1."),
+        typer.Argument(metavar="NAME=VALUE...", help="Change options of the script: lr=0.1."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="Where the new run is kept. Default: a new place beside the run.")
+        str | None, typer.Option(help="Where to store the new run. Default: a new directory next to the run.")
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="DIR", help="Lay the code out there, and leave it. Default: in a temporary "
+        typer.Option("--out", "-o", metavar="DIR", help="Check the code out here and keep it. Default: a temporary "
                                                         "folder."),
     ] = None,
     environment: Annotated[
-        bool, typer.Option("--environment/--no-environment", help="Have the packages be as they were, or take the "
-                                                                  "present ones.")
+        bool, typer.Option("--environment/--no-environment", help="Rebuild the original environment, or use the "
+                                                                  "current one.")
     ] = True,
     data_changed: Annotated[
-        bool, typer.Option("--data-changed", help="Go on also where files that the run opened are not the same.")
+        bool, typer.Option("--data-changed", help="Continue even if input files have changed.")
     ] = False,
     trust: Trust = False,
     live: Live = True,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the verdict as JSON; what the script prints is not shown.")
+        bool, typer.Option("--json", help="Print the verdict as JSON, and hide the script's output.")
     ] = False,
 ) -> None:
-    """Run the training of a past run again and compare both.
+    """Rerun a past run and compare the two.
 
-    The code is laid out as it was, an environment with the same packages taken or built, the data compared with what
-    they were, and the command run under barograph run. Then the two runs are compared: identical, within noise, or
-    different, and where first. Exit code 1: different.
+    Checks out the original code, reuses or builds an environment with the same packages, checks the data, and starts
+    the command under barograph run. Then compares the two runs: identical, within noise, or different, and where they
+    first differ. Exit code 1: different.
 
     Examples:
 

@@ -85,12 +85,12 @@ def rerun(
 
 def _command(origin: Origin, changes: Sequence[str], place: str) -> list[str]:
     if not origin.command:
-        raise RerunFailed(f"The run does not say how it was started ({place}).")
+        raise RerunFailed(f"The run does not record its command ({place}).")
     wanted: dict[str, str] = {}
     for text in changes:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise SettingsError(f'"{text}" changes nothing; write NAME=VALUE, as in lr=0.1.')
+            raise SettingsError(f'"{text}" is not a change; write NAME=VALUE, as in lr=0.1.')
         wanted[name.lstrip("-")] = value
     words = parameters.replaced(origin.command, wanted, origin.flags)
     if held_back(words):
@@ -106,9 +106,8 @@ def _check_data(origin: Origin, *, data_changed: bool) -> None:
     more = f", and {len(check.changed) - _MOST_NAMED:,} more" if len(check.changed) > _MOST_NAMED else ""
     said = f"{', '.join(check.changed[:_MOST_NAMED])}{more}"
     if not data_changed:
-        raise RerunFailed(f"Data that the run opened are not as they were: {said}. To go on with them as they are: "
-                          "--data-changed.")
-    _say(f"data that are not as they were: {said}")
+        raise RerunFailed(f"Data files of the run have changed: {said}. To continue anyway: --data-changed.")
+    _say(f"data files have changed: {said}")
 
 
 def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
@@ -118,9 +117,9 @@ def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
     more = f", and {len(present.differing) - _MOST_NAMED:,} more" if len(present.differing) > _MOST_NAMED else ""
     said = f"{', '.join(present.differing[:_MOST_NAMED])}{more}"
     if not wanted:
-        _say(f"not as they were in this environment: {said}")
+        _say(f"packages differ in this environment: {said}")
         return present
-    _say(f"building an environment, since in this one are not as they were: {said}")
+    _say(f"building an environment, because packages differ here: {said}")
     return built_environment(origin, folder)
 
 

@@ -17,15 +17,14 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: as it was started then, in "
+        typer.Argument(metavar="COMMAND...", help="The script, with its arguments. Default: the original command, in "
                                                   "this directory.")
     ] = None,
     inexact: Annotated[
-        bool, typer.Option("--inexact", help="Go on also where not everything is as it was; what is not is said.")
+        bool, typer.Option("--inexact", help="Resume even if some state cannot be restored, and report what differs.")
     ] = False,
     own: Annotated[
-        bool, typer.Option("--own", help="Only start the script again: it goes on by its own means, from a checkpoint "
-                                         "of its own.")
+        bool, typer.Option("--own", help="Only restart the script; it resumes from a checkpoint of its own.")
     ] = False,
     trust: Trust = False,
     live: Live = True,
@@ -33,7 +32,7 @@ def command(
 ) -> None:
     """Restart an ended training from its last good checkpoint.
 
-    The training goes on as if it had never stopped.
+    Training continues as if it had never stopped.
 
     The script is started as it was, unchanged. What it had done before the checkpoint is passed over; then models,
     optimizers, schedulers, random states, its place in the data and its own variables are put back, and it goes on,

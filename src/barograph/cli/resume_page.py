@@ -51,7 +51,7 @@ def resume(
     for text in passed_over if not as_json else ():
         _say(text)
     if checkpoint is not None and not as_json:
-        _say(f"going on from step {checkpoint.steps:,} ({checkpoint.name})")
+        _say(f"resuming from step {checkpoint.steps:,} ({checkpoint.name})")
     with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
         result = Path(folder, "result.json")
         order = None if checkpoint is None else ResumeOrder(

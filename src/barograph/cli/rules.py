@@ -14,7 +14,7 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @GROUP.callback()
 def command(context: typer.Context, as_json: _Json = False) -> None:
-    """List the rules that look for problems.
+    """List the rules that detect problems.
 
     For each: code, name, severity, and what it finds.
 
@@ -39,11 +39,11 @@ def explain(
     context: typer.Context,
     rule: Annotated[
         str, typer.Argument(metavar="RULE", help="Code (G101) or name (vanishing-gradient) of an installed rule, or "
-                                                 "module:Class of one of your own.")
+                                                 "module:Class of your own.")
     ],
     as_json: _Json = False,
 ) -> None:
-    """Show a rule's page: what it sees, why it matters, what to do, when it is wrong, and its parameters.
+    """Show the page of a rule: what it detects, why it matters, what to do, when it is wrong, and its parameters.
 
     Examples:
 
@@ -59,20 +59,22 @@ def explain(
 @GROUP.command()
 def new(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the rule, in lower case with hyphens: loud-weights.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the rule, in lower case with hyphens: "
+                                                             "loud-weights.")],
     code: Annotated[
-        str, typer.Option(help="A capital letter and three digits; ours use A, D, G, L, M, N, O, P, R, T and W.")
+        str, typer.Option(help="A capital letter and three digits. Built-in rules use A, D, G, L, M, N, O, P, R, T and "
+                               "W.")
     ] = "X101",
     kind: Annotated[
-        str, typer.Option(help="Kind of record it looks at: weight, gradient, output, loss, ...")
+        str, typer.Option(help="Kind of record it reads: weight, gradient, output, loss, ...")
     ] = "weight",
     to: Annotated[
-        str, typer.Option(metavar="FILE", help="File to write; an existing one is never overwritten. Default: the "
-                                               "rule's name with underscores, here.")
+        str, typer.Option(metavar="FILE", help="File to write; existing files are never overwritten. Default: the "
+                                               "rule's name with underscores, in the current directory.")
     ] = "",
     as_json: _Json = False,
 ) -> None:
-    """Start a rule of your own: write a file with one that works as it stands, with its test at the end.
+    """Create a working rule of your own in a new file, with a test at the end.
 
     Examples:
 

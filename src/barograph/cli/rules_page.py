@@ -60,7 +60,7 @@ def print_rule(name: str, *, as_json: bool) -> None:
         return
     printer.line(Text.assemble((f"{rule_class.code} {rule_class.name}", "bold"), "  ",
                                severity_text(rule_class.severity)))
-    printer.line(_fault(rule_class) or "It does not say what is wrong: it has no docstring.")
+    printer.line(_fault(rule_class) or "This rule has no docstring.")
     for title, text in sections.items():
         printer.heading(title)
         printer.line(text, indent=2)
@@ -69,7 +69,7 @@ def print_rule(name: str, *, as_json: bool) -> None:
         [str(item["name"]), _shown(item["default"]), str(item["must_be"]), str(item["meaning"])]
         for item in _parameters(rule)
     ])
-    printer.heading("Needs", "what must have been recorded")
+    printer.heading("Needs", "what must be recorded")
     for need in needs:
         printer.line(need, indent=2)
     if problem:
@@ -93,9 +93,9 @@ def write_new_rule(name: str, *, code: str, kind: str, to: str, as_json: bool) -
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ObjectExists(f"There is a file of that name already; choose another with --to ({path}).") from None
+        raise ObjectExists(f"A file with that name exists; choose another with --to ({path}).") from None
     except OSError as error:
-        raise StoreDenied(f"The rule cannot be written: {error.strerror} ({path}).") from error
+        raise StoreDenied(f"Cannot write the rule: {error.strerror} ({path}).") from error
     printer, place = Printer(), f"{path.stem}:{class_name_of(name)}"
     if as_json:
         printer.json({"file": str(path), "rule": place, "code": code, "name": name})

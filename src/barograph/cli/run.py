@@ -51,87 +51,87 @@ def command(
     ],
     to: Annotated[
         str | None,
-        typer.Option(help="Where the run is kept: a directory or s3://bucket/prefix. A run that was killed there is "
-                          "resumed. Default: a new place below what BAROGRAPH_ROOT says, else barograph-runs/."),
+        typer.Option(help="Where to store the run: a directory or s3://bucket/prefix. A killed run there is resumed. "
+                          "Default: a new directory in $BAROGRAPH_ROOT, else in barograph-runs/."),
     ] = None,
     rules: Annotated[
-        str | None, typer.Option(help="Rules to watch with, by code or name, separated by commas. Default: all.")
+        str | None, typer.Option(help="Rules to evaluate, by code or name, separated by commas. Default: all.")
     ] = None,
     on_finding: Annotated[
         str | None,
-        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
-                          "checkpoint-then-stop, lower-lr, skip-step, capsule: do that."),
+        typer.Option(help="notify: report it. stop: also stop training at the first costly or breaking finding. Or "
+                          "take an action: checkpoint-then-stop, lower-lr, skip-step, capsule."),
     ] = None,
     allow: Annotated[
-        str | None, typer.Option(help="Actions that may change what the training computes: lower-lr, skip-step.")
+        str | None, typer.Option(help="Allow actions that change the training: lower-lr, skip-step.")
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Also tell of findings there: https://… gets a CloudEvent; mailto://…, "
-                                         "slack://… and the like go through Apprise; command:./tell.sh is run. Secrets "
-                                         "as $NAME or ${file:PATH}. May be given several times."),
+        typer.Option(metavar="URL", help="Also send findings there: https://… receives a CloudEvent; mailto://…, "
+                                         "slack://… and others go through Apprise; command:./notify.sh is executed. "
+                                         "Write secrets as $NAME or ${file:PATH}. Repeatable."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="RULE.PARAMETER=VALUE",
                      help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
                           "overfit.severity=note, lower-lr.factor=0.1; or of the flight recorder or checkpoints: "
-                          "recorder.loss_above=8, checkpoints.at_findings=true. May be given several times."),
+                          "recorder.loss_above=8, checkpoints.at_findings=true. Repeatable."),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Greatest share of training time that capture may cost: 1%, 0.01, or off. Default: 1%."),
+        typer.Option(help="Maximum share of training time spent on recording: 1%, 0.01, or off. Default: 1%."),
     ] = None,
     preset: Annotated[
         str | None, typer.Option(help="What to record: free, standard, moments, sampled, exact, units, updates, "
                                       "everything. Default: standard.")
     ] = None,
     config: Annotated[
-        str | None, typer.Option(help="Settings file. Default: barograph.toml in this directory, if there is one.")
+        str | None, typer.Option(help="Settings file. Default: barograph.toml in this directory, if it exists.")
     ] = None,
     record: Annotated[
         bool | None,
-        typer.Option("--record", help="Hold a step that fails (a gradient that is not finite) before its update, save "
-                                      "it whole, and stop: barograph replay makes it again. More: [recorder] in the "
-                                      "settings file."),
+        typer.Option("--record", help="Before a bad update (NaN or infinite gradients), save the whole step and stop. "
+                                      "barograph replay repeats the step. More options: [recorder] in the settings "
+                                      "file."),
     ] = None,
     capsule_on: Annotated[
         str | None,
-        typer.Option(metavar="RULE,...", help="Have the step saved that a finding of these rules is of, or the next "
-                                              "one, as --record saves a step that fails; with --set recorder.ring=10 "
-                                              "the last ten steps are at hand."),
+        typer.Option(metavar="RULE,...", help="Save the step that triggers one of these rules, or the next one, as "
+                                              "--record does. With --set recorder.ring=10, the last ten steps are "
+                                              "available."),
     ] = None,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="Save checkpoints that barograph resume goes on from: auto (as often as pays "
-                                          "off), every=100 (steps), 10min. More: [checkpoints] in the settings file."),
+        typer.Option(metavar="WHEN", help="Save checkpoints for barograph resume: auto (as often as it pays off), "
+                                          "every=100 (steps), 10min. More options: [checkpoints] in the settings "
+                                          "file."),
     ] = None,
     trace: Annotated[
         bool | None,
-        typer.Option("--trace/--no-trace", help="Take down which samples each step was fed: barograph trace tells "
-                                                "them. Default: taken down."),
+        typer.Option("--trace/--no-trace", help="Record which samples each step received, for barograph trace. "
+                                                "Default: on."),
     ] = None,
     experiment: Annotated[
-        str | None, typer.Option(help="Experiment that the run is for; created where it is new.")
+        str | None, typer.Option(help="Experiment of the run. Created if it does not exist.")
     ] = None,
     trial: Annotated[
-        str | None, typer.Option(help="Trial of it that the run belongs to. Default: one of its own, named as the run.")
+        str | None, typer.Option(help="Trial of the run. Default: a trial of its own, named after the run.")
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Tag of the run. May be given several times.")
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="Add a tag to the run. Repeatable.")
     ] = None,
     origin: Annotated[
         bool | None,
-        typer.Option("--origin/--no-origin", help="Keep what made the run: code, packages, data, output; barograph "
-                                                  "rerun makes it again. Default: kept.")
+        typer.Option("--origin/--no-origin", help="Save code, packages, data and output of the run, for barograph "
+                                                  "rerun. Default: on.")
     ] = None,
     findings_to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
-                                          "each event."),
+        typer.Option(metavar="FILE", help="Also append findings to this file, one JSON object per line."),
     ] = None,
     strict: Annotated[
-        bool | None, typer.Option("--strict", help="Raise Barograph's own errors in the script, for debugging.")
+        bool | None, typer.Option("--strict", help="Let Barograph's own errors raise in the script, for debugging.")
     ] = None,
     trust: Trust = False,
     live: Live = True,
@@ -139,8 +139,8 @@ def command(
 ) -> None:
     """Run a training script unchanged and report what goes wrong.
 
-    The script's output, arguments, signals and exit code stay its own; what Barograph says goes to standard
-    error. A training that a finding stopped ends with exit code 79.
+    Output, arguments, signals and exit code of the script are unchanged; Barograph writes to standard error. A training
+    stopped by a finding exits with code 79.
 
     Examples:
 
@@ -160,8 +160,7 @@ def command(
     })
     settings_file = config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else "")
     if settings.to.startswith("memory:"):
-        raise SettingsError("A run in memory lives in one process, and this would be two; give --to a directory or "
-                            "bucket.")
+        raise SettingsError("A run in memory cannot be shared by two processes. Give --to a directory or a bucket.")
     preset_named(settings.preset)
     check_command(command)
     store = store_from_url(settings.to or new_place(_program(command)))

@@ -9,19 +9,19 @@ import typer
 
 def command(
     root: Annotated[
-        str | None, typer.Argument(metavar="[ROOT]", help="Directory or URL; every run below it is listed. Default: "
-                                                          "what BAROGRAPH_ROOT says, else barograph-runs.")
+        str | None, typer.Argument(metavar="[ROOT]", help="Directory or URL that contains the runs. Default: "
+                                                          "$BAROGRAPH_ROOT, else barograph-runs.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the runs below a directory or a bucket prefix.
+    """List the runs in a directory or a bucket prefix.
 
     The newest come first.
 
-    They are looked for six folders deep, and not in folders whose name begins with a dot.
+    The search goes six folders deep and skips folders whose name starts with a dot.
 
-    For each: how it stands, when it started, steps made, the last loss, open findings by severity, what capture
-    cost of the training time, and its place, which the other commands take.
+    For each: its state, start time, steps, last loss, open findings by severity, recording cost (share of training
+    time), and its path, which the other commands accept.
 
     Examples:
 

@@ -49,7 +49,7 @@ def print_runs(root: str, *, as_json: bool) -> None:
     elif rows:
         printer.table(_COLUMNS, [_row(*row) for row in rows])
     else:
-        printer.line(f"No runs below {root}. Start one:  barograph run train.py")
+        printer.line(f"No runs below {root}. To start one:  barograph run train.py")
 
 
 def open_findings(run: Glance, *, judged: bool) -> Text:
@@ -79,7 +79,7 @@ def _check(root: str, store: Store) -> None:
         raise NotARun(f"{root} is a file; runs are listed below a directory.")
     if root != root_place():
         # Without the default folder nothing was recorded here yet, which is no mistake.
-        raise NotARun(f"There are no runs at {root}: no such directory. {nearest_folder(store.root)}".rstrip())
+        raise NotARun(f"No runs at {root}: no such directory. {nearest_folder(store.root)}".rstrip())
 
 
 def _join(root: str, name: str) -> str:

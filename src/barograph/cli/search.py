@@ -11,17 +11,16 @@ from barograph.cli.catalog_options import Root
 
 def command(
     question: Annotated[
-        str, typer.Argument(metavar="[SEARCH]", help="What must hold, in which order, how many. Default: everything, "
-                                                     "newest first.")
+        str, typer.Argument(metavar="[SEARCH]", help="Conditions, order and limit. Default: everything, newest first.")
     ] = "",
     root: Root = None,
     columns: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Columns to show: name, state, params, params.lr, "
-                                                          "metrics.loss.min, tags.team … Default: what differs.")
+                                                          "metrics.loss.min, tags.team … Default: those that differ.")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the whole table there: .csv, .parquet, "
-                                                                        ".md or .json.")
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write the whole table to this file: .csv, "
+                                                                        ".parquet, .md or .json.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -32,7 +31,7 @@ def command(
     archived, experiment, trial, notes, code.commit, code.branch, code.dirty, params.NAME, metrics.NAME.STATISTIC (last,
     min, max, mean, std, count, first_step, last_step), tags.NAME, inputs.NAME, outputs.NAME; finding('RULE'),
     derived_from('RUN'). Operators: = != < <= > >=, in (…), contains, like, ~ (regular expression), exists. A name that
-    is no plain word stands in quotation marks: metrics."val/acc".max.
+    is not a plain word needs quotation marks: metrics."val/acc".max.
 
     Examples:
 

@@ -68,9 +68,9 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
         MissingExtra, WatchError: The engine cannot be used.
     """
     if options.brief:
-        raise SettingsError("--brief is for one run; a service with --all says no more than findings anyway.")
+        raise SettingsError("--brief works for one run only; with --all, only findings are printed anyway.")
     if options.against is not None:
-        raise SettingsError("--against is for one run.")
+        raise SettingsError("--against works for one run only.")
     # What is wrong with the settings is said once and before anything is watched, not of each run.
     settings = asked_settings(options, Settings())
     rules_from_settings(settings)
@@ -131,7 +131,7 @@ class _Serving:
 
     def _poll(self, interrupts: Interrupts) -> None:
         if not self._of_many:
-            self._console.print(f"barograph: watching every run below {self._place}; Ctrl-C ends the watching, not the "
+            self._console.print(f"barograph: watching every run below {self._place}. Ctrl-C stops the watcher, not the "
                                 "trainings.", soft_wrap=True)
         while True:
             with interrupts.held_back():
@@ -353,7 +353,7 @@ def _part_from(text: str) -> Part:
 
 def _summed(verdicts: Sequence[RunVerdict]) -> str:
     if not verdicts:
-        return "\nbarograph: No run was there."
+        return "\nbarograph: No runs found."
     lines = ["", f"barograph: {count(len(verdicts), 'run')} watched."]
     for verdict in verdicts:
         open_ = [finding for finding in verdict.findings if finding.state is FindingState.OPEN]

@@ -11,32 +11,31 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     around: Annotated[
         int | None,
-        typer.Option(metavar="STEP", help="Show this step among its neighbours, and what changed most with it."),
+        typer.Option(metavar="STEP", help="Show this step, the steps around it, and what changed most."),
     ] = None,
     worker: Annotated[
         str | None,
-        typer.Option(help="As this worker alone recorded it. Default: merged over ranks; of several independent "
-                          "processes, as the first did."),
+        typer.Option(help="Show what this worker recorded. Default: all ranks merged; for independent processes, the "
+                          "first."),
     ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Print every finding, and why rules were not evaluated."),
     ] = False,
     layers: Annotated[bool, typer.Option("--layers", help="Print the layers and their health.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Print all that is known of the run.")] = False,
-    output: Annotated[bool, typer.Option("--output", help="Print what the script printed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Print everything.")] = False,
+    output: Annotated[bool, typer.Option("--output", help="Print the output of the script.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show the problems of a run, its losses and its layers.
 
-    One screen: its state, its problems and what to do about them. --rules, --layers and --all print the rest, --json
-    all of it.
+    One screen: its state, its problems and their fixes. --rules, --layers and --all print more, --json everything.
 
-    The sign before a layer has the colour of the worst open finding that names it; green: it was looked at and
-    nothing was found; hollow: it was not judged. The figures are those of the last step that recorded them: norm
-    and standard deviation, the share of zeros, and NaN or infinite elements where there are any.
+    The symbol before a layer has the color of its worst open finding. Green: evaluated, no finding. Hollow: not
+    evaluated. The numbers are from the last step that recorded them: norm and standard deviation, the share of zeros,
+    and NaN or infinite elements, if any.
 
-    With --around: losses, gradient norms and update sizes of the steps before and after, the tensors whose norm
-    changed most against the steps before, and the findings near.
+    With --around: losses, gradient norms and update sizes of the steps around it, the tensors whose norm changed most,
+    and the findings near it.
 
     Examples:
 

@@ -41,7 +41,7 @@ _BELOW = 12
 _WORKERS = (
     Column("worker"), Column("attempt", right=True), Column("state"), Column("steps", right=True),
     Column("with tensors", right=True), Column("loss", right=True), Column("a step", right=True, spare=3),
-    Column("capture cost", right=True, spare=2), Column("device", spare=4), Column("host", spare=5),
+    Column("recording cost", right=True, spare=2), Column("device", spare=4), Column("host", spare=5),
     Column("why", prose=True, spare=1),
 )
 
@@ -165,7 +165,7 @@ def _facts(run: Run, worker: str | None, now: Glance, recall: Recall) -> list[tu
             if state.last is not None and worker in (None, state.worker.name)]
     name, lead = max(last, key=lambda item: item[1].step, default=("", None))
     if lead is None:
-        return [*facts, ("workers", "none has come" if now.state is RunState.STARTING else "none")]
+        return [*facts, ("workers", "none received" if now.state is RunState.STARTING else "none")]
     facts.append(("steps", _steps(lead, _published(name, recall))))
     if len(now.workers) == 1 and now.workers[0].ending and now.workers[0].ending.reason:
         facts.append(("because", now.workers[0].ending.reason))

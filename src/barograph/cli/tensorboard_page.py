@@ -72,8 +72,8 @@ def follow_and_tell(
     out = out or _usual_place(run)
     printer = Printer()
     if not as_json:
-        printer.line(f"following {run.url} into {out}; Ctrl-C ends that, not the training. To look on: tensorboard "
-                     f"--logdir {out}")
+        printer.line(f"following {run.url} into {out}; Ctrl-C stops the export, not the training. To view: "
+                     f"tensorboard --logdir {out}")
     interrupts = Interrupts(ignored=False)
     with contextlib.closing(TensorboardFollower(run, out, clock=clock)) as follower:
         with interrupts, _state_line() as tell:
@@ -89,7 +89,7 @@ def follow_and_tell(
     else:
         _print(printer, exported)
         if interrupts.came:
-            printer.line("Interrupted before the run has ended: the same command goes on where this one was.")
+            printer.line("Interrupted before the run ended. The same command continues where this one stopped.")
     for text in damage:
         print(f"barograph: {shown_lines(text)}", file=sys.stderr)
     return interrupts.came

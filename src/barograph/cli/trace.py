@@ -10,27 +10,27 @@ import typer
 def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     other: Annotated[
-        str | None, typer.Argument(metavar="[OTHER]", help="Another run: where does their data first differ?")
+        str | None, typer.Argument(metavar="[OTHER]", help="Another run: show where their data first differs.")
     ] = None,
     step: Annotated[
-        int | None, typer.Option("--step", help="The samples of this step, and of those before it.")
+        int | None, typer.Option("--step", help="Show the samples of this step and of the steps before it.")
     ] = None,
-    before: Annotated[int, typer.Option("--before", min=0, help="How many steps before it.")] = 10,
+    before: Annotated[int, typer.Option("--before", min=0, help="How many steps before it to show.")] = 10,
     sample: Annotated[
-        str | None, typer.Option("--sample", metavar="ID", help="The steps that saw this sample: its index in the data "
-                                                                "set, or WORKER:PLACE of a stream.")
+        str | None, typer.Option("--sample", metavar="ID", help="Show the steps that received this sample: its index "
+                                                                "in the data set, or WORKER:POSITION in a stream.")
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="NAME", help="The steps that saw samples of this name, or of one "
-                                                                "that ends so, or that fits a pattern.")
+        str | None, typer.Option("--file", metavar="NAME", help="Show the steps that received samples with this name, "
+                                                                "suffix or glob.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show which samples and files fed each step.
+    """Show which samples and files each step received.
 
-    It also shows which steps saw a sample or a file, and where two runs part.
+    It also shows which steps saw a sample or a file, and where two runs diverge.
 
-    Without an option: what is known. With two runs the exit code is 1 where their data differs.
+    Without an option, prints a summary. With two runs, exit code 1 means that their data differs.
 
     Examples:
 
@@ -48,7 +48,7 @@ def command(
     asked = [name for name, given in (("OTHER", other), ("--step", step), ("--sample", sample), ("--file", file))
              if given is not None]
     if len(asked) > 1:
-        raise typer.BadParameter(f"ask for one of {', '.join(asked)}")
+        raise typer.BadParameter(f"choose one of {', '.join(asked)}")
     if other is not None:
         if trace_page.print_parting(run, other, as_json=as_json):
             raise typer.Exit(1)

@@ -114,7 +114,7 @@ def print_known(place: str, *, as_json: bool) -> None:
             [shown(item.loader), item.worker, "" if item.size is None else f"{item.size}", f"{item.passes}",
              f"{item.batches}", f"{item.first_step} to {item.last_step}", f"{item.names}"] for item in known])
         last = known[-1].last_step
-        printer.line(f"What a step was fed:  barograph trace {shown(place)} --step {last}")
+        printer.line(f"Data of one step:  barograph trace {shown(place)} --step {last}")
     _end(run, trace, place)
 
 
@@ -126,8 +126,8 @@ def _opened(place: str) -> tuple[Run, Trace, Printer]:
 def _end(run: Run, trace: Trace, place: str) -> None:
     tell_damage(run, place)
     if trace.dropped_batches:
-        print(f"barograph: {trace.dropped_batches} batches were not taken down: the store did not keep "
-              "up.", file=sys.stderr)
+        print(f"barograph: {trace.dropped_batches} batches were not recorded, because the store was too "
+              "slow.", file=sys.stderr)
 
 
 def _print_seen(

@@ -71,8 +71,8 @@ def check_command_of_run(store: Store, words: Sequence[str], *, trusts: bool) ->
         return
     print(f"barograph: {why}. Its command is:\n  {shown(shlex.join(words))}", file=sys.stderr, flush=True)
     if not sys.stdin.isatty():
-        raise SettingsError(f"{why}, and nobody is here to confirm its command; nothing was started. Check it, then "
-                            f"repeat with --trust, or set {TRUST_VARIABLE} to the folder of the run.")
+        raise SettingsError(f"{why}, and there is no terminal to confirm its command. Nothing was started. Check the "
+                            f"command, then repeat with --trust, or set {TRUST_VARIABLE} to the folder of the run.")
     print("Start it, with the code that the run holds? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was started.")
@@ -124,7 +124,7 @@ def _remember(folder: Path) -> None:
         book.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(book, "".join(f"{line}\n" for line in [*_remembered(), text]).encode())
     except (OSError, StoreError) as error:
-        print(f"barograph: The folder is trusted this time, and that cannot be remembered: {error}", file=sys.stderr)
+        print(f"barograph: The folder is trusted this time, but this cannot be saved: {error}", file=sys.stderr)
 
 
 def _book() -> Path:

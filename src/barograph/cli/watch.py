@@ -11,79 +11,75 @@ def command(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
     rules: Annotated[
         str | None,
-        typer.Option(help="Rules to watch with, by code or name, separated by commas; all, none, and -NAME to leave "
-                          "one out. Default: those the run was started with."),
+        typer.Option(help="Rules to evaluate, by code or name, separated by commas; all, none, or -NAME to exclude "
+                          "one. Default: the run's rules."),
     ] = None,
     on_finding: Annotated[
         str | None,
-        typer.Option(help="notify: tell. stop: also stop training at the first finding that is costly or breaking. "
-                          "checkpoint-then-stop, lower-lr, skip-step, capsule: do that. Of a run that is over it is "
-                          "said what would have been done. Default: as the run was started."),
+        typer.Option(help="notify: report it. stop: also stop training at the first costly or breaking finding. Or "
+                          "take an action: checkpoint-then-stop, lower-lr, skip-step, capsule. For an ended run, print "
+                          "the action that would have been taken. Default: as for the run."),
     ] = None,
     notify: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Also tell of findings there: https://… gets a CloudEvent; mailto://…, "
-                                         "slack://… and the like go through Apprise; command:./tell.sh is run. Secrets "
-                                         "as $NAME or ${file:PATH}. May be given several times."),
+        typer.Option(metavar="URL", help="Also send findings there: https://… receives a CloudEvent; mailto://…, "
+                                         "slack://… and others go through Apprise; command:./notify.sh is executed. "
+                                         "Write secrets as $NAME or ${file:PATH}. Repeatable."),
     ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="RULE.PARAMETER=VALUE",
                      help="Set a parameter of a rule, or its severity, actions or enabled: G101.patience=5, "
-                          "overfit.severity=note, lower-lr.factor=0.1. May be given several times."),
+                          "overfit.severity=note, lower-lr.factor=0.1. Repeatable."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="OTHER", help="Also compare with this run, which should be the same: the "
-                                                       "rule similar-across-runs.")
+        str | None, typer.Option(metavar="OTHER", help="Also compare with this run, which should be identical (rule "
+                                                       "similar-across-runs).")
     ] = None,
     findings_to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Also append what is told of findings to this file, one line of JSON for "
-                                          "each event.")
+        typer.Option(metavar="FILE", help="Also append findings to this file, one JSON object per line.")
     ] = None,
     config: Annotated[
-        str | None, typer.Option(help="Settings file (barograph.toml), on top of the settings the run was started "
-                                      "with.")
+        str | None, typer.Option(help="Settings file (barograph.toml). It overrides the settings of the run.")
     ] = None,
     once: Annotated[
-        bool, typer.Option("--once", help="Judge what there is by now, and end; do not wait for more.")
+        bool, typer.Option("--once", help="Evaluate what has been recorded, then exit.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin at the first step and leave nothing in the run: for a look with "
-                                           "other rules, or where the run may not be written. It meddles with "
-                                           "no training unless --on-finding is typed, and says what it would have "
-                                           "done.")
+        bool, typer.Option("--fresh", help="Start at the first step and write nothing into the run: to try other "
+                                           "rules, or for read-only runs. Actions are only reported, unless "
+                                           "--on-finding is given.")
     ] = False,
     brief: Annotated[
-        bool, typer.Option("--brief", help="Findings and the summary only. For a watcher that runs beside a training: "
-                                           "an interrupt from the terminal is left to the training.")
+        bool, typer.Option("--brief", help="Print findings and the summary only, and leave Ctrl-C to the training. For "
+                                           "a watcher beside a training.")
     ] = False,
     all_below: Annotated[
-        bool, typer.Option("--all", help="RUN is a directory or a bucket that runs lie below, at any depth: watch them "
-                                         "all, and those that come. With --once: judge what there is by now, and end.")
+        bool, typer.Option("--all", help="RUN is a directory or a bucket: watch every run below it, at any depth, and "
+                                         "new ones. With --once: evaluate what has been recorded, then exit.")
     ] = False,
     processes: Annotated[
-        int, typer.Option(help="Spread the work over so many processes: of one run its rules, with --all the runs.")
+        int, typer.Option(help="Number of processes. They share the rules of one run or, with --all, the runs.")
     ] = 1,
     engine: Annotated[
-        str, typer.Option(help="Where these processes are. processes: on this machine. ray: on the machines of the Ray "
-                               "cluster that RAY_ADDRESS names or that runs here (needs the extra barograph[ray]).")
+        str, typer.Option(help="Where the processes run. processes: on this machine. ray: on the Ray cluster of "
+                               "RAY_ADDRESS or of this machine (needs barograph[ray]).")
     ] = "processes",
     part: Annotated[
         str, typer.Option(hidden=True, help="Which of several services this is, as --processes begins them.")
     ] = "",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the closing summary as JSON; what is told before goes to standard "
-                                          "error.")
+        bool, typer.Option("--json", help="Print the summary as JSON. Other messages go to standard error.")
     ] = False,
 ) -> None:
     """Watch a run from another process or another machine.
 
-    It tells of problems as they open and close, and sums up at the end.
+    Reports problems when they open and close, then prints a summary.
 
-    A run that goes on is watched until it has ended or its writer is dead; one that has ended is judged from its
-    records, with the same findings. A watcher that is started again goes on where the last one was. Ctrl-C ends
-    the watching, not the training, with the summary so far.
+    A running run is watched until it ends or its writer process dies; an ended run is evaluated from its records, with
+    the same findings. A restarted watcher continues where the last one stopped. Ctrl-C stops the watcher, not the
+    training, and prints the summary so far.
 
     Examples:
 

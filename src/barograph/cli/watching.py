@@ -199,7 +199,7 @@ def _handed_over() -> list[dict[str, Any]]:
     try:
         return list(json.loads(text)) if text else []
     except ValueError:
-        raise SettingsError("BAROGRAPH_NOTIFY is not what `attach` writes; it is not for people.") from None
+        raise SettingsError("BAROGRAPH_NOTIFY cannot be read. It is set by `attach`; do not set it yourself.") from None
 
 
 class _Watching:
@@ -240,15 +240,15 @@ class _Watching:
         """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
         if self._not_used:
             self._console.print(
-                f"barograph: this run was started with rules that are not installed here, and are not used: "
-                f"{', '.join(self._not_used)}. To load one of your own, name it: --rules {self._not_used[0]}",
+                f"barograph: rules of this run that are not installed here were skipped: {', '.join(self._not_used)}. "
+                f"To load one of your own, name it: --rules {self._not_used[0]}",
                 soft_wrap=True,
             )
         if self._options.brief:
             return
         if self._goes_on():
             rules = count(len(self._watcher.rules), "rule")
-            self._console.print(f"barograph: watching {self._run.url} with {rules}; Ctrl-C ends the watching, not the "
+            self._console.print(f"barograph: watching {self._run.url} with {rules}. Ctrl-C stops the watcher, not the "
                                 "training.", soft_wrap=True)
             for finding in self._watcher.findings:
                 if finding.state is FindingState.OPEN:
@@ -301,7 +301,7 @@ class _Watching:
                 self._run.refresh()
                 states = self._run.workers
             except StoreError:
-                return ["the store is away; trying again"]
+                return ["store unavailable; retrying"]
             running = [state.last for state in states if state.standing is Standing.RUNNING]
             self._beats = [beat for beat in running if beat is not None]
         return status(self._beats, self._watcher.open_problems)

@@ -33,7 +33,7 @@ class Gpus:
         except library.NVMLError as error:
             # Without a driver there is no GPU, and nothing that anybody misses.
             if not isinstance(error, (library.NVMLError_LibraryNotFound, library.NVMLError_DriverNotLoaded)):
-                self.problem = f"the use of GPUs was not recorded: {error}"
+                self.problem = f"GPU use was not recorded: {error}"
             return
         self._find(visible)
 
@@ -48,7 +48,7 @@ class Gpus:
                 found[f"gpu[{name}]"] = float(self._library.nvmlDeviceGetUtilizationRates(handle).gpu)
             except self._library.NVMLError as error:
                 # A part of a GPU (MIG) tells of its memory, and not how busy it is.
-                self.problem = f"not all was recorded of GPU {name}: {error}"
+                self.problem = f"some metrics of GPU {name} were not recorded: {error}"
         return found
 
     def names(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class Gpus:
             try:
                 found.append(_text(self._library.nvmlDeviceGetName(handle)))
             except self._library.NVMLError as error:
-                self.problem = f"not all was recorded of GPU {name}: {error}"
+                self.problem = f"some metrics of GPU {name} were not recorded: {error}"
         return tuple(found)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Gpus:
                         for index in range(self._library.nvmlDeviceGetCount())}
             by_uuid = {_text(self._library.nvmlDeviceGetUUID(handle)): name for name, handle in by_index.items()}
         except self._library.NVMLError as error:
-            self.problem = f"the use of GPUs was not recorded: {error}"
+            self.problem = f"GPU use was not recorded: {error}"
             return
         names = by_index if visible is None else _named(visible, by_index, by_uuid)
         self._handles = {name: by_index[name] for name in names}

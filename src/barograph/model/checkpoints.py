@@ -68,8 +68,8 @@ def checkpoints_from(name: str, value: object) -> CheckpointSettings | None:
     if isinstance(value, str):
         return _from_text(name, value)
     if not isinstance(value, Mapping):
-        raise SettingsError(f'{name} is {value!r}; it must be true, false, a text as in "every=100", or a table, as in '
-                            "[checkpoints].")
+        raise SettingsError(f'{name} is {value!r}; it must be true, false, a string as in "every=100", or a table, as '
+                            "in [checkpoints].")
     known = [item.name for item in fields(CheckpointSettings)]
     for entry, setting in value.items():
         if entry not in known:
@@ -124,4 +124,4 @@ def _check(where: str, entry: str, value: object) -> None:
     elif value is None and entry == "every_steps":
         return
     elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise SettingsError(f"{where} is {value!r}; it must be a whole number, and at least 1.")
+        raise SettingsError(f"{where} is {value!r}; it must be an integer, at least 1.")

@@ -72,7 +72,7 @@ def kind_from_name(name: str) -> Kind:
     try:
         return Kind(name)
     except ValueError:
-        raise UnknownName(f'"{name}" is no kind of record. {nearest(name, list(Kind))}') from None
+        raise UnknownName(f'"{name}" is not a kind of record. {nearest(name, list(Kind))}') from None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,7 +108,7 @@ def key_from_text(text: str) -> Key:
     """
     kind, colon, path = text.partition(":")
     if not colon:
-        raise UnknownName(f'"{text}" is no key: a key is written KIND:PATH, as in "weight:fc1.bias".')
+        raise UnknownName(f'"{text}" is not a valid key: write KIND:PATH, as in "weight:fc1.bias".')
     return Key(kind_from_name(kind), path)
 
 

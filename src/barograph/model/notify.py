@@ -153,14 +153,14 @@ def _severity_or_none(name: str, value: object) -> Severity | None:
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}; it must be a text.")
+        raise SettingsError(f"{name} is {value!r}; it must be a string.")
     return value
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
-        raise SettingsError(f"{name} is {value!r}; it must be a list of texts.")
+        raise SettingsError(f"{name} is {value!r}; it must be a list of strings.")
     return tuple(word.strip() for word in words if word.strip())
 
 
@@ -184,7 +184,7 @@ def _quiet_hours(name: str, value: object) -> QuietHours:
 
 def _retries(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SettingsError(f"{name} is {value!r}; it must be a whole number, at least 0.")
+        raise SettingsError(f"{name} is {value!r}; it must be an integer, at least 0.")
     return value
 
 

@@ -143,7 +143,7 @@ def settings_from_mapping(data: Mapping[str, Any], *, base: Settings | None = No
     values: dict[str, Any] = {}
     for name, value in data.items():
         if name not in known:
-            raise UnknownName(f'"{name}" is no setting. {nearest(name, known)}')
+            raise UnknownName(f'"{name}" is not a setting. {nearest(name, known)}')
         values[name] = _READERS.get(name, _plain)(name, value)
     start = base or Settings()
     return Settings(**{**{name: getattr(start, name) for name in known}, **values})
@@ -243,14 +243,14 @@ def _plain(name: str, value: Any) -> Any:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}; it must be a text.")
+        raise SettingsError(f"{name} is {value!r}; it must be a string.")
     return value
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     entries = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list | tuple) else None
     if entries is None or not all(isinstance(entry, str) for entry in entries):
-        raise SettingsError(f"{name} is {value!r}; it must be a list of texts.")
+        raise SettingsError(f"{name} is {value!r}; it must be a list of strings.")
     return entries
 
 
@@ -270,7 +270,7 @@ def _rules(name: str, value: Any) -> tuple[str, ...]:
 
 def _whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingsError(f"{name} is {value!r}; it must be a whole number.")
+        raise SettingsError(f"{name} is {value!r}; it must be an integer.")
     return value
 
 

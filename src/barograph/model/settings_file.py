@@ -19,11 +19,11 @@ def settings_from_file(path: str | os.PathLike[str], *, base: Settings | None = 
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"There is no settings file at {path}.") from None
+        raise SettingsError(f"No settings file at {path}.") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The settings file cannot be read: {error} ({path}).") from error
+        raise SettingsError(f"Cannot read the settings file: {error} ({path}).") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"The settings file is no TOML: {error} ({path}).") from error
+        raise SettingsError(f"The settings file is not valid TOML: {error} ({path}).") from error
     try:
         return settings_from_mapping(data, base=base)
     except SettingsError as error:

@@ -57,7 +57,7 @@ def kept_code(
         root = Path(os.fsdecode(git.ask("rev-parse", "--show-toplevel").rstrip(b"\n")))
     except GitFailed as error:
         why = "the folder is in no git repository" if _NOT_A_REPOSITORY in str(error) else f"git does not tell: {error}"
-        return KeptCode(problems=[f"The code was not kept: {why} ({folder})."])
+        return KeptCode(problems=[f"The code was not saved: {why} ({folder})."])
     problems: list[str] = []
     git = git.at(root).without_filters()
     # First what may change meanwhile.
@@ -103,7 +103,7 @@ class _Changes:
             self.left_out.append(LeftOut("the uncommitted changes", f"more than {most_bytes:,} bytes"))
         except GitFailed as error:
             self.left_out.append(LeftOut("the uncommitted changes", str(error)))
-            problems.append(f"The uncommitted changes were not kept: {error}.")
+            problems.append(f"The uncommitted changes were not saved: {error}.")
 
     def _find(self, git: Git, base: str) -> None:
         said = git.names("diff", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=all",
@@ -139,7 +139,7 @@ def _untracked(
         left_out += [LeftOut(name, "a repository of its own") for name in names if name.endswith("/")]
         return packed, left_out, bool(packed or left_out)
     except GitFailed as error:
-        problems.append(f"Untracked files were not kept: {error}.")
+        problems.append(f"Untracked files were not saved: {error}.")
         return b"", [LeftOut("untracked files", str(error))], True
 
 
@@ -149,7 +149,7 @@ def _submodules(git: Git, root: Path, problems: list[str]) -> tuple[Submodule, .
     try:
         found = [entry for entry in git.names("ls-files", "--stage", "-z") if entry.startswith("160000 ")]
     except GitFailed as error:
-        problems.append(f"The submodules are not known: {error}.")
+        problems.append(f"Cannot read the submodules: {error}.")
         return ()
     return tuple(_submodule(git, root, entry.partition("\t")[2]) for entry in found)
 

@@ -57,7 +57,7 @@ def gathered(question: Question, *, is_soon: Callable[[], None] = lambda: None) 
     packages = dict[str, Package]() if interpreter is None else _learnt(
         lambda: packages_of(interpreter, secrets), dict[str, Package](), "packages", problems)
     if interpreter is None:
-        problems.append("Which Python runs the command is not known, so its packages were not kept.")
+        problems.append("The packages were not saved: the Python interpreter of the command is unknown.")
     no_gpus: tuple[str, ...] = ()
     gpus = _learnt(lambda: names_of_gpus(question.environment.get(VISIBLE_VARIABLE)), no_gpus, "GPUs", problems)
     program = question.command[script_at(question.command)] if question.command else ""

@@ -80,7 +80,7 @@ def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
         why = next((text for text in origin.problems if text.startswith("The code")), "the run has no code.")
         raise CheckoutFailed(f"There is nothing to check out: {why}")
     if folder.exists() or folder.is_symlink():
-        raise CheckoutFailed(f"Something is at {folder} already; name a folder that is not there yet.")
+        raise CheckoutFailed(f"{folder} already exists; name a folder that does not exist.")
     diff, untracked = (_kept(store, name) for name in (code.diff, code.untracked))
     # Before anything is laid out.
     check_paths(paths_in(diff), "the patch")
@@ -163,7 +163,7 @@ def _commit_in(code: Code, folder: Path) -> Path | None:
                 git.ask("worktree", "add", "--quiet", "--detach", str(folder.absolute()), code.commit)
                 return place
     except GitFailed as error:
-        raise CheckoutFailed(f"The commit {code.commit[:12]} cannot be laid out at {folder}: {error}.") from None
+        raise CheckoutFailed(f"Cannot check out commit {code.commit[:12]} at {folder}: {error}.") from None
     _clone(code, folder)
     return None
 

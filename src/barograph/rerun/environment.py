@@ -143,14 +143,13 @@ def _do(run: Run, command: Sequence[str], wanted: dict[str, str]) -> None:
     try:
         done = run(command)
     except (OSError, subprocess.SubprocessError) as error:
-        raise RerunFailed(f"The environment cannot be built: {error}.") from error
+        raise RerunFailed(f"Cannot build the environment: {error}.") from error
     if done.returncode:
         said = f"{done.stdout}\n{done.stderr}"
         guilty = [name for name, what in wanted.items() if _named(name, what, said)]
         last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason was given")
         which = f": {', '.join(guilty)} cannot be had" if guilty else ""
-        raise RerunFailed(f"The environment cannot be built{which}. {last} Go on with the present one: "
-                          "--no-environment.")
+        raise RerunFailed(f"Cannot build the environment{which}. {last} To use the current one: --no-environment.")
 
 
 def _named(name: str, what: str, said: str) -> bool:

@@ -135,7 +135,7 @@ class LowerLearningRate:
         return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(finding)}"
 
     def _what(self) -> str:
-        return f"lower the learning rate to {self.how.factor:g} of what it is"
+        return f"multiply the learning rate by {self.how.factor:g}"
 
 
 @dataclass(frozen=True)

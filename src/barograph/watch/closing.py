@@ -121,7 +121,7 @@ def recorded_line(summary: RunSummary) -> str:
     dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     if dearest is not None:
         budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
-        parts.append(f"capture cost {share(dearest.share)}{budget}")
+        parts.append(f"recording cost {share(dearest.share)}{budget}")
     return "; ".join(parts)
 
 

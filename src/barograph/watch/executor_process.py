@@ -114,7 +114,7 @@ class _Printed(io.TextIOBase):
         rules = executor.rules
         return [Said(0, rules[seat].code, (), (
             f'The rule {rules[seat].code} {rules[seat].name} prints ("{self._first[seat][:_MOST_LETTERS]}"), which '
-            "nobody is told of: what a rule has to say it yields, as a Symptom or as Unjudged.",)) for seat in new]
+            "nobody sees. A rule reports by yielding Symptom or Unjudged.",)) for seat in new]
 
 
 _MOST_LETTERS = 60

@@ -66,6 +66,6 @@ def _sentence(item: Selection, *, kind_seen: bool) -> str:
         ("modes", () if item.schedule.modes == frozenset(Mode) else sorted(item.schedule.modes))) if values]
     kinds = " or ".join(sorted(item.kinds))
     if not kind_seen and not asks:
-        return f'The collection "{item.name}" has recorded nothing: there was no {kinds} in this training.'
+        return f'The collection "{item.name}" recorded nothing: this training has no {kinds}.'
     return (f'The collection "{item.name}" matches nothing that was recorded: no {kinds} '
             f"with {'; '.join(asks) or 'its schedule'}. `barograph keys` lists the paths there are.")

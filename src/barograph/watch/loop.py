@@ -251,8 +251,8 @@ class Watcher:
         self._work()
         if any(task.action is None for task in self._tasks) and not self._refused:
             # The summary shows them; whoever asks the run later must not take them for never found.
-            self._problem("What was found could not all be written into the run, which will not remember it: watch it "
-                          "again when its store can be written.")
+            self._problem("Some findings could not be written into the run and will be lost. Watch the run again when "
+                          "its store is writable.")
         if self._post is not None:
             self._post.close()
             self._take_delivery_reports()
@@ -294,8 +294,8 @@ class Watcher:
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DamagedChunk(f"What the last watcher remembers cannot be taken up: {type(error).__name__}: {error}. "
-                               f"Remove it, and the run is judged from its first step again ({STATE} in "
+            raise DamagedChunk(f"The state of the last watcher cannot be read: {type(error).__name__}: {error}. Delete "
+                               f"it to evaluate the run again from its first step ({STATE} in "
                                f"{self._store.url}).") from error
 
     def _goes_on(self, finding: Finding) -> bool:

@@ -157,10 +157,10 @@ class ProcessExecutor:
             self._take_out(lost)
             return
         self._hosts_lost += 1
-        problem = f"A process that rules ran in on another machine was lost, and they went on in the next: {lost}"
+        problem = f"A rule process on another machine was lost. Its rules continue in a new process: {lost}"
         if self._hosts_lost >= _MOST_HOSTS_LOST:
             self._begin_line = ProcessLine
-            problem = f"Rules that were to run on other machines run on this one: {lost}"
+            problem = f"Rules that should run on other machines run on this one: {lost}"
         self._problems.append(Said(0, self.rules[0].code, (), (problem,)))
 
     def _take_out(self, lost: RuleLost) -> None:
@@ -170,7 +170,7 @@ class ProcessExecutor:
             self._lost_idle += 1
             if self._lost_idle < _MOST_LOST_IDLE:
                 # Somebody else ended it: for want of memory, say.
-                text = "A process that rules ran in was ended while none of them was at work; they go on in another."
+                text = "A rule process ended while idle. Its rules continue in a new process."
                 self._problems.append(Said(0, self.rules[0].code, (), (text,)))
                 return
         for seat in [lost.seat] if lost.seat in left else left:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from barograph.errors import MissingExtra, WatchError
 from barograph.watch.line import HostLost
 
-_EXTRA = "This needs Ray, which is not installed here: pip install 'barograph[ray]'"
+_EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
 _PORT = 6379
 _REACH_SECS = 10.0
 _OBJECTS_BYTES = 200 * 2**20
@@ -45,7 +45,7 @@ def connect(tell: Callable[[str], object]) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address or not isinstance(error, ConnectionError):
             raise _not_joined(address, _reason(error)) from error
-    tell("No Ray cluster runs here and RAY_ADDRESS names none; one is started on this machine until the watching ends.")
+    tell("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher stops.")
     # Ray tells its makers how it is used unless it is told not to; whoever watches a run has not been asked.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **quiet)
@@ -133,7 +133,7 @@ def _check_reachable(address: str) -> None:
 
 def _not_joined(address: str, why: str) -> WatchError:
     where = f" at {address} (RAY_ADDRESS)" if address else ""
-    return WatchError(f"The Ray cluster{where} cannot be joined: {why}")
+    return WatchError(f"Cannot connect to the Ray cluster{where}: {why}")
 
 
 def _reason(error: Exception) -> str:

@@ -256,7 +256,7 @@ class Recipient:
     def _lose(self) -> None:
         self._lost += 1
         if self._lost == 1:
-            self._sayings.append(f"{self.label} is not told of all: {QUEUE} notices wait for it already.")
+            self._sayings.append(f"{self.label} does not receive every notification: {QUEUE} are already waiting.")
 
     def _say_what_is_left(self) -> None:
         with self._changes:

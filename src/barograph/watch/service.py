@@ -263,8 +263,8 @@ class Service:
         """Note what one run did to us. Whatever that is: a run is data from anybody, and must not end the watching of
         the others, though its metadata files hold what no version of ours has written."""
         what = str(error) if isinstance(error, BarographError) else (
-            f"It cannot be watched: {type(error).__name__}: {error}. Something in it is not as Barograph writes it; "
-            "it is tried again, and the others are watched.")
+            f"Cannot watch this run: {type(error).__name__}: {error}. One of its files is not valid. Retrying; other "
+            "runs are watched.")
         text = f"{name}: {what}" if name else what
         if text not in self._told:
             self._told.add(text)

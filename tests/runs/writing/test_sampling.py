@@ -127,7 +127,7 @@ def test_a_run_that_is_closed_lets_go_of_the_machine_and_drops_nothing(workshop:
 
 def test_what_cannot_be_told_of_gpus_is_part_of_the_coverage(workshop: Any) -> None:
     sampler = Sampler()
-    sampler.problem = "the use of GPUs was not recorded: no permission"
+    sampler.problem = "GPU use was not recorded: no permission"
     writer = writer_with(workshop, sampler)
     writer.turn()
     (worker,) = workshop.run().workers
