@@ -1,4 +1,4 @@
-"""The run that a script attaches itself to: what it logs, saves and asks for while it trains."""
+"""The run of an attached script: logging, saving and steps during training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AttachedRun(RecordedRun):
-    """The run that `attach` records; ends with the `with` block, `close`, or the process."""
+    """A run that `attach` records. It ends with the `with` block, with `close`, or with the process."""
 
     def __init__(
         self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None,
@@ -33,40 +33,41 @@ class AttachedRun(RecordedRun):
             recorded.after_close(self._end_watching)
 
     def save(self, name: str, tensor: Any) -> None:
-        """Record a whole tensor under a name, with the step that is under way.
+        """Record a full tensor under a name, with the current step.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         self._recording.integration.save(name, tensor)
 
     def save_predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
-        """Count labels and answers, for scripts whose loss is no loss function of torch.
+        """Count targets and predictions, for scripts whose loss is not a PyTorch loss function.
 
-        They are added up over the step, or the evaluation, that is under way. What is kept is how often each class
-        was the truth and each pair of truth and answer occurred, never what was handed over. Tensors on a device
-        are waited for. What does not fit together is warned of once, and training goes on.
+        Counts are summed over the current step or evaluation: how often each class occurs as target, and each pair of
+        target and prediction. The arrays themselves are not stored. The call waits for tensors on a device. Arguments
+        that do not match issue one warning; training goes on.
 
         Args:
-            targets: The true class of each sample, whole numbers from 0: a tensor, an array or a list.
-            predictions: The answered class of each, likewise, or one row of scores each, whose greatest counts.
-            name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
+            targets: Class number of each sample, integers from 0: a tensor, an array or a list.
+            predictions: Predicted class number of each sample, or one row of scores per sample, of which the highest
+                counts.
+            name: Name in the record, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         self._recording.integration.save_predictions(targets, predictions, name)
 
     def mode(self, mode: str | Mode | None) -> _ModeSet:
-        """Say what the script does from now on: "train", "eval", "predict"; None: let Barograph see.
+        """Set the mode from now on: "train", "eval" or "predict". None: detect it automatically.
 
-        As a context manager it holds for the block: `with run.mode("eval"): …`.
+        As a context manager it applies to the block: `with run.mode("eval"): …`.
 
         Raises:
-            UnknownName: There is no such mode.
-            SessionClosed: The run has been closed.
+            UnknownName: No such mode.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         wanted, before = _mode(mode), self._recording.session.mode
@@ -74,43 +75,44 @@ class AttachedRun(RecordedRun):
         return _ModeSet(self, before)
 
     def step(self, loss: Any = None) -> None:
-        """End a step here; for scripts that move weights without an optimizer that Barograph knows.
+        """End a step, for scripts that update weights without an optimizer that Barograph supports.
 
         Args:
-            loss: The step's loss, where no `backward` shows it.
+            loss: Loss of the step, if the script does not call `backward`.
 
         Raises:
-            SettingsError: The process has imported torch, and `attach` was not told `explicit_steps=True`.
-            SessionClosed: The run has been closed.
-            TrainingStopped: A finding asked for it.
+            SettingsError: The process uses PyTorch, and `attach` was called without `explicit_steps=True`.
+            SessionClosed: The run is closed.
+            TrainingStopped: A finding stopped the training.
         """
         integration = self._recording.integration
         if not integration.explicit_steps:
-            raise SettingsError("run.step() needs attach(…, explicit_steps=True); without, optimizer steps are steps.")
+            raise SettingsError("run.step() needs attach(…, explicit_steps=True). By default, a step ends when the "
+                                "optimizer steps.")
         self._check_open()
         integration.end_explicit_step(loss)
         self._recording.session.steering.raise_if_stopped()
 
     def integration(self, name: str = "") -> ArrayIntegration:
-        """Return what takes arrays and numbers of a training whose framework Barograph does not know.
+        """Return an integration that records arrays and numbers from an unsupported framework.
 
         Args:
-            name: Of the series of steps, where a training has several; the same name gives the same integration.
+            name: Name of the series of steps, if the training has several. The same name returns the same integration.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         return self._recording.array_integration(name)
 
     def checkpoint(self) -> None:
-        """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step.
+        """Request a checkpoint before the next batch, or before the next step of `steps`.
 
-        That is where a training can go on from (`barograph resume`): all that belongs to the step is done. Of a loader
-        it must be known how its pass began: where `attach` was not told of `checkpoints`, that is so from the next on.
+        There, the current step is complete and `barograph resume` can continue from it. If `attach` was called without
+        `checkpoints`, checkpoints are saved from the next pass over the data on: resuming needs the start of the pass.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         self._recording.ask_for_checkpoint()
@@ -118,25 +120,25 @@ class AttachedRun(RecordedRun):
     def steps(self, count: int) -> Steps:
         """Return the numbers 0 to `count` - 1, for a loop that counts its own steps: `for step in run.steps(1000):`.
 
-        Of a PyTorch training, checkpoints are saved between two of them, and a resumed one goes on with the next.
+        PyTorch checkpoints are saved between two of these steps; a resumed training continues with the next.
 
         Args:
-            count: Of the steps, in all.
+            count: Total number of steps.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         self._check_open()
         return Steps(count, self._recording.integration)
 
     def close(self, state: str = "finished", reason: str = "") -> None:
-        """End the recording: every hook is taken out, everything is published. Later calls do nothing.
+        """Remove all hooks, publish everything and end the run. Later calls do nothing.
 
         Args:
-            state, reason: As of `ActiveRun.close`.
+            state, reason: See `ActiveRun.close`.
 
         Raises:
-            SettingsError: There is no such state.
+            SettingsError: No such state.
         """
         super().close(state, reason)
         if self._owned:
@@ -164,7 +166,7 @@ class AttachedRun(RecordedRun):
 
 
 class _ModeSet:
-    """Puts the mode back that held before, where `run.mode` is used in a `with` statement."""
+    """Restores the previous mode at the end of `with run.mode(…)`."""
 
     def __init__(self, run: AttachedRun, before: Mode | None) -> None:
         self._run = run
@@ -182,5 +184,5 @@ def _mode(mode: str | Mode | None) -> Mode | None:
     if mode is None:
         return None
     if mode not in tuple(Mode):
-        raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), list(Mode))}')
+        raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), list(Mode))}')
     return Mode(mode)

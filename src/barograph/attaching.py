@@ -45,39 +45,37 @@ def attach(
     source: Callable[[int], object] | None = None,
     **settings: Any,
 ) -> AttachedRun:
-    """Return a recording of this process's training; use it in a `with` statement.
+    """Record this process's training; use the returned run in a `with` statement.
 
-    Under `barograph run` it joins the run that goes on: models, optimizers and collections are added to what is
-    recorded, and where the run is, its price and its rules are as the command said; that is warned of.
+    Under `barograph run`, the script joins that run: its models, optimizers and collections are added. The command's
+    options set the run directory, budget and rules; arguments that would change these are ignored with a warning.
 
     Args:
-        model: A module, or a mapping of names to modules (then each path begins with its name). None: every
-            model that this process trains, also those that are built later.
-        optimizer: An optimizer, or a mapping of names to optimizers. None: every one that steps.
-        to: Directory or URL of the run; "" picks a new place below `barograph-runs/`. Several workers must
-            be given one.
-        config: A `barograph.toml`; what is said here comes before it.
-        collections: More to record.
-        watch: Start a second process that watches and tells findings on standard error. Not under
-            `barograph run`, which watches anyway.
-        notify: Who else is told, as URLs or as tables with the entries of `[[notify]]`; secrets as "$NAME" or
-            "${file:PATH}". Not under `barograph run`, whose own options hold.
-        allow: Actions that may change what the training computes: "lower_lr", "skip_step".
-        checkpoint: Called in the thread that trains, between two steps, where a finding asks for a checkpoint before
-            it stops the training; may return where it was saved. Of several workers, in each. None: Barograph saves the
+        model: A module, a list of modules, or a mapping of names to modules, which prefix the paths. None: every model
+            that this process trains, also models created later.
+        optimizer: An optimizer, a list, or a mapping of names to optimizers. None: every optimizer that steps.
+        to: Directory or URL of the run. "": a new directory below `barograph-runs/`. Required for distributed training.
+        config: Path of a `barograph.toml`. Arguments override it.
+        collections: Additional tensors to record.
+        watch: Start a process that runs the rules and prints findings to standard error. Ignored under `barograph run`.
+        notify: Notification targets, as URLs or as tables with the entries of `[[notify]]`. Write secrets as "$NAME" or
+            "${file:PATH}". Ignored under `barograph run`.
+        allow: Actions that may change the training: "lower_lr", "skip_step".
+        checkpoint: Saves a checkpoint. Called in the training thread of every worker, between two steps, if a finding
+            requests one before it stops the training. May return the checkpoint's path. None: Barograph saves the
             models and optimizers it knows into the run.
-        explicit_steps: Steps end where the script calls `run.step()`, not where an optimizer steps.
-        first_step: Number of the first step, where the script goes on from a checkpoint whose optimizer keeps no
-            count: SGD keeps none, Adam does.
-        source: Returns what a sample is called, a file say, by its index in the data set; for the data trace. None: the
-            data set's own `source(index)`, or its list of paths.
-        settings: Any entry of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
+        explicit_steps: A step ends when the script calls `run.step()`, not when an optimizer steps.
+        first_step: Number of the first step. Set it when you resume with an optimizer that keeps no step count, such as
+            SGD. Adam keeps one.
+        source: Returns the name of a sample, such as its file, given its index in the data set; used by the data trace.
+            None: the data set's own `source(index)`, or its list of paths.
+        settings: Any field of `Settings`: `preset="exact"`, `budget="2%"`, `budget=None` (no limit),
             `on_finding="stop"`, `strict=True`, …
 
     Raises:
         SettingsError: A setting has the wrong name, type or value.
-        AlreadyAttached: This process is being recorded already, by another `attach`.
-        RunInUse: Another process writes the run at `to`.
+        AlreadyAttached: Another `attach` is already recording this process.
+        RunInUse: Another process is writing the run at `to`.
         RunFinished: The run at `to` has ended.
         StoreError: `to` cannot be written.
 
@@ -112,7 +110,7 @@ def attach(
                                if given)]
         if unused:
             under_run.session.guard.report(
-                f"attach was given {', '.join(unused)} under `barograph run`, whose own options hold", outcome=""
+                f"attach ignores {', '.join(unused)} under `barograph run`; use the options of the command", outcome=""
             )
         return AttachedRun(under_run, owned=False)
     return begun(wanted, model, optimizer, config=config, watch=watch, checkpoint=checkpoint,
@@ -125,16 +123,16 @@ def begun(
     checkpoint: Callable[[], object] | None = None, explicit_steps: bool = False, first_step: int = 0,
     source: Callable[[int], object] | None = None,
 ) -> AttachedRun:
-    """Return a recording of this process's training, as settings say that are complete; else as of `attach`.
+    """Start recording this process with complete settings; see `attach` for the other arguments.
 
     Args:
-        settings: All of them.
-        command: What the run was made by, for people; none: what this process was started by.
-        words_to: File descriptor that the watcher writes to; None: standard error.
+        settings: Complete settings of the run.
+        command: Command line stored in the run. Empty: the one of this process.
+        words_to: File descriptor that the watcher writes to. None: standard error.
     """
     if (other := recording.current()) is not None:
         # Before a place is claimed for it.
-        raise AlreadyAttached(f"This process is being recorded already, to {other.url}. Close that run first.")
+        raise AlreadyAttached(f"This process is already being recorded to {other.url}. Close that run first.")
     _check_watching(settings)
     if replaying.is_replaying():
         # A step that is made again is no training: the run that it is of stays as it is, and nobody is told.
@@ -179,11 +177,11 @@ def _with(settings: Settings, **changes: Any) -> Settings:
 
 
 def _launch(settings: Settings, command: Sequence[str]) -> Launch:
-    """Claim the run, or join the one that the first worker claims."""
+    """Claim the run, or join the one that the first worker claimed."""
     if not settings.to:
         if not _is_alone():
             raise SettingsError(
-                'Several workers train together, so attach needs one place for all: attach(…, to="runs/mine").'
+                'Distributed training needs one run directory for all workers: attach(…, to="runs/mine").'
             )
         settings = _with(settings, to=new_place(sys.argv[0] or "interactive"))
     rules = rules_from_settings(settings)
@@ -218,16 +216,16 @@ def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], 
 
 
 def _check_watching(settings: Settings) -> None:
-    """Check what the watcher will use, in the script, before anything is claimed.
+    """Check the watcher's settings in the script, before the run is claimed.
 
     Raises:
-        SettingsError: Something of it is wrong.
+        SettingsError: A setting of the watcher is invalid.
     """
     from barograph.watch.actions import asked_and_not_allowed
 
     for action in asked_and_not_allowed(settings):
-        raise SettingsError(f"A finding is to {action}, which changes the training and which it does not allow; "
-                            f'write attach(…, allow={{"{action.replace("-", "_")}"}}).')
+        raise SettingsError(f"The action {action} changes the training and is not allowed. "
+                            f'Allow it: attach(…, allow={{"{action.replace("-", "_")}"}}).')
     if settings.notify:
         from barograph.watch.addressing import recipients_of
 
@@ -235,20 +233,20 @@ def _check_watching(settings: Settings) -> None:
 
 
 def _check_types(model: Any, optimizer: Any) -> None:
-    """Refuse what is no module and no optimizer, before anything is claimed or hooked.
+    """Refuse objects that are not modules or optimizers, before anything is claimed or hooked.
 
-    By what they have, not by class: this file knows no framework.
+    Checks attributes, not classes: this file imports no framework.
 
     Raises:
-        SettingsError: Something was handed over in the wrong place.
+        SettingsError: An argument has the wrong type.
     """
     for _, item in _labelled(model):
         if not hasattr(item, "named_parameters"):
-            raise SettingsError(f"attach was given {type(item).__name__} as a model; it must be a module, a list of "
+            raise SettingsError(f"attach got {type(item).__name__} as a model; it must be a module, a list of "
                                 "modules, or a mapping of names to modules.")
     for _, item in _labelled(optimizer):
         if not hasattr(item, "param_groups"):
-            raise SettingsError(f"attach was given {type(item).__name__} as an optimizer; it must be an optimizer, a "
+            raise SettingsError(f"attach got {type(item).__name__} as an optimizer;  it must be an optimizer, a "
                                 "list of optimizers, or a mapping of names to optimizers.")
 
 

@@ -1,4 +1,4 @@
-"""The processes beside a training that `attach` records: one watches it, one finds out what made it."""
+"""Processes beside an attached training: the watcher, and the gatherer of provenance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FAREWELL_SECS = 2.0
 
 
 def start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes] | None:
-    """Start to watch from another process; None where none can be started: then the training goes on unwatched."""
+    """Start the watcher process. None: it could not be started; training goes on without it."""
     environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     # -P: what lies in the script's folder must not be imported in place of a library.
     command = [sys.executable, "-P", "-m", "barograph", "watch", recorded.url, "--brief"]
@@ -38,26 +38,26 @@ def start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes]
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words_to, stderr=words_to,
                                 env=environment, start_new_session=True)
     except OSError as error:
-        recorded.session.guard.caught(error, "starting to watch")
+        recorded.session.guard.caught(error, "starting the watcher")
         return None
 
 
 def start_gatherer(
     recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
 ) -> subprocess.Popen[bytes] | None:
-    """Start to find out what made this run, in another process; None where none can be started."""
+    """Start the process that records the run's provenance; None if it could not be started."""
     # The script may be in its folder no more when it is asked; its files are read as they are now.
     question = question_now(command, away=away_from(recorded.url), by_this_python=True,
                             settings_file=os.path.abspath(config) if config is not None else "")
     try:
         return start_gathering(recorded.url, recorded.launch.attempt, question)
     except OSError as error:
-        recorded.session.guard.caught(error, "keeping what made this run")
+        recorded.session.guard.caught(error, "recording the provenance of this run")
         return None
 
 
 def await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
-    """Let it write what made the run; a training that ends at once is waited with for a moment."""
+    """Wait briefly for the gatherer; a short training may end before it."""
     try:
         gatherer.wait(PATIENCE_SECS)
     except subprocess.TimeoutExpired:
@@ -66,7 +66,7 @@ def await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
 
 
 def standard_error() -> int:
-    """Return where the script's standard error goes, as another process can write to it."""
+    """Return a file descriptor of the script's standard error that other processes can write to."""
     if hasattr(sys.stderr, "watch_fd_thread"):
         return 2  # a notebook shows what comes there, while its stream names the terminal of its server
     try:
@@ -76,7 +76,7 @@ def standard_error() -> int:
 
 
 def await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> None:
-    """Let the watcher tell its last findings; it ends by itself when the run has."""
+    """Wait for the watcher's last findings; it exits when the run has ended."""
     try:
         watcher.wait(patience_secs)
     except subprocess.TimeoutExpired:

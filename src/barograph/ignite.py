@@ -1,7 +1,7 @@
-"""`barograph.ignite.attach`: has engines of Ignite recorded by one line, without `barograph run`.
+"""`barograph.ignite.attach`: records Ignite engines with one line, without `barograph run`.
 
-Under `barograph run`, or once `barograph.attach` was called, every engine is recorded without it; it then gives names
-to those that evaluate.
+Under `barograph run`, or after `barograph.attach`, every engine is recorded without it; then this only names the
+evaluators.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from barograph.capture.trainers.ignite import name_engine
 
 
 def attach(evaluators: Mapping[str, Any] | None = None, **settings: Any) -> AttachedRun | None:
-    """Begin a run, where this process is not being recorded already, and name engines that evaluate.
+    """Start a run unless this process is already being recorded, and name the evaluators.
 
     Args:
-        evaluators: Name to engine. Its metrics are recorded under that, as in `scalar:validation.accuracy`; those of an
-            engine without a name under their own, from the second such engine on with `evaluator2.` before it.
-        settings: As `barograph.attach` takes them: `to="runs/mine"`, `budget=None`, `recorder=True`, …
+        evaluators: Name to engine. An engine's metrics are recorded under its name, as in `scalar:validation.accuracy`.
+            Metrics of an unnamed engine keep their own names; from the second unnamed engine on, with the prefix
+            `evaluator2.`.
+        settings: As for `barograph.attach`: `to="runs/mine"`, `budget=None`, `recorder=True`, …
 
     Returns:
-        The run that it has begun; None where there was one.
+        The run it started; None if the process was already being recorded.
 
     Raises:
-        SettingsError, StoreError, RunInUse: As `barograph.attach` raises them.
+        SettingsError, StoreError, RunInUse: As in `barograph.attach`.
     """
     for name, engine in (evaluators or {}).items():
         name_engine(engine, name)

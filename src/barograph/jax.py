@@ -1,8 +1,8 @@
-"""Recording of JAX trainings: `observe` around the compiled step, and marks within it.
+"""Recording of JAX trainings: `observe` wraps the compiled step; the other functions mark values inside it.
 
-JAX hands a training to the device as one program, so what goes on inside must come out of that program: `observe` has a
-second program made of the step, which returns statistics, and calls it at those steps at which something is due. The
-step itself is made by the user's own compiled function, unchanged.
+JAX runs a step on the device as one program, so values inside it must be results of that program. `observe` builds a
+second program from the step, which also returns statistics, and calls it at the steps that are due for recording. All
+other steps run the user's compiled function unchanged.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ def observe(
     evaluation: bool = False,
     together: bool | None = None,
 ) -> Any:
-    """Return a compiled training step that is recorded, wherever a recording goes on; without one it is as before.
+    """Return a compiled training step that is recorded while a run is active, and is unchanged otherwise.
 
-    Each call is a step of the optimizer; of a call that runs a `scan` over steps, each turn is one. Gradients, updates,
-    weights and what the optimizer keeps are seen where Optax is used; the layers of Flax and Equinox likewise. The loss
-    is the first plain number among the results, or that which is called "loss"; other numbers with names are metrics.
+    Each call is one optimizer step; if a call scans over steps, each iteration is one. With Optax, gradients, updates,
+    weights and optimizer state are recorded; with Flax and Equinox, layers. The loss is the result named "loss", or
+    else the first scalar among the results. Other named scalars are metrics.
 
     Args:
-        step: What `jax.jit`, `jax.pmap`, `nnx.jit` or `equinox.filter_jit` returned. None: a decorator is returned.
-        name: Of the series of steps, where a training has several (a GAN has two).
-        loss: Returns the loss of what the step returns, where it is not found.
-        steps: Optimizer steps that one call makes, where no loop around Optax tells.
-        evaluation: A call is no step, but a part of an evaluation.
-        together: Whether statistics are computed in one program with the step, for a small part of its time; the
-            compiler may then round its results otherwise. False: never; the user's own compiled function makes every
-            step, and a second program computes the statistics, which takes about as long as the step once more. None:
-            on a CPU, where that program has made some steps with the same bits as the user's own; else never.
+        step: Result of `jax.jit`, `jax.pmap`, `nnx.jit` or `equinox.filter_jit`. None: return a decorator.
+        name: Name of the series of steps, if the training has several (a GAN has two).
+        loss: Extracts the loss from the step's result, if it is not found automatically.
+        steps: Optimizer steps per call, if they cannot be counted from a loop around Optax.
+        evaluation: A call is part of an evaluation, not a step.
+        together: Compute statistics in the same program as the step. This costs a small part of a step, but the
+            compiler may round the results differently. False: never; the user's compiled function makes every step, and
+            a second program computes the statistics, which takes about as long as the step. None: on a CPU, once that
+            program has made some steps with bit-identical results; else never.
 
     Raises:
         UnsupportedCapture: `step` is not compiled.
@@ -78,34 +78,34 @@ def observe(
 
 
 def record(name: str, value: _Tree, *, kind: str = "output", layer: str = "") -> _Tree:
-    """Return a value as it is, and have it recorded under a name where the step that computes it is observed.
+    """Return a value unchanged, and record it if the step that computes it is observed.
 
     Args:
-        name: Path under which it is recorded; of a tree, what each path begins with.
-        value: An array or a tree of arrays, within a compiled step: under `grad`, `vmap`, `scan` too.
-        kind: What it is: "output", "input", "custom", …
-        layer: Class of the layer it belongs to, by which rules know what they look at: "relu", …
+        name: Path in the record. For a tree, the prefix of each path.
+        value: An array or a tree of arrays inside a compiled step; `grad`, `vmap` and `scan` are supported.
+        kind: Kind of data: "output", "input", "custom", …
+        layer: Class of the layer, such as "relu"; rules select layers by it.
 
     Raises:
-        UnknownName: There is no such kind.
+        UnknownName: No such kind.
     """
     marked: _Tree = mark_tree(kind_from_name(kind), value, name, layer)
     return marked
 
 
 def gradients(value: _Tree) -> _Tree:
-    """Return gradients as they are, and have them recorded; for steps that update without Optax."""
+    """Return gradients unchanged, and record them; for steps that update without Optax."""
     marked: _Tree = mark_tree(Kind.GRADIENT, value)
     return marked
 
 
 def predictions(labels: Any, answers: Any, name: str = "predictions") -> None:
-    """Have labels and answers counted, within a compiled step.
+    """Count labels and predictions inside a compiled step.
 
     Args:
         labels: Class numbers, or one-hot rows.
-        answers: Class numbers, or one row of scores each, whose greatest counts.
-        name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
+        answers: Predictions: class numbers, or one row of scores per sample, of which the highest counts.
+        name: Name in the record, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
     """
     for array, what in ((labels, Mark(Kind.LABEL, name, role="labels")),
                         (answers, Mark(Kind.CONFUSION, name, role="answers"))):

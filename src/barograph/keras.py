@@ -1,7 +1,6 @@
-"""`barograph.keras.Callback`: has a `fit` of Keras recorded by one line, without `barograph run`.
+"""`barograph.keras.Callback`: records a Keras `fit` with one line, without `barograph run`.
 
-Under `barograph run`, or once `barograph.attach` was called, every `fit` and every `evaluate` of Keras is recorded
-without it.
+Under `barograph run`, or after `barograph.attach`, every `fit` and `evaluate` is recorded without it.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from barograph.capture.recording import current, launched
 
 
 class Callback(keras.callbacks.Callback):
-    """Goes with the callbacks of a training: `model.fit(…, callbacks=[barograph.keras.Callback()])`.
+    """Records a training: `model.fit(…, callbacks=[barograph.keras.Callback()])`.
 
-    Where the process is being recorded already, it does nothing; else it begins a run, which ends with the process, or
-    where `run.close()` is called: several `fit`s, one after the other, go into one run.
+    It starts a run unless the process is already being recorded. The run ends with the process or with `run.close()`;
+    several calls of `fit` go into one run.
 
     Args:
-        settings: As `barograph.attach` takes them: `to="runs/mine"`, `budget=None`, `recorder=True`, …
+        settings: As for `barograph.attach`: `to="runs/mine"`, `budget=None`, `recorder=True`, …
 
     Attributes:
-        run: The run that it has begun; None where there was one, and before the training begins.
+        run: The run it started. None before the training starts, and if the process was already being recorded.
 
     Raises:
-        SettingsError, StoreError, RunInUse: As `barograph.attach` raises them, when the training begins.
+        SettingsError, StoreError, RunInUse: When the training starts, as in `barograph.attach`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -37,7 +36,7 @@ class Callback(keras.callbacks.Callback):
         self._settings = settings
 
     def set_model(self, model: Any) -> None:
-        """Begin the run: Keras calls this before it makes the function of a step."""
+        """Start the run. Keras calls this before it builds the training step."""
         super().set_model(model)
         if current() is None and launched() is None:
             self.run = attach(**self._settings)

@@ -1,6 +1,6 @@
-"""`barograph.lightgbm.Callback`: what a training of LightGBM is to have recorded beyond what is recorded anyway.
+"""`barograph.lightgbm.Callback`: records SHAP values of a LightGBM training.
 
-Under `barograph run`, or once `barograph.attach` was called, every training of LightGBM is recorded without it.
+Under `barograph run`, or after `barograph.attach`, every LightGBM training is recorded without it.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from barograph.capture.recording import expect_recording
 
 
 class Callback:
-    """Goes with the callbacks of one training: `lightgbm.train(…, callbacks=[Callback(shap=samples)])`.
+    """Records SHAP values in addition: `lightgbm.train(…, callbacks=[Callback(shap=samples)])`.
 
     Args:
-        shap: Samples whose answers are taken apart by feature (SHAP), where importance is recorded: a matrix. It costs
-            one prediction with contributions each time, so a few hundred will do; None: none.
+        shap: Samples whose predictions are attributed to features (SHAP) whenever importance is recorded: a matrix.
+            Each time costs one prediction with contributions, so pass a few hundred samples. None: no SHAP values.
 
     Raises:
-        SettingsError: No run is being recorded; a callback alone begins none.
+        SettingsError: No run is being recorded; the callback does not start one.
     """
 
     before_iteration = False
@@ -28,4 +28,4 @@ class Callback:
         self.shap = shap
 
     def __call__(self, env: Any) -> None:
-        """Do nothing: the rounds are heard anyway, and this says what more is asked for."""
+        """Do nothing: rounds are recorded without the callback, which only holds its options."""

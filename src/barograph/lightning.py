@@ -1,6 +1,6 @@
-"""`barograph.lightning.Callback`: has a training of Lightning recorded by one line, without `barograph run`.
+"""`barograph.lightning.Callback`: records a Lightning training with one line, without `barograph run`.
 
-Under `barograph run`, or once `barograph.attach` was called, every training of Lightning is recorded without it.
+Under `barograph run`, or after `barograph.attach`, every Lightning training is recorded without it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ else:
 
 
 class Callback(_Callback):
-    """Goes with the callbacks of a trainer: `Trainer(…, callbacks=[barograph.lightning.Callback()])`.
+    """Records a training: `Trainer(…, callbacks=[barograph.lightning.Callback()])`.
 
-    Where the process is being recorded already, it does nothing; else it begins a run, which ends with the process, or
-    where `run.close()` is called: several calls of `fit`, one after the other, go into one run.
+    It starts a run unless the process is already being recorded. The run ends with the process or with `run.close()`;
+    several calls of `fit` go into one run.
 
     Args:
-        settings: As `barograph.attach` takes them: `to="runs/mine"`, `budget=None`, `recorder=True`, …
+        settings: As for `barograph.attach`: `to="runs/mine"`, `budget=None`, `recorder=True`, …
 
     Attributes:
-        run: The run that it has begun; None where there was one, and before the training begins.
+        run: The run it started. None before the training starts, and if the process was already being recorded.
 
     Raises:
-        SettingsError, StoreError, RunInUse: As `barograph.attach` raises them, when the training begins.
+        SettingsError, StoreError, RunInUse: When the training starts, as in `barograph.attach`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -41,6 +41,6 @@ class Callback(_Callback):
         self._settings = settings
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Begin the run: Lightning calls this first of all."""
+        """Start the run. Lightning calls this before all other hooks."""
         if current() is None and launched() is None:
             self.run = attach(**self._settings)

@@ -1,4 +1,4 @@
-"""Barograph in a notebook: `%load_ext barograph`, and runs that are drawn while they go on."""
+"""Barograph in a notebook: `%load_ext barograph`, and live charts of runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["LiveView", "load_ipython_extension", "watch"]
 def watch(
     run: Any, *metrics: str, every_secs: float = 2.0, display: Display | None = None, clock: Clock | None = None
 ) -> LiveView:
-    """Draw a run below this cell until it has ended, and return at once what draws it.
+    """Draw a run below this cell until it ends; return the live view at once.
 
-    A thread draws it anew where anything has changed, at no more than a twentieth of its time.
+    A thread redraws it when data changes, using at most a twentieth of its time.
 
     Args:
-        run: Its place; or what `barograph.open`, `attach`, `tracking.Run` or `list_runs` gave.
-        metrics: Names of curves, as "loss" or "gradient_norm"; none: the losses, and the first numbers.
-        every_secs: Least time between two drawings.
-        display: Where it is drawn; None: below this cell.
-        clock: Time; None: the machine's.
+        run: A path or URL, or the result of `barograph.open`, `attach`, `tracking.Run` or `list_runs`.
+        metrics: Names of curves, such as "loss" or "gradient_norm". None given: the losses and the first scalars.
+        every_secs: Minimum time between two redraws.
+        display: Output to draw on. None: below this cell.
+        clock: None: the system clock.
 
     Raises:
-        SettingsError: That is no run.
-        NotARun: There is no run at that place.
+        SettingsError: `run` is not a run.
+        NotARun: The path has no run.
 
     Example:
         >>> watch("runs/none")
@@ -47,7 +47,7 @@ def watch(
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Make `%barograph` and `%%barograph` known; IPython calls it for `%load_ext barograph`."""
+    """Register `%barograph` and `%%barograph`; IPython calls it for `%load_ext barograph`."""
     Magic(shell).load()
 
 
@@ -56,5 +56,5 @@ def _place(run: Any) -> str:
         return os.fspath(run)
     place = run.place if isinstance(run, Component) else getattr(run, "url", "")
     if not isinstance(place, str) or not place:
-        raise SettingsError(f"watch takes a run or its place; this is {type(run).__name__}, which has none.")
+        raise SettingsError(f"watch needs a run or its path, not {type(run).__name__}.")
     return place

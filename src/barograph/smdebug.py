@@ -1,7 +1,8 @@
-"""smdebug's public names over Barograph: a script, or a rule, of SageMaker Debugger's moves by changing its imports.
+"""smdebug's public names on Barograph: to move a SageMaker Debugger script or rule, change its imports.
 
-All names stand here, wherever smdebug has them: `import barograph.smdebug as smd` for `import smdebug.pytorch as smd`,
-and `from barograph.smdebug import create_trial` for `from smdebug.trials import create_trial`.
+This module has all names, whichever smdebug module has them: `import barograph.smdebug as smd` replaces
+`import smdebug.pytorch as smd`, and `from barograph.smdebug import create_trial` replaces
+`from smdebug.trials import create_trial`.
 """
 
 from __future__ import annotations

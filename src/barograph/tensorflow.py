@@ -1,6 +1,6 @@
-"""`barograph.tensorflow.step` and `evaluation`: have a training loop of one's own recorded, with `tf.GradientTape`.
+"""`barograph.tensorflow.step` and `evaluation`: record custom training loops with `tf.GradientTape`.
 
-A `fit` of Keras needs none of it: see `barograph.keras`.
+Keras's `fit` does not need them: see `barograph.keras`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _Made = TypeVar("_Made")
 
 
 def step(function: _Function) -> _Function:
-    """Return a function that makes one step of the training each time that it is called, and has it recorded.
+    """Decorate a training step, so that each call is recorded as one step.
 
-    Its loss is what its tape computes gradients of; its gradients are those that an optimizer of Keras is given, or
-    those of the tape. It stands above `tf.function`, never below: what a graph computes can be had only as its result.
-    While nothing is recorded, the function is called as it is.
+    The loss is the target of the tape's gradients. The gradients are those passed to a Keras optimizer, or else those
+    of the tape. Put the decorator above `tf.function`, never below: values leave a graph only as results. Without a
+    recording, the function is called unchanged.
 
     Args:
-        function: Makes one step: a `tf.function`, or a plain one.
+        function: Runs one step; a `tf.function` or a plain function.
 
     Example:
         @barograph.tensorflow.step
@@ -46,15 +46,15 @@ def step(function: _Function) -> _Function:
 
 
 def evaluation(function: _Function) -> _Function:
-    """Return a function that makes a part of an evaluation each time that it is called, and has its numbers recorded.
+    """Decorate an evaluation function, so that its calls are recorded in mode "eval".
 
-    Calls between two steps are one evaluation, in the mode "eval", after the steps that were made; its numbers are the
-    means of what the calls returned. Of several numbers the loss is the one called "loss", else the first without a
-    name, else the first with "loss" in its name; others that have names are metrics. Labels, answers and targets are
-    those that losses of Keras are called with in it. It stands above `tf.function`, as a step does.
+    Calls between two training steps form one evaluation; the means of their results are recorded. If a call returns
+    several numbers, the loss is the one named "loss", else the first unnamed one, else the first with "loss" in its
+    name. Other named numbers are metrics. Labels, predictions and targets are taken from calls of Keras losses. Put the
+    decorator above `tf.function`.
 
     Args:
-        function: Returns a number, several, or a dictionary of them: a `tf.function`, or a plain one.
+        function: Returns a number, several numbers, or a dictionary of them; a `tf.function` or a plain function.
 
     Example:
         @barograph.tensorflow.evaluation
@@ -73,18 +73,14 @@ def evaluation(function: _Function) -> _Function:
 
 
 class _Kept(Generic[_Made]):
-    """What a function has of the recording that listens; of another recording it is made anew.
-
-    Args:
-        make: Makes it.
-    """
+    """An object that belongs to the current recording; created again for each recording."""
 
     def __init__(self, make: Callable[[Loops], _Made]) -> None:
         self._make = make
         self._known: tuple[Loops, _Made] | None = None
 
     def now(self) -> _Made | None:
-        """Return it; None while nothing is recorded."""
+        """Return the object; None while nothing is recorded."""
         loops = listening()
         if loops is None:
             self._known = None

@@ -1,7 +1,7 @@
-"""Experiments, trials, components and runs, for programs that keep them by hand.
+"""Experiments, trials, components and runs, for programs that track them by hand.
 
-Nothing of it is needed for a training under `barograph run`, which keeps all of it by itself; this is for what has no
-training to listen to, for what several programs share, and for asking.
+Training under `barograph run` is tracked automatically. Use this for work without a training, for runs shared by
+several programs, and for queries.
 """
 
 from __future__ import annotations

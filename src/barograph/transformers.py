@@ -1,6 +1,6 @@
-"""`barograph.transformers.Callback`: has a `Trainer` of Transformers recorded by one line, without `barograph run`.
+"""`barograph.transformers.Callback`: records a Transformers `Trainer` with one line, without `barograph run`.
 
-Under `barograph run`, or once `barograph.attach` was called, every training of a `Trainer` is recorded without it.
+Under `barograph run`, or after `barograph.attach`, every training of a `Trainer` is recorded without it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from barograph.capture.recording import current, launched
 
 
 class Callback(TrainerCallback):
-    """Goes with the callbacks of a trainer: `Trainer(…, callbacks=[barograph.transformers.Callback()])`.
+    """Records a training: `Trainer(…, callbacks=[barograph.transformers.Callback()])`.
 
-    Where the process is being recorded already, it does nothing; else it begins a run, which ends with the process, or
-    where `run.close()` is called: several trainings, one after the other, go into one run.
+    It starts a run unless the process is already being recorded. The run ends with the process or with `run.close()`;
+    several trainings go into one run.
 
     Args:
-        settings: As `barograph.attach` takes them: `to="runs/mine"`, `budget=None`, `recorder=True`, …
+        settings: As for `barograph.attach`: `to="runs/mine"`, `budget=None`, `recorder=True`, …
 
     Attributes:
-        run: The run that it has begun; None where there was one, and before a trainer is made.
+        run: The run it started. None before a trainer is created, and if the process was already being recorded.
 
     Raises:
-        SettingsError, StoreError, RunInUse: As `barograph.attach` raises them, when the run begins.
+        SettingsError, StoreError, RunInUse: When the run starts, as in `barograph.attach`.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -36,11 +36,11 @@ class Callback(TrainerCallback):
         self._settings = settings
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin the run, when the trainer is made: what a training begins with is heard then."""
+        """Start the run when the trainer is created, before the training's setup."""
         self._begin()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin it, where it was closed since."""
+        """Start a new run if the last one was closed."""
         self._begin()
 
     def _begin(self) -> None:

@@ -1,6 +1,6 @@
-"""`barograph.xgboost.Callback`: what a training of XGBoost is to have recorded beyond what is recorded anyway.
+"""`barograph.xgboost.Callback`: records SHAP values of an XGBoost training.
 
-Under `barograph run`, or once `barograph.attach` was called, every training of XGBoost is recorded without it.
+Under `barograph run`, or after `barograph.attach`, every XGBoost training is recorded without it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from barograph.capture.recording import expect_recording
 
 
 class Callback(TrainingCallback):
-    """Goes with the callbacks of one training: `xgboost.train(…, callbacks=[Callback(shap=samples)])`.
+    """Records SHAP values in addition: `xgboost.train(…, callbacks=[Callback(shap=samples)])`.
 
     Args:
-        shap: Samples whose answers are taken apart by feature (SHAP), where importance is recorded: a matrix, or a
-            DMatrix. It costs one prediction with contributions each time, so a few hundred will do; None: none.
+        shap: Samples whose predictions are attributed to features (SHAP) whenever importance is recorded: a matrix or a
+            DMatrix. Each time costs one prediction with contributions, so pass a few hundred samples. None: no SHAP
+            values.
 
     Raises:
-        SettingsError: No run is being recorded; a callback alone begins none.
+        SettingsError: No run is being recorded; the callback does not start one.
     """
 
     def __init__(self, *, shap: Any = None) -> None:

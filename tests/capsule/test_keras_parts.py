@@ -44,11 +44,11 @@ def test_a_batch_takes_the_form_of_the_scripts_own() -> None:
 
 
 def test_what_has_no_place_ends_it_and_what_is_missing_is_said() -> None:
-    with pytest.raises(ReplayFailed, match="was fed sample_weight, and the script's own has nothing of that name"):
+    with pytest.raises(ReplayFailed, match="had the inputs sample_weight, which the script's step does not have"):
         captured(x=np.ones(2), sample_weight=np.ones(2)).in_place_of_data((np.ones(2), np.ones(2)))
     batch = captured(x=np.ones(2))
     batch.in_place_of_data((np.ones(2), np.ones(2)))
-    assert batch.notes == ["y is not in the capsule: what the script has there was fed."]
+    assert batch.notes == ["y is not in the capsule: the script's own value was used."]
 
 
 def model(width: int, optimizer: str = "adam") -> Any:
@@ -81,7 +81,7 @@ def test_another_model_or_optimizer_is_refused_with_what_differs() -> None:
     wider, sgd = model(5), model(4, "sgd")
     with pytest.raises(ReplayFailed, match=r"hidden\.kernel is 3 × 5 and was 3 × 4; hidden\.bias is 5 and was 4"):
         state.values(KerasNames(wider), wider.optimizer)
-    with pytest.raises(ReplayFailed, match="optimizer SGD keeps other variables than the capsule's Adam"):
+    with pytest.raises(ReplayFailed, match="optimizer SGD has other variables than the capsule's Adam"):
         state.values(KerasNames(sgd), sgd.optimizer)
 
 
@@ -119,5 +119,5 @@ def test_what_was_asked_then_is_asked_again() -> None:
 @pytest.mark.parametrize("said", [5, [["output"]], [["nothing", "hidden", 0, False, False]],
                                   [["output", "hidden", 7, False, False]]])
 def test_what_was_asked_in_another_form_is_refused(said: Any) -> None:
-    with pytest.raises(ReplayFailed, match="in no form that is known"):
+    with pytest.raises(ReplayFailed, match="in an unknown form"):
         AskedThen(said)

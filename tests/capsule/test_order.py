@@ -26,14 +26,14 @@ def grade(then: dict[str, Any], now: dict[str, Any], held: str = "not finite", b
 def test_the_same_bits_are_bitwise() -> None:
     result = graded(seen(math.nan, w=math.nan), seen(math.nan, w=math.nan), held="not finite", bound=None)
     assert result.grade is Grade.BITWISE
-    assert result.text == "The loss and every gradient are the same to the last bit."
+    assert result.text == "The loss and every gradient are bit-identical."
     assert [item.equal for item in result.gradients] == [True]
 
 
 def test_an_equal_loss_alone_is_never_called_exact() -> None:
     result = graded(seen(1.5, w=2.0, b=1.0), seen(1.5, w=2.0002, b=1.0), held="norm", bound=1.0)
     assert result.grade is Grade.SAME_EVENT
-    assert result.text == "It happened again; 1 of 2 gradients differ, in norm by at most 0.01 %."
+    assert result.text == "Reproduced; 1 of 2 gradients differ, in norm by at most 0.01%."
 
 
 @pytest.mark.parametrize(("held", "bound", "now", "expected"), [
@@ -70,7 +70,7 @@ def test_without_digests_the_norms_are_compared_and_that_is_said() -> None:
     now = {"losses": ["0x1.0p+0"], "gradients": {"w": {"digest": "a", "norm": 2.0}, "b": {"digest": "b", "norm": None}}}
     result = graded(then, now, held="not finite", bound=None)
     assert result.grade is Grade.BITWISE
-    assert result.text.endswith("more of them is not known.")
+    assert result.text.endswith("only norms were recorded.")
     now["gradients"]["w"]["norm"] = 2.5
     assert graded(then, now, held="norm", bound=1.0).grade is Grade.SAME_EVENT
 

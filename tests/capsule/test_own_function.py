@@ -46,7 +46,7 @@ def test_it_may_stand_in_a_class_or_a_package(folder):
 
 @pytest.mark.parametrize("place", ["os:system", "json.tool:main", "builtins:print", "shutil:rmtree", "pytest:main"])
 def test_what_is_no_file_of_the_users_is_not_loaded_because_a_capsule_names_it(folder, place):
-    with pytest.raises(ReplayFailed, match="anybody: where you trust that, name it yourself: --when"):
+    with pytest.raises(ReplayFailed, match=r"anyone\. If you trust it, pass --when"):
         own_function(place)
 
 
@@ -54,7 +54,7 @@ def test_an_environment_below_the_folder_is_not_the_users(folder, monkeypatch):
     module(folder, ".venv/own_hidden", "import pathlib\n\npathlib.Path('ran').touch()\n\n\n"
                                        "def check(update):\n    return True\n")
     monkeypatch.syspath_prepend(folder / ".venv")
-    with pytest.raises(ReplayFailed, match="name it yourself"):
+    with pytest.raises(ReplayFailed, match="If you trust it"):
         own_function("own_hidden:check")
     assert not (folder / "ran").exists()
     assert answer_of("own_hidden:check", SEEN, trusts=True).holds
@@ -63,19 +63,19 @@ def test_an_environment_below_the_folder_is_not_the_users(folder, monkeypatch):
 @pytest.mark.parametrize("place", ["own_two:os.system", "own_two:os.path.exists"])
 def test_a_library_is_not_reached_through_a_file_of_the_users(folder, place):
     module(folder, "own_two", "import os\n")
-    with pytest.raises(ReplayFailed, match="name it yourself"):
+    with pytest.raises(ReplayFailed, match="If you trust it"):
         own_function(place)
 
 
 @pytest.mark.parametrize(("place", "says"), [
     ("own_nowhere:check", "there is no module own_nowhere in the folder of the script"),
-    ("own_three:missing", "that cannot be found"),
-    ("own_three:NUMBER", "that is no function"),
+    ("own_three:missing", "which cannot be imported"),
+    ("own_three:NUMBER", "which is not a function"),
     ("own_three:fails", "The function own_three:fails fails: KeyError: 'head'."),
     ("own_three:leaves", "The function own_three:leaves fails: SystemExit: 3."),
-    ("own_three:made.<locals>.check", "was made while the script ran"),
-    ("own_three:<lambda>", "was made while the script ran"),
-    ("own_broken:check", "its module fails: ZeroDivisionError"),
+    ("own_three:made.<locals>.check", "was defined while the script ran"),
+    ("own_three:<lambda>", "was defined while the script ran"),
+    ("own_broken:check", "importing its module failed: ZeroDivisionError"),
 ])
 def test_why_it_cannot_be_asked_is_said_in_a_sentence(folder, place, says):
     module(folder, "own_three", "NUMBER = 3\n\n\ndef fails(update):\n    return update.norms['head'] > 1\n\n\n"

@@ -93,7 +93,7 @@ def test_the_debugger_opens_in_the_users_line_with_the_tensors_at_hand(monkeypat
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     blamed(step, StopAt(number, DEBUGGER))
     out = capsys.readouterr().out
-    assert "aten.log.default: what went in is bad_inputs" in out
+    assert "aten.log.default: its inputs are bad_inputs" in out
     assert "-> return torch.log(torch.zeros(2, 3))" in out
     assert "'of the user'" in out
     assert "[(2, 3)]" in out

@@ -57,7 +57,7 @@ def test_who_reads_of_it_too_late_saves_none_and_is_there_for_the_next(two):
 
 
 def test_without_a_store_of_the_workers_that_is_said():
-    with pytest.raises(NotDone, match=r"the workers share no store of torch\.distributed"):
+    with pytest.raises(NotDone, match=r"the workers share no torch\.distributed store"):
         Agreement(0).reached(1, 1.0, "asked")
 
 

@@ -188,14 +188,14 @@ def test_a_linear_booster_has_no_trees_and_says_what_its_features_count_for() ->
     assert read.keys(kind="tree") == []
     assert len(read.keys(kind="importance")) == 5
     assert read.workers[0].last.coverage.reasons == (
-        "no loss was seen: the training was given no data set to judge by, or no metric that is a loss",)
+        "no loss was recorded: the training has no evaluation set, or no metric that is a loss",)
 
 
 def test_a_callback_without_a_run_says_so() -> None:
     pytest.importorskip("xgboost", reason="XGBoost is not installed here")
     from barograph.xgboost import Callback
 
-    with pytest.raises(SettingsError, match=r"barograph\.xgboost\.Callback belongs to a run"):
+    with pytest.raises(SettingsError, match=r"barograph\.xgboost\.Callback needs a run"):
         Callback()
 
 
@@ -494,4 +494,4 @@ def test_two_fits_are_two_series_and_partial_fit_goes_on_with_one() -> None:
     assert read.series("weight:coef", "l2", optimizer="").steps.tolist() == [0]
     assert read.series("weight:coef", "l2", optimizer="#2").steps.tolist() == [0, 1]
     assert read.series("update:coef", "l2", optimizer="#2").steps.tolist() == [1]
-    assert read.workers[0].last.coverage.reasons == ("no loss was seen: scikit-learn's SGD tells none",)
+    assert read.workers[0].last.coverage.reasons == ("no loss was recorded: scikit-learn's SGD reports none",)

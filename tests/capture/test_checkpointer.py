@@ -175,7 +175,7 @@ def test_a_loop_that_asks_no_loader_is_named_and_nothing_goes_on_from_its_checkp
     for _ in range(45):
         training.step(*training.data[:4])
     assert training.saved() == [32, 40]
-    assert "let it count its steps with run.steps" in training.tape.session.guard.problems[0]
+    assert "Count its steps with run.steps" in training.tape.session.guard.problems[0]
     found, told = last_good(training.store)
     assert found is None
     assert "does not count its steps with run.steps" in told[0]

@@ -37,7 +37,7 @@ def test_a_norm_is_looked_at_before_it_is_clipped(hold, clip):
     model, optimizer = with_gradients(1000)
     norms = {name: float(parameter.grad.norm()) for name, parameter in model.named_parameters()}
     clip(list(model.parameters()))
-    with pytest.raises(TrainingStopped, match="beyond the bound of 50"):
+    with pytest.raises(TrainingStopped, match="above the bound 50"):
         optimizer.step()
     assert tape.saved[0][0].numbers["norm"] == pytest.approx(math.hypot(*norms.values()), rel=1e-5)
     assert seen[0] == pytest.approx(norms, rel=1e-5)

@@ -102,7 +102,7 @@ def test_a_loss_of_any_kind_and_shape_is_looked_at(shape, dtype):
 def test_a_norm_beyond_the_bound_is_held():
     verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), losses=(0.5,), norm_above=9.9)
     assert verdict.held is Held.NORM
-    assert verdict.text == "The norm of all gradients is 10, beyond the bound of 9.9."
+    assert verdict.text == "The norm of all gradients is 10, above the bound 9.9."
     assert verdict.numbers == {"norm": 10.0, "loss": 0.5, "bound": 9.9}
     assert looks(torch.full((4,), 3.0), norm_above=6.1) is None
 
@@ -141,7 +141,7 @@ def test_a_function_of_the_users_holds_a_step():
     verdict = looks(torch.full((4,), 3.0), torch.full((4,), 4.0), when=steep)
     assert (verdict.held, verdict.text) == (Held.OWN, "p1 is steep.")
     assert (seen[0].losses, seen[1].norm, seen[0].norms) == ((0.5,), 10.0, {"p0": 6.0, "p1": 6.0})
-    assert looks(torch.ones(2), when=lambda update: True).text.endswith("<lambda> holds it.")
+    assert looks(torch.ones(2), when=lambda update: True).text.endswith("<lambda> held the step.")
     assert len(seen) == 2
 
 
@@ -150,15 +150,15 @@ def test_a_function_is_found_where_the_settings_say(tmp_path, monkeypatch):
                                             "        return update.step == 0\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     gate = Gate(RecorderSettings(when="own_checks:Steps.first"))
-    assert gate.looks(slots(torch.ones(2)), ()).text == "The function own_checks:Steps.first holds it."
+    assert gate.looks(slots(torch.ones(2)), ()).text == "The function own_checks:Steps.first held the step."
     assert gate.looks(slots(torch.ones(2)), (), step=1) is None
 
 
 @pytest.mark.parametrize(("place", "message"), [
-    ("no_such_module:check", "cannot be found: No module named 'no_such_module'"),
-    ("math:no_such_check", "cannot be found: module 'math' has no attribute 'no_such_check'"),
-    ("math:pi", "is no function"),
-    ("own_broken:check", "and its module fails: ZeroDivisionError: division by zero"),
+    ("no_such_module:check", "cannot be imported: No module named 'no_such_module'"),
+    ("math:no_such_check", "cannot be imported: module 'math' has no attribute 'no_such_check'"),
+    ("math:pi", "is not a function"),
+    ("own_broken:check", "but importing its module failed: ZeroDivisionError: division by zero"),
 ])
 def test_a_function_that_is_not_there_is_named(place, message, tmp_path, monkeypatch):
     (tmp_path / "own_broken.py").write_text("1 / 0", encoding="utf-8")

@@ -76,7 +76,7 @@ def test_a_script_that_turns_warnings_into_errors_does_not_die_of_ours(capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         guard.caught(Ours("bug"), "reading")
-    assert "Barograph: reading: Ours: bug" in capsys.readouterr().err
+    assert "Barograph: reading failed: Ours: bug" in capsys.readouterr().err
     assert len(guard.problems) == 1
 
 

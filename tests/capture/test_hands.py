@@ -97,7 +97,7 @@ def test_nothing_is_done_that_the_training_does_not_allow(record: Any) -> None:
 
     assert rates(optimizer) == [0.1]
     assert [done for _, done in said(tape)] == [False, False]
-    assert said(tape)[0][0].startswith("did nothing: the training does not allow lower-lr; start it with --allow lower")
+    assert said(tape)[0][0].startswith("did nothing: lower-lr is not allowed; start the training with --allow lower")
 
 
 def test_a_floor_is_kept_and_said(record: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_floor_is_kept_and_said(record: Any) -> None:
         train(model, optimizer)
 
     assert rates(optimizer) == [0.04]
-    assert said(tape)[1] == ("did nothing: the learning rate is 0.04, which is at its floor already", False)
+    assert said(tape)[1] == ("did nothing: the learning rate 0.04 is already at its minimum", False)
 
 
 def test_a_learning_rate_in_a_tensor_stays_that_tensor(record: Any) -> None:
@@ -264,7 +264,7 @@ def test_a_step_with_a_closure_cannot_be_withheld_and_says_so(record: Any) -> No
 
     assert not torch.equal(before, model[0].weight)
     assert said(tape)[0] == (
-        "the optimizer computes its gradients within its step (a closure), so its update cannot be withheld", False)
+        "the optimizer computes its gradients in a closure, so its update cannot be withheld", False)
 
 
 def test_an_update_is_withheld_under_a_gradient_scaler(record: Any) -> None:
@@ -404,5 +404,5 @@ def test_a_state_that_is_no_plain_data_is_named(record: Any) -> None:
         who="x",
     )
 
-    assert "_extra_state holds object, which is no plain data: hand attach a function that saves it" in checkpointed(
-        tape, model, optimizer)
+    text = checkpointed(tape, model, optimizer)
+    assert "_extra_state holds object, which is not plain data: pass attach(checkpoint=…) a function" in text

@@ -52,7 +52,7 @@ class Recording:
 
 def test_a_listener_that_fails_is_one_warning() -> None:
     broken = Door("none", ("none",), "barograph.capture.no_such_listener")
-    with pytest.warns(BarographWarning, match="listening to none"):
+    with pytest.warns(BarographWarning, match="hooking into none"):
         install(broken, Recording())  # type: ignore[arg-type]
 
 
@@ -168,7 +168,7 @@ def test_a_checkpoint_without_torch_is_told_to_be_none() -> None:
             "    run.step(loss=1.0)\n    run.checkpoint()\n    run.step(loss=1.0)\n")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
-    assert "Checkpoints are saved of PyTorch trainings alone" in done.stderr
+    assert "Barograph saves checkpoints of PyTorch trainings only" in done.stderr
 
 
 def test_two_series_of_steps_stand_in_one_run() -> None:

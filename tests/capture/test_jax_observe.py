@@ -481,7 +481,7 @@ def test_without_a_recording_the_step_is_as_it_was() -> None:
 
 
 def test_a_function_that_is_not_compiled_is_refused_with_what_to_write() -> None:
-    with pytest.raises(UnsupportedCapture, match=r"write observe\(jax\.jit\(step\)\)"):
+    with pytest.raises(UnsupportedCapture, match=r"observe\(jax\.jit\(step\)\)"):
         barograph.jax.observe(lambda x: x)
 
 
@@ -709,7 +709,7 @@ def test_a_loss_that_the_step_does_not_return_is_seen_where_gradients_are_comput
     assert np.allclose(run.series("loss:total").values, losses[1:])
     last = run.workers[0].last
     assert last is not None
-    assert any("not among the plain numbers that the step returns" in reason for reason in last.coverage.reasons)
+    assert any("the step does not return its loss as a scalar" in reason for reason in last.coverage.reasons)
 
 
 def _resumed(tx: Any, *, before: int) -> list[int]:

@@ -453,7 +453,7 @@ def test_a_training_that_skips_what_is_not_finite_goes_on_with_finite_weights() 
 
 def test_a_norm_beyond_the_bound_is_held() -> None:
     model = small()
-    with (pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"),
+    with (pytest.raises(TrainingStopped, match="above the bound 1e-06"),
           barograph.attach(to="memory://keras-norm", watch=False, strict=True, recorder={"norm_above": 1e-6})):
         fitted(model)
 
@@ -593,7 +593,7 @@ def test_a_checkpoint_of_another_model_changes_nothing(checkpointed: Any) -> Non
     other = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2)])
     before = [np.array(item).tobytes() for item in other.variables]
 
-    with pytest.raises(ValueError, match=r"another than was saved \(.*Sequential\): 2 variables here"):
+    with pytest.raises(ValueError, match=r"The model differs from the checkpoint \(.*Sequential\): 2 variables here"):
         load(place, other)
     assert [np.array(item).tobytes() for item in other.variables] == before
 
@@ -607,5 +607,5 @@ def test_a_run_without_a_checkpoint_says_so() -> None:
 def test_a_checkpoint_of_torch_is_none_of_keras() -> None:
     store = store_from_url("memory://keras-of-torch")
     write_checkpoint(store, attempt=0, steps=1, who="pid1", content={"models": {}, "optimizers": {}}, tensors={})
-    with pytest.raises(NotPlain, match=r"capture\.torch\.checkpoint\.load reads it"):
+    with pytest.raises(NotPlain, match=r"capture\.torch\.checkpoint\.load"):
         load("memory://keras-of-torch", small())

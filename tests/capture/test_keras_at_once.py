@@ -159,7 +159,7 @@ def test_where_our_step_fails_and_that_of_keras_does_not_no_tensor_is_told(monke
         raise RuntimeError("planted")
 
     monkeypatch.setattr(backends.TorchBackend, "step", fail)
-    with pytest.warns(BarographWarning, match="step of Keras: RuntimeError: planted"):
+    with pytest.warns(BarographWarning, match="step of Keras failed: RuntimeError: planted"):
         run = recorded("memory://ours", compiled(), TENSORS,
                        Selection("loss", kinds=frozenset({Kind.WEIGHT, Kind.SCALAR})), strict=False)
     kinds = {key.kind for key in run.keys()}  # noqa: SIM118 - a run is no dictionary

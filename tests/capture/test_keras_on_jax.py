@@ -331,7 +331,7 @@ def test_a_step_that_cannot_be_made_anew_is_made_as_it_is(monkeypatch: pytest.Mo
     with barograph.attach(to="memory://anew", watch=False, budget=None, preset="free", collections=(EVERYTHING,)):
         fitted(model)
         fails[0] = True
-        with pytest.warns(BarographWarning, match="step of Keras: RuntimeError: planted"):
+        with pytest.warns(BarographWarning, match="step of Keras failed: RuntimeError: planted"):
             model.fit(X[:3], Y[:3], batch_size=3, verbose=0)  # of another size: it is traced once more
     run = barograph.open("memory://anew")
     assert run.series("gradient:out.kernel", "count").steps.tolist() == [0, 1, 2, 3, 4]
@@ -367,7 +367,7 @@ def test_where_our_step_fails_weights_are_recorded_all_the_same(monkeypatch: pyt
         raise RuntimeError("planted")
 
     monkeypatch.setattr(JaxBackend, "step", fail)
-    with pytest.warns(BarographWarning, match="step of Keras: RuntimeError: planted"), barograph.attach(
+    with pytest.warns(BarographWarning, match="step of Keras failed: RuntimeError: planted"), barograph.attach(
             to="memory://ours", watch=False, budget=None, preset="free", collections=(EVERYTHING,)):
         fitted(compiled())
     run = barograph.open("memory://ours")

@@ -119,7 +119,7 @@ def test_of_very_many_classes_only_the_extremes_are_told_and_the_coverage_says_s
     assert tape.names(kind="label") == tape.names(kind="confusion") == []
     assert (tape.scalar("fact:label_min"), tape.scalar("fact:label_max")) == (5, 1000)
     assert tape.scalar("fact:classes") == 1001
-    assert any("more than 1000 classes" in reason for reason in tape.coverage.reasons)
+    assert any("above 1000 classes" in reason for reason in tape.coverage.reasons)
 
 
 def test_of_very_many_pairs_the_most_frequent_are_told(told, monkeypatch):
@@ -304,9 +304,9 @@ def test_answers_named_in_an_evaluation_belong_to_it(record, without_gradients):
     ("targets", "predictions", "error"),
     [
         ([0, 1, 2], [0, 1], "shape"), ([0, 1], [[[0.1], [0.2]], [[0.1], [0.2]]], "shape"),
-        ([0.5, 1.0], [0, 1], "whole numbers"), ([0, -1], [0, 0], "whole numbers"),
-        (["cat", "dog"], [0, 1], r"targets that are no numbers \(list\); hand over class numbers"),
-        ([0, 1], None, r"predictions that are no numbers \(NoneType\)"),
+        ([0.5, 1.0], [0, 1], "integers from 0"), ([0, -1], [0, 0], "integers from 0"),
+        (["cat", "dog"], [0, 1], r"targets that are not numbers \(list\). Pass class numbers"),
+        ([0, 1], None, r"predictions that are not numbers \(NoneType\)"),
     ],
 )
 def test_what_does_not_fit_is_one_clear_message(record, targets, predictions, error):

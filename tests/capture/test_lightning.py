@@ -268,7 +268,7 @@ def test_of_a_stream_that_is_recorded_from_its_middle_on_each_step_is_told_its_o
     held[0].close()
     told = barograph.open("memory://lightning/middle").trace()
     # The batch of its first step was drawn before anybody listened; the last is the one of three samples.
-    with pytest.raises(UnknownStep, match="Known are 4 steps, from 1 to 4"):
+    with pytest.raises(UnknownStep, match="Recorded steps: 1 to 4"):
         told.at(0)
     assert [[len(batch.samples) for batch in told.at(step)] for step in range(1, 5)] == [[5], [5], [5], [3]]
 

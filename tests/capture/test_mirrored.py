@@ -123,4 +123,4 @@ def test_what_a_function_within_computes_is_said_to_be_missing(folder: Path) -> 
 
 def test_a_saved_batch_is_shared_as_it_was_or_refused(told: dict[str, Any]) -> None:
     assert told["parts"] == "[[5, 4], [2, 4]]"
-    assert "shared by 3 replicas, and the strategy of the script has 2 now" in told["other parts"]
+    assert "ran on 3 replicas, but the script's strategy has 2 now" in told["other parts"]

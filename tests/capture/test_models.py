@@ -157,8 +157,8 @@ def test_frozen_and_unused_parameters(record):
     assert "gradient:unused.weight" not in tape.names()
     assert "weight:unused.weight" in tape.names()
     reasons = tape.coverage.reasons
-    assert "1 of 4 leaf modules were not called in training: unused" in reasons
-    assert "no gradient was seen of 2 parameters that are to learn: unused.bias, unused.weight" in reasons
+    assert "1 of 4 leaf modules never ran in training: unused" in reasons
+    assert "no gradient for 2 trainable parameters: unused.bias, unused.weight" in reasons
     assert not tape.coverage.complete
 
 

@@ -179,10 +179,10 @@ def test_images_come_back(mode: str) -> None:
 
 def test_what_only_pickle_can_hold_is_refused_or_kept_apart() -> None:
     odd = Odd()
-    with pytest.raises(NotPlain, match="it/a/1 holds Odd, which is no plain data"):
+    with pytest.raises(NotPlain, match="it/a/1 holds Odd, which is not plain data"):
         Packer().pack({"a": [1, odd]}, "it")
     packer = Packer(keeps_apart=True)
-    with pytest.raises(NotPlain, match="test_packing:Odd, which only pickle can hold, and that was not opened"):
+    with pytest.raises(NotPlain, match="test_packing:Odd, which is pickled, and the pickle was not opened"):
         through({"a": [1, odd]}, packer)
     assert packer.apart == [odd]
     assert through({"a": [1, odd]}, Packer(keeps_apart=True), apart=[odd]) == {"a": [1, odd]}
@@ -196,7 +196,7 @@ def test_what_holds_itself_is_refused() -> None:
 
 
 def test_a_class_that_is_not_loaded_is_not_looked_for() -> None:
-    with pytest.raises(NotPlain, match="antigravity:Sample, and the script has loaded no such dataclass"):
+    with pytest.raises(NotPlain, match="antigravity:Sample, but the script has loaded no such dataclass"):
         Unpacker({}, "file").unpack({"fields": [["image", 1]], "as": "antigravity:Sample"})
     with pytest.raises(NotPlain):
         Unpacker({}, "file").unpack({"fields": [["args", 1]], "as": "subprocess:Popen"})

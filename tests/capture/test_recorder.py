@@ -48,7 +48,7 @@ def test_the_update_is_withheld_and_the_training_stopped(hold):
     before = copy.deepcopy(optimizer.state_dict())
     with pytest.raises(TrainingStopped, match=(
         r"The gradient of 0\.weight, 0\.bias, 1\.weight and 3 more is not finite\. The update of step 3 was withheld\. "
-        r"All that it was made of is in there")):
+        r"The capsule is in there")):
         step(model, optimizer, *batch(bad=True))
     assert all(map(torch.equal, model.parameters(), weights))
     after = optimizer.state_dict()
@@ -226,7 +226,7 @@ def test_where_the_users_function_is_not_to_be_found_the_training_ends_at_once(h
     hold(when="no_such_module:check")
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with pytest.raises(TrainingStopped, match=r'recorder.when is "no_such_module:check", and that cannot be found'):
+    with pytest.raises(TrainingStopped, match=r'recorder.when is "no_such_module:check", which cannot be imported'):
         step(model, optimizer, *batch())
 
 
@@ -248,7 +248,7 @@ def test_the_first_step_of_a_second_training_is_saved_whole(hold):
 
 def test_a_norm_beyond_the_bound_is_held(hold):
     tape, model = hold(norm_above=1e-6), nn.Linear(4, 3)
-    with pytest.raises(TrainingStopped, match="beyond the bound of 1e-06"):
+    with pytest.raises(TrainingStopped, match="above the bound 1e-06"):
         step(model, torch.optim.SGD(model.parameters(), 0.1), *batch())
     assert tape.saved[0][0].numbers["bound"] == 1e-6
 
@@ -290,7 +290,7 @@ def test_a_capsule_that_cannot_be_saved_still_withholds(hold):
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with (pytest.warns(UserWarning, match="no room is left"),
-          pytest.raises(TrainingStopped, match="no capsule could be saved: OSError: no room")):
+          pytest.raises(TrainingStopped, match="saving a capsule failed: OSError: no room")):
         step(model, optimizer, *batch(bad=True))
     assert all(map(torch.equal, model.parameters(), before))
 
@@ -330,7 +330,7 @@ def test_the_step_of_a_finding_is_saved_from_the_ring_as_it_was(hold):
         step(model, optimizer, *batches[-1])
     ((head, *_),) = tape.saved
     assert (head.step, head.held, head.withheld, head.text) == (3, Held.FINDING, False, "L101 loss-spike: It leapt.")
-    assert answers(tape) == [("f1", True, "saved step 3. All that it was made of is in there.")]
+    assert answers(tape) == [("f1", True, "saved step 3. The capsule is in there.")]
     saved = tape.saved.value("models", "", "state")
     for (name, _), value in zip(model.named_parameters(), before[3], strict=True):
         assert torch.equal(saved[name], value), name
@@ -415,7 +415,7 @@ def test_without_a_recorder_it_is_said(record):
     tape.session.steering.orders.hear(asked(0))
     step(model, optimizer, *batch())
     ((_, done, text),) = answers(tape)
-    assert (done, text) == (False, "did nothing: the flight recorder is not on; begin the training with --record")
+    assert (done, text) == (False, "did nothing: the flight recorder is off; start the training with --record")
 def quadratic(optimizer, model, x, bad_at=()):
     """Return a closure that is not finite where it is called for the so-manieth time."""
     calls = []

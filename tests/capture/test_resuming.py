@@ -253,7 +253,7 @@ def test_a_killed_training_goes_on_to_the_last_bit(record, script):
     resumed = fates.lives(goes_on=True)
     whole = fates.whole()
 
-    assert fates.problems[-1].endswith("of the first step after it are the same to the last bit.")
+    assert fates.problems[-1].endswith("of the next step are bit-identical.")
     assert len(whole) == len(resumed)
     for one, other in zip(whole, resumed, strict=True):
         assert torch.equal(one, other)
@@ -383,7 +383,7 @@ def test_a_loop_that_cannot_be_put_forward_is_named_and_nothing_goes_on(record, 
     with pytest.raises(SystemExit):
         fates.lives(goes_on=True, result=str(tmp_path / "result"))
     said = (tmp_path / "result").read_text()
-    assert "counts with _number, which stood at 6 and stands at 1: it cannot be put forward." in said
+    assert "counts with _number, which was 6 and is 1: it cannot be advanced." in said
 
 
 def test_another_function_is_named(record, tmp_path):
@@ -392,7 +392,7 @@ def test_another_function_is_named(record, tmp_path):
     fates.script = lambda tick, integration: epochs(tick, integration)
     with pytest.raises(SystemExit):
         fates.lives(goes_on=True, result=str(tmp_path / "result"))
-    assert "The script stands elsewhere" in (tmp_path / "result").read_text()
+    assert "The script is in test_resuming.py:epochs; it was in" in (tmp_path / "result").read_text()
 
 
 def test_another_batch_is_told(record):
@@ -403,7 +403,7 @@ def test_another_batch_is_told(record):
         fates.lives(goes_on=True, inexact=True)
     finally:
         SHIFT.clear()
-    assert "this training does not go on as it was: the batch" in fates.problems[0]
+    assert "the resumed training differs from the original: the batch" in fates.problems[0]
 
 
 SHIFT: list[float] = []
@@ -433,7 +433,7 @@ def test_a_script_that_ends_before_is_said(record, tmp_path):
     fates.lives(killed_after=8)
     fates.script = lambda tick, integration: []
     fates.lives(goes_on=True, result=str(tmp_path / "result"))
-    assert "The script ended before it came to where the checkpoint was saved." in (tmp_path / "result").read_text()
+    assert "The script ended before it reached the position of the checkpoint." in (tmp_path / "result").read_text()
 
 
 def test_another_model_is_refused_by_name(record, tmp_path):
@@ -445,12 +445,12 @@ def test_another_model_is_refused_by_name(record, tmp_path):
             fates.lives(goes_on=True, result=str(tmp_path / "result"))
     finally:
         globals()["net"] = monkey
-    assert "is another than the checkpoint's: 4.weight is (5, 8), and was (3, 8)" in (tmp_path / "result").read_text()
+    assert "differs from the checkpoint's: 4.weight is (5, 8), and was (3, 8)" in (tmp_path / "result").read_text()
 
 
 def test_nothing_goes_on_from_a_checkpoint_that_is_not_there(record):
     fates = Fates(record, epochs)
     tape = record(installed=False, **fates.settings)
-    with pytest.raises(ResumeFailed, match="there is none"):
+    with pytest.raises(ResumeFailed, match="it does not exist"):
         begin_resuming(tape.integration, fates.store, ResumeOrder("", ""), lambda _: None)
     assert checkpoint_names(fates.store) == []

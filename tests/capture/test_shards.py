@@ -56,7 +56,7 @@ def test_a_part_is_kept_with_how_the_whole_is_split(mesh):
 def test_what_the_script_does_not_split_so_is_refused(mesh):
     from torch.distributed.tensor import Shard
 
-    with pytest.raises(NotPlain, match=r"split over 1 workers, and the script has split none so \(file\)"):
+    with pytest.raises(NotPlain, match=r"split over 1 workers; the script has no such split \(file\)"):
         through(placed(mesh, Shard(0)), [])
 
 

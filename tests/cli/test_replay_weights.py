@@ -113,4 +113,4 @@ def test_the_users_function_is_asked_about_each_part_with_norms_from_before_clip
 
     assert guilty_of(held.made_again, order, result, 0, fails).rows == (1,)
     answer = held.made_again(replace(order, when="checks:missing")).own
-    assert (answer.holds, "that cannot be found" in answer.failure) == (False, True)
+    assert (answer.holds, "which cannot be imported" in answer.failure) == (False, True)

@@ -92,8 +92,8 @@ def test_two_runs_are_the_same_or_part(call: Call, run: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("words", "code", "part"), [
-    (["--step", "9"], 2, "Known are 3 steps, from 0 to 2"),
-    (["--file", "g.png"], 2, "No sample is called"),
+    (["--step", "9"], 2, "Recorded steps: 0 to 2"),
+    (["--file", "g.png"], 2, "No sample is named"),
     (["--step", "1", "--sample", "1"], 2, "choose one of"),
 ])
 def test_what_cannot_be_told_is_said(call: Call, run: Path, words: list[str], code: int, part: str) -> None:
@@ -105,7 +105,7 @@ def test_what_cannot_be_told_is_said(call: Call, run: Path, words: list[str], co
 def test_a_run_that_is_not_traced_says_so(call: Call, tmp_path: Path) -> None:
     said = call("trace", trained(tmp_path / "off", trace=False))
     assert said.code == 0
-    assert "holds no data trace" in said.out
+    assert "has no data trace" in said.out
 
 
 def test_a_function_of_the_script_names_samples(call: Call, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_training_that_does_not_allow_it_is_left_alone_and_that_is_said(desk: 
 
     assert watched.text == "0.05\n"
     assert watched.err.startswith("barograph: lower-lr is asked for, and is done only where the training allows it: ")
-    assert "p0 did nothing: the training does not allow lower-lr; start it with --allow lower-lr" in watched.err
+    assert "p0 did nothing: lower-lr is not allowed; start the training with --allow lower-lr" in watched.err
 
 
 def test_a_step_is_skipped_where_a_rule_asks_for_it_and_the_script_allows_it(desk: Any) -> None:
@@ -227,7 +227,7 @@ def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> Non
     watched = until_done(desk, process, "capsule")
 
     assert "barograph asked the training to save step 20, or the next one, as a capsule" in watched.err
-    assert "p0 saved step 20. All that it was made of is in" in watched.err
+    assert "p0 saved step 20. The capsule is in " in watched.err
     (told,) = json.loads(desk.end(desk.start("barograph", "capsules", "run", "--json")).out)
     assert (told["step"], told["held"], told["withheld"]) == (20, "finding", False)
     (desk.folder / "enough").unlink()

@@ -229,7 +229,7 @@ def _furniture(training: Training) -> dict[str, Any]:
 def test_a_number_that_is_none_is_one_warning_and_training_goes_on(training: Training, tmp_path: Path) -> None:
     with barograph.attach(training.model, to=tmp_path, watch=False) as attached:
         training.step()
-        with pytest.warns(BarographWarning, match="'accuracy' was logged, and is no number .str.") as told:
+        with pytest.warns(BarographWarning, match="'accuracy' is not a number .str.") as told:
             _log(attached, "much", "more", "most")
         training.step()
     assert [Path(warning.filename) for warning in told] == [Path(__file__)]
@@ -349,7 +349,7 @@ optimizer.step()
 ''')
     watched = desk.run("--budget", "off", "train.py")
     assert watched.text.strip() == str(desk.folder / "run")
-    assert "attach was given to under `barograph run`, whose own options hold." in watched.err
+    assert "attach ignores to under `barograph run`; use the options of the command." in watched.err
     assert not (desk.folder / "its own place").exists()
     run = desk.open()
     assert run.series("scalar:step").values.tolist() == [0.0, 1.0, 2.0]

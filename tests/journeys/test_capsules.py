@@ -42,7 +42,7 @@ def held_once(make_desk: Any) -> Any:
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "nan")
     assert ended.code == 79, ended.err
-    assert "was withheld. All that it was made of is in" in ended.err
+    assert "was withheld. The capsule is in " in ended.err
     assert b"to the end" not in ended.out
     (desk.capsule,) = listed(desk)
     return desk
@@ -143,7 +143,7 @@ def test_for_people_it_says_what_came_of_it(held: Any) -> None:
     assert "barograph replay run/capsules/0000-" in ended.out.decode()
     ended = held.end(held.start("barograph", "replay", "--no-samples", "run"))
     assert "first bad  the input of batch[0] is already not finite: float32 [16, 8]" in ended.out.decode()
-    assert "bitwise    The loss and every gradient are the same to the last bit." in ended.out.decode()
+    assert "bitwise    The loss and every gradient are bit-identical." in ended.out.decode()
 
 
 def test_another_model_is_said_and_nothing_is_put_into_it(held: Any) -> None:
@@ -151,7 +151,7 @@ def test_another_model_is_said_and_nothing_is_put_into_it(held: Any) -> None:
         "nn.Linear(16, 3)", "nn.Linear(32, 3)"))
     code, _, err = replay(held, "run")
     assert code == 2
-    assert "The script's model Sequential is another than the capsule's: 0.weight is (32, 8), and was (16, 8)" in err
+    assert "The script's model Sequential differs from the capsule's: 0.weight is (32, 8), and was (16, 8)" in err
 
 
 def test_a_changed_script_is_named(held: Any) -> None:
@@ -192,7 +192,7 @@ def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, progra
     (lambda content: content.pop("machine"), "does not record its command and machine"),
     (lambda content: content.update(models=[]), "cannot be put back: AttributeError"),
     (lambda content: content["seen"].update(losses=["none"]), "cannot be put back: ValueError"),
-    (lambda content: content.update(batches=[{"map": 3}]), "holds an entry that it must not"),
+    (lambda content: content.update(batches=[{"map": 3}]), "Unexpected entry"),
     (lambda content: content["settings"].update(threads="all"), "cannot be put back: ValueError"),
 ], ids=["machine", "models", "losses", "batches", "threads"])
 def test_a_capsule_that_holds_what_it_must_not_is_refused_with_a_sentence(held: Any, change: Any, says: str) -> None:
@@ -222,8 +222,8 @@ for batch in DataLoader([[float(n)] * 4 for n in range(-3, 3)], collate_fn=lambd
 
 
 @pytest.mark.parametrize(("kept", "words", "says"), [
-    ("false", ["--open-pickle"], "they were not kept: record with --set recorder.pickle=true"),
-    ("true", [], "where you trust the capsule, add --open-pickle"),
+    ("false", ["--open-pickle"], "they were not stored: record with --set recorder.pickle=true"),
+    ("true", [], "if you trust the capsule, add --open-pickle"),
     ("true", ["--open-pickle"], ""),
 ])
 def test_objects_of_the_scripts_own_classes_are_opened_where_the_user_says_so(
@@ -288,4 +288,4 @@ def test_that_a_model_was_compiled_is_told_where_its_step_has_other_bits(desk: A
     assert desk.run("--record", "--rules", "none", "train.py", shift).code == 79
     told = json.loads(desk.end(desk.start("barograph", "replay", "run", "--no-samples", "--json")).out)
     assert told["grade"] == grade
-    assert any("torch.compile had made programs" in note for note in told["notes"]) is (grade == "same event")
+    assert any("The step had used torch.compile" in note for note in told["notes"]) is (grade == "same event")

@@ -252,8 +252,8 @@ def test_a_bucket_that_is_away_for_ever_blocks_no_training(desk: Any, bucket: Bu
     ended = desk.end(process, b"")
     assert trained(ended) > 20
     said = "The store did not answer within 1 s." if how == signal.SIGSTOP else "The store cannot be reached now."
-    assert re.search(rf"the run could not be written to its end: \d+ recorded steps .*{re.escape(said)}", ended.err)
-    assert "The training is unharmed." in ended.err
+    assert re.search(rf"the end of the run could not be written: \d+ recorded steps .*{re.escape(said)}", ended.err)
+    assert "The training is unaffected." in ended.err
     assert "No problems found in" not in ended.err
 
 

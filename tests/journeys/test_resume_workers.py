@@ -109,7 +109,7 @@ def test_killed_workers_go_on_to_the_last_bit(workers: Any) -> None:
     ended = workers.end(workers.start("barograph", "resume", "killed", *workers.command, "0", "SIGKILL"))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+    assert ("went on from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     check_same(workers)
 
@@ -132,7 +132,7 @@ def test_another_number_of_workers_is_refused(workers: Any) -> None:
                                       "train.py", "0", "SIGKILL"))
 
     assert alone.code != 0
-    assert "The checkpoint was saved by 2 workers, and here is 1." in alone.err
+    assert "The checkpoint was saved by 2 workers, but here is 1." in alone.err
 
 
 @pytest.mark.parametrize("how", ["fully_shard", "flat", "original"])
@@ -148,7 +148,7 @@ def test_workers_that_a_model_is_split_over_go_on_each_from_its_part(desk: Any, 
     ended = desk.end(desk.start("barograph", "resume", "killed", *command, "0", "SIGKILL", how))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+    assert ("went on from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     assert {"total", "draw"} < desk.whole[1].keys()
     assert any(name.startswith("state ") for name in desk.whole[1])

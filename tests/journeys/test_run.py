@@ -291,7 +291,7 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
     (["--to", "train.py"], "", "The store cannot be written or read there."),
     (["--budget", "lots"], "", 'budget is "lots"'),
     (["--budget", "0"], "", "budget is 0; it must be above 0"),
-    (["--preset", "standart"], "", '"standart" is no preset. Did you mean "standard"?'),
+    (["--preset", "standart"], "", '"standart" is not a preset. Did you mean "standard"?'),
     (["--rules", "N101,G999"], "", "G999"),
     (["--on-finding", "stpo"], "", 'on_finding is "stpo". Did you mean "stop"?'),
     (["--config", "none.toml"], "", "No settings file at none.toml."),

@@ -86,11 +86,11 @@ def test_a_step_of_spawned_workers_is_made_again_by_them_together_and_by_one_alo
     alone = json.loads(replayed("alone", "2").out)
     assert alone["grade"] == "bitwise"
     assert alone["notes"] == [
-        "The capsules of the other workers are not beside this one: the gradients are its own alone."]
+        "The capsules of the other workers are missing: the gradients are this worker's only."]
 
     more = replayed(str(held), "3")
     assert more.code != 0
-    assert "The step was made by 2 workers, and the script starts 3." in more.err
+    assert "The step ran on 2 workers, but the script starts 3." in more.err
 
 
 @pytest.mark.parametrize("how", ["spawn", "fork"])
@@ -105,7 +105,7 @@ def test_killed_workers_that_a_script_starts_by_itself_go_on_to_the_last_bit(des
     ended = desk.end(desk.start("barograph", "resume", "run", "train.py", how, "2", port(), "0"))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+    assert ("went on from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     for one, other in zip(weights(desk), expected, strict=True):
         assert one["total"] == other["total"] == 24
@@ -153,9 +153,9 @@ def test_one_child_that_trains_alone_goes_on_where_it_is_spawned_and_is_refused_
 
     forked = desk.end(desk.start("barograph", "resume", "run", "train.py", "fork", "0"))
     assert forked.code != 0
-    assert "One that is forked cannot go on from it: start it by multiprocessing's spawn" in forked.err
+    assert "A forked process cannot resume from it: use multiprocessing's spawn" in forked.err
 
     spawned = desk.end(desk.start("barograph", "resume", "run", "train.py", "spawn", "0"))
     assert spawned.code == 0, spawned.err
-    assert ("went on from step 15: the batch and the loss of the first step after it are the same to the last bit"
+    assert ("went on from step 15: batch and loss of the next step are bit-identical"
             in spawned.err)

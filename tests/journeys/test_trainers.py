@@ -92,7 +92,7 @@ def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script
     assert "bitwise" in replay.text, replay.text + replay.err
     # What the loader gave then is what the step was made of.
     assert "first bad  batch" in replay.text
-    assert "had to be put in" not in replay.text
+    assert "taken from the capsule" not in replay.text
 
 
 KILLED = '''

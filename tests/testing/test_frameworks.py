@@ -234,13 +234,13 @@ def suite(teller: Callable[[AttachedRun | None], Any]) -> FrameworkConformance:
     (LeavesAPatch, "test_nothing_is_left_behind_after_close", "patched_one.step"),
     (CountsBatches, "test_steps_are_those_of_the_optimizer", "were made"),
     (CountsBatches, "test_micro_batches_make_one_step", "three micro-batches"),
-    (MissesEvaluations, "test_an_evaluation_is_no_step_and_says_how_many_were_made", "steps, and took place after"),
+    (MissesEvaluations, "test_an_evaluation_is_no_step_and_says_how_many_were_made", "but ran after steps"),
     (CallsItsOwn, "test_keys_are_canonical", "TensorFlow"),
-    (ReadsBefore, "test_the_last_weights_recorded_are_the_weights", "the last min recorded"),
-    (TellsLossesLate, "test_a_nan_is_found_at_the_step_it_arose", "step 5 is found at step 6"),
+    (ReadsBefore, "test_the_last_weights_recorded_are_the_weights", "the last recorded min"),
+    (TellsLossesLate, "test_a_nan_is_found_at_the_step_it_arose", "step 5 is recorded at step 6"),
     (RaisesItself, "test_an_error_of_ours_never_reaches_the_training", "planted by"),
-    (SwallowsEverything, "test_strict_raises_an_error_of_ours", "raises no error"),
-    (MindsNoBudget, "test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers", "passes nothing"),
+    (SwallowsEverything, "test_strict_raises_an_error_of_ours", "did not raise"),
+    (MindsNoBudget, "test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers", "skips nothing"),
 ])
 def test_what_a_door_must_not_do_is_caught(teller: Any, test: str, message: str) -> None:
     with pytest.raises((AssertionError, Planted), match=message):
@@ -254,10 +254,10 @@ def test_a_training_that_goes_on_must_count_on() -> None:
             if self.integration:
                 self.integration.session.first_step = 0
 
-    with pytest.raises(AssertionError, match="goes on from step 100"):
+    with pytest.raises(AssertionError, match="resumes at step 100"):
         suite(Restarts).test_a_training_that_goes_on_counts_on()
 
 
 def test_a_training_that_is_not_written_says_so() -> None:
-    with pytest.raises(NotImplementedError, match="must say how it trains"):
+    with pytest.raises(NotImplementedError, match="must implement train"):
         FrameworkConformance().test_steps_are_those_of_the_optimizer()

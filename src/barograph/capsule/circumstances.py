@@ -1,4 +1,4 @@
-"""What is not as it was when a step was held: versions, and the processor."""
+"""Differences from the time of the held step: versions, and the processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.capture.integrations import versions
 
 
 def differences(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return in a sentence each what is not as it was.
+    """Return the differences, one sentence each.
 
     Args:
         content: Of the capsule.

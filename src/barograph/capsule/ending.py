@@ -1,4 +1,4 @@
-"""How a replay ends: its result is written, and the script, which has no more to do, is left."""
+"""The end of a replay: writes its result, and ends the script."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ FAILURES = (BarographError, AttributeError, IndexError, KeyError, TypeError, Val
 
 
 class ReplayEnded(SystemExit):
-    """The step was made again; the script has no more to do."""
+    """The step was replayed; ends the script."""
 
 
 def failed(error: Exception) -> ReplayResult:
-    """Return that a step could not be made again."""
+    """Return the result of a replay that failed."""
     text = str(error) if isinstance(error, BarographError) else (
-        f"What the capsule holds cannot be put back: {type(error).__name__}: {error}")
-    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be made again.", failure=text)
+        f"The capsule's state could not be restored: {type(error).__name__}: {error}")
+    return ReplayResult(Grade.NOT_REPRODUCED, "The step could not be run again.", failure=text)
 
 
 def end(order: ReplayOrder, result: ReplayResult) -> NoReturn:
-    """Write what came of a replay, and end the script.
+    """Write the result of a replay, and end the script.
 
     Raises:
         ReplayEnded: Always.
@@ -48,4 +48,4 @@ def ending_where_it_fails(order: ReplayOrder) -> Iterator[None]:
         end(order, failed(error))
     except Exception as error:  # noqa: BLE001 - whatever the script's own step raises is what there is to tell
         end(order, failed(ReplayFailed(
-            f"The script's step fails with what the capsule holds: {type(error).__name__}: {error}")))
+            f"The script's step fails with the capsule's inputs: {type(error).__name__}: {error}")))

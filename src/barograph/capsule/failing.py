@@ -1,4 +1,4 @@
-"""What a held step fails by, so that parts of its batch can be asked whether they do as well."""
+"""The failure of a held step, to test parts of its batch for the same failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OfRows = Callable[[tuple[int, ...]], ReplayResult]
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """What a step fails by.
+    """The way a step fails.
 
     Attributes:
         held: Why the step was held.
@@ -43,7 +43,7 @@ def _norm(result: ReplayResult) -> float:
 
 
 def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) -> Failing:
-    """Return what a held step fails by, as far as its replay shows it.
+    """Return the way a held step fails, as its replay shows it.
 
     Args:
         head: Of its capsule.
@@ -55,7 +55,7 @@ def failing_by(head: CapsuleHead, result: ReplayResult, *, asked: bool = False) 
 
 
 def guilty_here(samples: int, make: OfRows, fails: Callable[[ReplayResult], bool], suspects: Sequence[int]) -> Guilty:
-    """Return the samples that alone make a step fail, by making it again in the same process.
+    """Return the samples that make a step fail on their own, by replaying it in this process.
 
     Args:
         samples: In its batch.

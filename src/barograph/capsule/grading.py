@@ -43,21 +43,21 @@ def graded(
     off = max((_relative(item) for item in different), default=0.0)
     of = "results" if results else "gradients"
     parts = f"{len(different)} of {len(results or gradients)} {of} differ" if different else "the loss differs"
-    by = "" if math.isnan(off) or not different else f", in norm by at most {100 * off:.2g} %"
-    text = f"{'It happened again' if again else 'It did not happen again'}; {parts}{by}."
+    by = "" if math.isnan(off) or not different else f", in norm by at most {100 * off:.2g}%"
+    text = f"{'Reproduced' if again else 'Not reproduced'}; {parts}{by}."
     return ReplayResult(grade, text, losses, gradients, notes, results=results)
 
 
 def _the_same(then: Mapping[str, Any]) -> str:
     if then.get("results"):
-        return "The loss and everything that the step returns are the same to the last bit."
+        return "The loss and all results of the step are bit-identical."
     if not then["gradients"]:
-        return "The loss is the same to the last bit; of gradients nothing is known."
+        return "The loss is bit-identical; gradients were not recorded."
     if not then["losses"]:
-        return "Every gradient is the same to the last bit; the loss was not seen then."
+        return "Every gradient is bit-identical; the loss was not recorded."
     if all("digest" in seen for seen in then["gradients"].values()):
-        return "The loss and every gradient are the same to the last bit."
-    return "The loss and the norm of every gradient are the same to the last bit; more of them is not known."
+        return "The loss and every gradient are bit-identical."
+    return "The loss and the norm of every gradient are bit-identical; only norms were recorded."
 
 
 def _all_compared(then: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[GradientSeen, ...]:

@@ -1,4 +1,4 @@
-"""Finds the samples that alone make a step fail, by making the step again with parts of its batch."""
+"""Finds the samples that make a step fail, by running the step with parts of its batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fails = Callable[[tuple[int, ...]], bool]
 
 @dataclass(frozen=True, slots=True)
 class Guilty:
-    """Who is to blame among the samples of a batch.
+    """The samples of a batch that make a step fail.
 
     Attributes:
         rows: Those that fail each by itself; none where any sample would.
@@ -35,7 +35,7 @@ class Guilty:
 
 
 def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:
-    """Return rows over and over again until they fill a batch: a script may count on its size.
+    """Repeat rows until they fill a batch, because a script may depend on its size.
 
     Example:
         >>> filled((3, 5), 5)
@@ -45,7 +45,7 @@ def filled(rows: Sequence[int], samples: int) -> tuple[int, ...]:
 
 
 def guilty_among(rows: int, fails: Fails, *, suspects: Sequence[int] = ()) -> Guilty:
-    """Return the samples that alone make a step fail.
+    """Return the samples that make a step fail on their own.
 
     Args:
         rows: Of the batch.
@@ -87,7 +87,7 @@ def _one_of(rows: tuple[int, ...], asking: _Asking) -> int | None:
 
 
 class _Asking:
-    """Remembers what was asked: a step takes seconds."""
+    """Caches results, because a step takes seconds."""
 
     def __init__(self, fails: Fails) -> None:
         self.tries = 0

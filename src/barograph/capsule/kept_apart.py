@@ -1,4 +1,4 @@
-"""The objects of a capsule that only pickle can hold: opened where the user says so, once the script needs them."""
+"""The pickled objects of a capsule: loaded only with the user's permission, when the script needs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.errors import NotPlain
 
 
 class KeptApart(Sequence[Any]):
-    """Those objects, by their numbers.
+    """The pickled objects of a capsule, by number.
 
     Args:
         data: As they were pickled; None: they were not kept.
@@ -41,16 +41,16 @@ class KeptApart(Sequence[Any]):
 
     def _opened(self) -> Sequence[Any]:
         if self._data is None:
-            raise NotPlain("The step was made of objects that only pickle can hold, and they were not kept: record "
+            raise NotPlain("The step used objects that only pickle can store, and they were not stored: record "
                            f"with --set recorder.pickle=true ({self._where}).")
         if not self._opens:
-            raise NotPlain("The step was made of objects that only pickle can hold. Opening them can run anything: "
-                           f"where you trust the capsule, add --open-pickle ({self._where}).")
+            raise NotPlain("The step used objects that only pickle can store. Unpickling can run any code: "
+                           f"if you trust the capsule, add --open-pickle ({self._where}).")
         if self._objects is None:
             # Not before: the script has to define its classes first.
             try:
                 self._objects = pickle.loads(self._data)
             except Exception as error:
-                raise NotPlain("What only pickle can hold cannot be opened here: "
+                raise NotPlain("The pickled objects cannot be loaded: "
                                f"{type(error).__name__}: {error} ({self._where}).") from error
         return self._objects

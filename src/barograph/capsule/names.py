@@ -1,4 +1,4 @@
-"""What the samples of a held batch are called: their index in the data set, and the file or name, where known."""
+"""Names of the samples of a held batch: index in the data set, and file or name if recorded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NamedSample:
 
 
 def named_samples(content: Mapping[str, Any], batch: int, rows: Sequence[int]) -> list[NamedSample]:
-    """Return what some samples of a batch are called; none where the capsule does not say.
+    """Return the names of some samples of a batch; empty if the capsule has none.
 
     Args:
         content: Of the capsule.

@@ -1,4 +1,4 @@
-"""What `barograph replay` tells the script's process, and what that tells back."""
+"""The messages between `barograph replay` and the script's process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEBUGGER, SCRIPT, NOTEBOOK = "debugger", "script", "notebook"
 
 @dataclass(frozen=True, slots=True)
 class StopAt:
-    """An operation at which something is to be done.
+    """An operation to stop at, and what to do there.
 
     Attributes:
         number: Of the operation, in the order in which they run from the beginning of the step.
@@ -42,7 +42,7 @@ class StopAt:
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """What is to be replayed.
+    """The step to replay, and how.
 
     Attributes:
         place: Directory or URL of the run, or of the capsule's own folder.
@@ -88,7 +88,7 @@ class ReplayOrder:
 
 
 def order_from_text(text: str) -> ReplayOrder:
-    """Return what `ReplayOrder.to_text` wrote."""
+    """Parse the text of `ReplayOrder.to_text`."""
     data = json.loads(text)
     stop = data["stop"]
     workers = tuple((rank, place) for rank, place in data["workers"])
@@ -98,7 +98,7 @@ def order_from_text(text: str) -> ReplayOrder:
 
 
 class Grade(StrEnum):
-    """How far a replay was the same."""
+    """How exactly a replay matched."""
 
     BITWISE = "bitwise"
     """The loss and every gradient, to the last bit."""
@@ -112,7 +112,7 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GradientSeen:
-    """One gradient, then and now; or a result of the step.
+    """One gradient or result of the step, original and replayed.
 
     Attributes:
         path: Of the parameter, or of the result.
@@ -147,7 +147,7 @@ class TensorSeen:
 
 @dataclass(frozen=True, slots=True)
 class BadOperation:
-    """Where numbers stopped being finite.
+    """The operation that made values non-finite.
 
     Attributes:
         name: Of the operation, as torch calls it ("log", "div"); "" where what was handed in was not finite already.
@@ -175,7 +175,7 @@ class BadOperation:
 
 @dataclass(frozen=True, slots=True)
 class OwnAnswer:
-    """What the user's own function says of a step that was made again.
+    """The answer of the user's function for a replayed step.
 
     Attributes:
         holds: It holds it.
@@ -190,7 +190,7 @@ class OwnAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What came of a replay.
+    """The result of a replay.
 
     Attributes:
         grade: How far it was the same.
@@ -237,7 +237,7 @@ class ReplayResult:
 
 
 def result_from_text(text: str) -> ReplayResult:
-    """Return what `ReplayResult.to_text` wrote."""
+    """Parse the text of `ReplayResult.to_text`."""
     data = json.loads(text)
     return ReplayResult(
         Grade(data["grade"]), data["text"], tuple((then, now) for then, now in data["losses"]),

@@ -1,4 +1,4 @@
-"""Finds the user's own function that held a step, and asks it about the step as it is made again.
+"""Finds the user's function that held a step, and calls it for the replayed step.
 
 A capsule may come from anybody, and to look for a function is to run its module. So of what a capsule names only
 modules of the user's own are loaded: those in the folder of the script, or in the one where the replay was typed.
@@ -22,7 +22,7 @@ _SCRIPT = "__main__"
 
 
 def answer_of(place: str, seen: UpdateSeen, *, trusts: bool) -> OwnAnswer:
-    """Return what a function says of a step, or why it cannot be asked.
+    """Return the function's answer for a step, or why it cannot be called.
 
     Args:
         place: Where it is, as "module:function".
@@ -55,7 +55,7 @@ def own_function(place: str, *, trusts: bool = False) -> HoldsWhen:
     if handed_over is not None:
         return handed_over
     if "<" in name:
-        raise ReplayFailed(f"The function {place} was made while the script ran, and nobody else can load it: put it "
+        raise ReplayFailed(f"The function {place} was defined while the script ran and cannot be imported: put it "
                            "at the top of a module, and name it with --when MODULE:FUNCTION.")
     if trusts:
         return function_at(place, "--when")
@@ -82,15 +82,15 @@ def _check_file(place: str, module: str) -> None:
     # What is run may be a tool, and not a script of the user's.
     folders = [Path.cwd(), *(folder for folder in beside if "site-packages" not in folder.parts)]
     if file is None:
-        raise ReplayFailed(f"The function {place} is not to be found here: there is no module {module} in the folder "
-                           "of the script. Its text may be in the capsule (content, script, sources).")
+        raise ReplayFailed(f"The function {place} cannot be found: there is no module {module} in the folder "
+                           "of the script. Its source may be in the capsule (content, script, sources).")
     if not any(is_of_folder(file, folder) for folder in folders):
         raise _not_trusted(place)
 
 
 def _not_trusted(place: str) -> ReplayFailed:
-    return ReplayFailed(f"The function {place} is in none of the script's own files, and a capsule may come from "
-                        f"anybody: where you trust that, name it yourself: --when {place}")
+    return ReplayFailed(f"The function {place} is not in the script's own files, and a capsule can come from "
+                        f"anyone. If you trust it, pass --when {place}")
 
 
 def _file_of(module: str) -> Path | None:

@@ -43,13 +43,14 @@ def remedy_from(text: str) -> Remedy:
     name, _, value = text.partition("=")
     name, value = name.strip().replace("_", "-"), value.strip()
     if name not in _KNOWN:
-        raise UnknownName(f'"{name}" is nothing that can be tried. {nearest(name, _KNOWN)}')
+        raise UnknownName(f'"{name}" is not a remedy. {nearest(name, _KNOWN)}')
     if name == "dtype" and value not in DTYPES:
         raise UnknownName(f'--try dtype is "{value}". {nearest(value, DTYPES)}')
     if name in _NUMBERS and not _is_above_zero(value):
         raise SettingsError(f'--try {name} is "{value}"; it must be a number above 0.')
     if name == "without-sample" and value and not all(part.strip().isdecimal() for part in value.split(",")):
-        raise SettingsError(f'--try {name} is "{value}"; it must be row numbers with commas, or nothing: the guilty.')
+        raise SettingsError(f'--try {name} is "{value}"; it must be row numbers separated by commas, or '
+                            "empty for the suspected rows.")
     return Remedy(name, value)
 
 

@@ -1,4 +1,4 @@
-"""One operation as a program of its own, for a bug report: a script, or a notebook beside its capsule."""
+"""One operation as a standalone program for a bug report: a script, or a notebook beside its capsule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tensor(name, dtype):
 
 @dataclass(frozen=True, slots=True)
 class TensorText:
-    """A tensor that an operation is called with.
+    """A tensor argument of an operation, as text.
 
     Attributes:
         name: Of the variable.
@@ -114,9 +114,9 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
     ]
     cells = [
         _cell("markdown", "doc", _doc(operation).splitlines()),
-        _cell("markdown", "held", ["What the step was made of: weights, optimizer, batches, random states."]),
+        _cell("markdown", "held", ["Everything the step needs: weights, optimizer, batches, random states."]),
         _cell("code", "capsule", opened),
-        _cell("markdown", "called", ["The operation, by itself."]),
+        _cell("markdown", "called", ["The operation on its own."]),
         _cell("code", "operation", [*_imports(operation), "",
                                           *_body(operation, f"Path({tensors_file!r})"), "result"]),
     ]
@@ -128,7 +128,7 @@ def notebook_of(operation: OperationText, tensors_file: str, capsule: str, tenso
 
 
 def _doc(operation: OperationText) -> str:
-    parts = ["It is called with the part of its inputs that is enough to show it."] if operation.parts else []
+    parts = ["It is called with the smallest part of its inputs that shows the fault."] if operation.parts else []
     # The texts are of a script and its paths: none of them may end the string that they stand in.
     return "\n\n".join((*operation.where, *parts)).replace("\\", "/").replace('"""', "'''")
 

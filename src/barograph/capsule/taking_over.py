@@ -1,4 +1,4 @@
-"""Takes a script's training over in a process that `barograph replay` started, once it has imported its framework."""
+"""Takes over a script's training in a process of `barograph replay`, once its framework is imported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IN_CHILDREN = ("barograph.capsule.torch.children", "Children")
 
 
 def can_be_made_again(framework: str) -> bool:
-    """Return whether steps of a framework can be."""
+    """Return whether steps of a framework can be replayed."""
     return framework in _REPLAYERS
 
 
@@ -34,7 +34,7 @@ def arm() -> None:
 
 
 def take_over() -> None:
-    """Have the script's first step be the one that the capsule holds."""
+    """Replace the script's first step by the capsule's."""
     text = os.environ.get(REPLAY_VARIABLE, "")
     if text:
         order = order_from_text(text)

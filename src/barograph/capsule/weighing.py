@@ -1,4 +1,4 @@
-"""How much each sample of a batch weighs in a step, and whether one stands out: of a step that no bound was set for.
+"""The influence of each sample of a batch on a step, and outliers among them.
 
 Whatever is named here must have been measured: a sample is named only where it lies far beyond the others, on the plain
 scale and by ratio, and where the step without it is another. A wrong name would be worse than none.
@@ -38,7 +38,7 @@ _MOVED = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a step came to.
+    """The loss and the gradient norm of a step.
 
     Attributes:
         loss: Of its backward passes together; None: none was heard of.
@@ -51,7 +51,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A sample that was made alone.
+    """A sample whose step was run on its own.
 
     Attributes:
         row: Of the batch.
@@ -65,7 +65,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How values lie.
+    """The distribution of values.
 
     Attributes:
         of: "loss" or "norm".
@@ -80,7 +80,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """What came of weighing the samples of a batch.
+    """The influence of the samples of a batch.
 
     Attributes:
         batch_size: Samples in it.

@@ -1,4 +1,4 @@
-"""What a command that never trained leaves to `barograph run` when it ends: see `runs/writing/afterword.py`."""
+"""The note that a command without training leaves for `barograph run`: see `runs/writing/afterword.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def leave_word(around: Surroundings, process: int) -> None:
     except Exception as error:
         if '"strict": true' in os.environ.get(LAUNCH_VARIABLE, ""):
             raise
-        print(f"Barograph: what this process printed was not kept: {error}", file=sys.stderr)
+        print(f"Barograph: the output of this process was not saved: {error}", file=sys.stderr)
 
 
 def _write(path: str, around: Surroundings) -> None:

@@ -1,4 +1,4 @@
-"""What the step under way may take: chosen while the one before ends, from the schedule and the budget."""
+"""The recording mask of the current step, chosen at the end of the previous one from schedule and budget."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ on without a finite loss must not be charged for everything at each step."""
 
 
 class Allowance:
-    """Says what is taken of the step under way.
+    """Decides what is recorded of the current step.
 
     Whose step comes next is a guess until an optimizer steps; where it was wrong, what is due with the
     other optimizer is taken as well.

@@ -1,9 +1,8 @@
-"""Takes what a training hands over as arrays in host memory: what any framework without hooks of torch's kind needs.
+"""Records arrays in host memory: the integration for frameworks that have no hooks like PyTorch's.
 
-Before something is computed for the record, `due` says whether it is wanted in the step under way, so the budget,
-the schedule and the collections hold here as everywhere. One step: what is due is handed over with `take`,
-`loss` and their like, in any order, and `end_step` ends it. Between `begin_evaluation` and `end_evaluation`
-the same belongs to an evaluation.
+`due` reports whether data is wanted in the current step, before it is computed; so the budget, the schedule and the
+collections apply as everywhere. In a step, pass what is due to `take`, `loss` and the other methods in any order, then
+call `end_step`. Between `begin_evaluation` and `end_evaluation`, the same calls belong to an evaluation.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class ArrayIntegration:
-    """One series of steps, told in arrays and numbers.
+    """Records one series of steps from arrays and numbers.
 
-    Every method that records is a way into the training: an error of ours in it becomes one warning, and what it takes
-    is part of the price. Only `end_step` raises where a finding has asked for the training to be stopped.
+    An error in a recording method becomes one warning; its time counts against the budget. Only `end_step` raises, if a
+    finding has stopped the training.
 
     Attributes:
-        session: Who is told.
-        explicit_steps: Steps end where `end_step` is called.
+        session: The session that stores the records.
+        explicit_steps: A step ends when `end_step` is called.
 
     Args:
-        session: Who is told.
-        label: What the optimizer is called, where a training has several; None: it is the only one of its training.
+        session: The session that stores the records.
+        label: Name of the optimizer, if a training has several. None: it has one.
     """
 
     def __init__(self, session: Session, label: str | None = None) -> None:
@@ -78,36 +77,35 @@ class ArrayIntegration:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was handed over."""
+        """Whether any data was passed."""
         return self._has_begun
 
     @property
     def evaluating(self) -> bool:
-        """Whether what comes belongs to an evaluation that was begun."""
+        """Whether an evaluation is in progress."""
         return self._evaluates is not None
 
     # What is due
 
     def due(self, *kinds: Kind) -> bool:
-        """Return whether anything of these kinds is taken of the step, or the evaluation, under way.
+        """Return whether any of these kinds is recorded in the current step or evaluation.
 
-        Once a loss was handed over that is not finite, or leaps out of all before it, everything there is, as long as
-        that can be afforded.
+        After a loss that is non-finite, or far above all earlier ones, every kind is due while the budget allows.
 
         Args:
-            kinds: Any of them; none: anything at all.
+            kinds: Kinds to check. None given: any kind.
         """
         mask = self.mask()
         return bool(self.session.plan.kinds(mask) & set(kinds)) if kinds else mask != 0
 
     def take_everything(self) -> None:
-        """Have all that is ever asked for taken of the step, or the evaluation, under way, whatever the budget says.
+        """Record every selected tensor of the current step or evaluation, regardless of the budget.
 
-        For the last of a training alone: what it ended with is what is asked for most.
+        Call it only for the last step of a training, whose final state is requested most.
         """
         if self.session.closed:
             return
-        with self.entry.guarded("taking the last step whole"):
+        with self.entry.guarded("recording the last step in full"):
             self._begin()
             if self._mode() is Mode.TRAIN:
                 self._allowance.take_everything()
@@ -115,33 +113,33 @@ class ArrayIntegration:
                 self._evaluation_mask, self._evaluation_is_whole = self.session.plan.everything(), True
 
     def taking(self, kind: Kind, path: str, layer: str = "") -> Taking | None:
-        """Return what is taken of one tensor of the step, or the evaluation, under way; None: nothing."""
+        """Return what is recorded of one tensor in the current step or evaluation; None: nothing."""
         mask = self.mask()
         return self.session.plan.taking(mask, Key(kind, canonical_path(path)), layer) if mask else None
 
     def asks_ever(self, *kinds: Kind) -> bool:
-        """Return whether anything of these kinds is recorded at any step, for what must be prepared before."""
+        """Return whether any of these kinds is recorded at any step, for data that must be prepared in advance."""
         return any(self.session.plan_asks(kind) for kind in kinds)
 
     def mask(self) -> int:
-        """Return the mask of the plan that is taken of the step, or the evaluation, under way."""
+        """Return the mask of the plan for the current step or evaluation."""
         if self.session.closed:
             return 0
-        with self.entry.guarded("asking what is due"):
+        with self.entry.guarded("checking what to record"):
             self._begin()
             return self._mask()
         return 0
 
     @property
     def step(self) -> int:
-        """Number of the step under way."""
+        """Number of the current step."""
         return self.session.made(self._label or "") if self._has_begun else self.session.first_step
 
     def guarded(self, doing: str) -> Passage:
-        """Return the context in which code of an integration runs: an error becomes one warning, its time is charged.
+        """Return a context for an integration's own code: an error becomes one warning, and its time counts.
 
         Args:
-            doing: What the block does, for people, should it fail: "reading the layers".
+            doing: Description of the block for the warning, such as "reading the layers".
         """
         return self.entry.guarded(doing)
 
@@ -157,26 +155,26 @@ class ArrayIntegration:
         wholes: Mapping[str, int] = _NOTHING,
         unit_axis: int = -1,
     ) -> None:
-        """Record those arrays that are due; read now, so they may change afterwards.
+        """Record the arrays that are due. They are read at once, so they may change afterwards.
 
-        Outputs, inputs and batches that come several times within one step are merged, as those of micro-batches; a
-        gradient is handed over once, when it is whole.
+        Outputs, inputs and batches passed several times in one step are merged, as for micro-batches. Pass a gradient
+        once, when it is complete.
 
         Args:
-            kind: What they are.
-            arrays: Path to an array, or to a function that returns it, called where it is due; None: there is none.
-            layers: Path to the class of the layer it belongs to, by which rules know what they look at.
-            wholes: Path to the elements of the whole tensor, where each worker hands over its part of it.
-            unit_axis: The axis whose index tells channels, or features, apart.
+            kind: Kind of the arrays.
+            arrays: Path to an array, or to a function that returns it and is called if it is due; None is skipped.
+            layers: Path to the class of its layer; rules select layers by it.
+            wholes: Path to the element count of the full tensor, if each worker passes a part of it.
+            unit_axis: Axis of the units (channels or features).
         """
         self._take([(kind, arrays)], About(layers, wholes, unit_axis))
 
     @entry_point("reading arrays")
     def take_together(self, groups: Mapping[Kind, Mapping[str, Any]], *, layers: Mapping[str, str] = _NOTHING) -> None:
-        """Record what `take` does of several kinds, whose arrays may be the same: those are read once.
+        """Record several kinds like `take`; arrays that occur several times are read once.
 
         Args:
-            groups: Of each kind, arrays as in `take`.
+            groups: Kind to arrays as in `take`.
             layers: As in `take`.
         """
         self._take(groups.items(), About(layers, _NOTHING))
@@ -190,20 +188,20 @@ class ArrayIntegration:
             self._note_took(self._reader.read(due, about, mask, buffer))
 
     def new_readings(self) -> Readings:
-        """Return what reads arrays one by one while a call of a step runs, until `take_readings` records them.
+        """Return a reader of arrays for use while a step runs, to be recorded by `take_readings`.
 
-        What is due then is what is due now: a loss that makes everything due is told of after them.
+        What is due is fixed now: pass a loss that makes everything due afterwards.
         """
         mask = self.mask()
         return Readings(self._reader, mask, self._buffer())
 
     @entry_point("recording what was read")
     def take_readings(self, readings: Readings, but: Container[Kind] = ()) -> None:
-        """Record what was read while a call of a step ran: once, and not where the call has failed.
+        """Record what was read while a step ran. Call it once, and not if the step failed.
 
         Args:
-            readings: It.
-            but: Kinds that are left out.
+            readings: Result of `new_readings`.
+            but: Kinds to leave out.
         """
         self._begin()
         self._note_took(readings.merge_into(self._buffer(), self.session.seen, but))
@@ -218,23 +216,23 @@ class ArrayIntegration:
         dtypes: Sequence[str],
         layers: Sequence[str] = (),
     ) -> None:
-        """Record statistics that were reduced on a device, of tensors that are due (see `taking`).
+        """Record statistics that a device computed, of tensors that are due (see `taking`).
 
         Args:
-            kind: What they are of.
-            paths: Of the tensors; no path twice.
+            kind: Kind of the tensors.
+            paths: Paths of the tensors, without duplicates.
             reduced: Moments, shape (n, 10), columns as in `MOMENT_FIELDS`, and exponent histograms, shape (n, 512), or
-                None; or a function that returns both, called when the step is published, in another thread: so
-                training need not wait for the device.
-            dtypes: Element type of each.
-            layers: Class of the layer of each; none: "".
+                None; or a function that returns both, called in another thread when the step is published, so that
+                training does not wait for the device.
+            dtypes: Element type of each tensor.
+            layers: Layer class of each tensor. None given: "".
         """
         self.merge_rows(self.rows(kind, paths, dtypes=dtypes, layers=layers), reduced)
 
     def rows(
         self, kind: Kind, paths: Sequence[str], *, dtypes: Sequence[str], layers: Sequence[str] = ()
     ) -> NDArray[np.int64]:
-        """Return where statistics of tensors are merged, for an integration that merges the same ones at each step.
+        """Return the rows for `merge_rows`, for an integration that merges the same tensors at each step.
 
         Args:
             kind, paths, dtypes, layers: As in `merge`.
@@ -249,10 +247,10 @@ class ArrayIntegration:
 
     @entry_point("merging statistics")
     def merge_rows(self, rows: NDArray[np.int64], reduced: Reduced | Callable[[], Reduced]) -> None:
-        """Record what `merge` does, of tensors whose rows are known.
+        """Record statistics like `merge`, with precomputed rows.
 
         Args:
-            rows: As `rows` returned them.
+            rows: Result of `rows`.
             reduced: As in `merge`.
         """
         self._begin()
@@ -265,11 +263,11 @@ class ArrayIntegration:
 
     @entry_point("recording a loss")
     def loss(self, value: Number, name: str = TOTAL) -> None:
-        """Record a loss; of several in one step, or one evaluation, the mean.
+        """Record a loss; several in one step or evaluation are averaged.
 
         Args:
-            value: The number, or a function that returns it once its device has it.
-            name: Of the loss; "total" is the one that is minimised.
+            value: The number, or a function that returns it when the device has computed it.
+            name: Name of the loss; "total" is the one that is minimized.
         """
         self._begin()
         if not self.session.plan_asks(Kind.LOSS):
@@ -291,7 +289,7 @@ class ArrayIntegration:
 
     @entry_point("recording numbers")
     def numbers(self, values: Mapping[Key, Number]) -> None:
-        """Record plain numbers of the step under way, those that are due; whatever their kind."""
+        """Record plain numbers of any kind in the current step, if they are due."""
         self._begin()
         mask, plan = self._mask(), self.session.plan
         taken = {key: float(value() if callable(value) else value) for key, value in values.items()
@@ -302,25 +300,25 @@ class ArrayIntegration:
 
     @entry_point("recording metrics")
     def metrics(self, values: Mapping[str, Number]) -> None:
-        """Record metrics as scalars, at every step that is published."""
+        """Record metrics as scalars, at every published step."""
         self._begin()
         if self.session.plan_asks(Kind.SCALAR):
             for name, value in values.items():
                 self._buffer().scalars[Key(Kind.SCALAR, name)] = float(value() if callable(value) else value)
 
     def fact(self, name: Fact, value: Number, about: str | int = "") -> None:
-        """Record what is known of the loop, the loss or the data beside tensors, where it is due.
+        """Record a fact about the loop, the loss or the data, if it is due.
 
         Args:
-            name: Which fact.
-            value: The number.
-            about: What it is about: a parameter's path, a group.
+            name: Name of the fact.
+            value: Its value.
+            about: Its subject: a parameter's path, or a group.
         """
         self.numbers({fact(name, about): value})
 
     @entry_point("recording a learning rate")
     def learning_rate(self, rate: float, group: int = 0) -> None:
-        """Record the learning rate of a group of parameters in the step under way."""
+        """Record the learning rate of a parameter group in the current step."""
         self._begin()
         if self.session.plan_asks(Kind.LEARNING_RATE):
             self._train.scalars[Key(Kind.LEARNING_RATE, f"group{group}")] = float(rate)
@@ -328,12 +326,12 @@ class ArrayIntegration:
     @entry_point("reading weights before their update")
     def before_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING,
                       copy: bool = True) -> None:
-        """Keep weights whose update is due, until `after_update`.
+        """Copy the weights whose update is due, for `after_update`.
 
         Args:
             weights: Path to array, or to a function that returns it.
             layers: As in `take`.
-            copy: Without: the arrays are never changed, as those of JAX, and need not be copied.
+            copy: False: the arrays are immutable, as in JAX, and need no copy.
         """
         self._begin()
         mask, self._before = self._mask(), {}
@@ -349,46 +347,46 @@ class ArrayIntegration:
 
     @entry_point("reading weights after their update")
     def after_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING) -> None:
-        """Record weights, and how they differ from those that `before_update` kept."""
+        """Record weights, and their difference from those of `before_update`."""
         self._begin()
         mask, before, self._before = self._mask(), self._before, {}
         self._note_took(self._reader.read_updated(weights, before, About(layers, _NOTHING), mask, self._train))
         if before:
             self._copies.settle()
 
-    @entry_point("counting labels and answers")
+    @entry_point("counting labels and predictions")
     def predictions(self, targets: Any, predictions: Any, name: str = "predictions") -> None:
-        """Count labels and answers, with the step or the evaluation under way, where they are due.
+        """Count targets and predictions in the current step or evaluation, if they are due.
 
         Args:
             targets: Class numbers, or one-hot rows.
-            predictions: Class numbers, or one row of scores each; of two classes one probability each will do.
-            name: Under which they are recorded, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
+            predictions: Class numbers, or one row of scores per sample; for two classes, one probability is enough.
+            name: Name in the record, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
         """
         self._begin()
         if self.session.plan.kinds(self._mask()) & {Kind.LABEL, Kind.CONFUSION}:
             gather_labels(name, targets, predictions, self._buffer())
             self._note_took(True)
 
-    @entry_point("having something recorded later")
+    @entry_point("recording later")
     def defer(self, merge_in: Callable[[StepBuffer], None]) -> None:
-        """Have something merged in when the step, or the evaluation, is published, in another thread.
+        """Run a function in another thread when the step or evaluation is published, to merge in more data.
 
         Args:
-            merge_in: Called once, with where it is gathered.
+            merge_in: Called once, with the buffer of the step.
         """
         self._begin()
         self._note_took(True)
         self._buffer().defer(merge_in)
 
-    @entry_point("counting what there is")
+    @entry_point("counting parameters and modules")
     def declare(self, *, parameters: Iterable[str] = (), modules: Iterable[str] = (), things: str = "") -> None:
-        """Say what there is to be seen, for the coverage.
+        """Declare the parameters and modules of the model, for the coverage.
 
         Args:
             parameters: Paths of the trainable parameters.
-            modules: Paths of the layers whose output there is.
-            things: What is recorded of a step whose turn it is, for people; "": tensors.
+            modules: Paths of the layers that have outputs.
+            things: Name of the recorded data in messages. "": "tensors".
         """
         seen = self.session.seen
         # A process may train several models, one after the other.
@@ -400,14 +398,14 @@ class ArrayIntegration:
     # Steps and evaluations
 
     def end_step(self, loss: Number | None = None, *, skipped: bool = False) -> None:
-        """End a step.
+        """End the current step.
 
         Args:
-            loss: The loss, where `loss` was not called in this step.
-            skipped: No update was made, since the gradients were not finite.
+            loss: The loss, if `loss` was not called in this step.
+            skipped: The update was skipped because gradients were not finite.
 
         Raises:
-            TrainingStopped: A finding asked for it.
+            TrainingStopped: A finding stopped the training.
         """
         if loss is not None:
             self._take_loss_of_step(loss)
@@ -436,29 +434,29 @@ class ArrayIntegration:
 
     @entry_point("counting steps")
     def pass_steps(self, count: int) -> None:
-        """Count steps that were made before the one under way, and of which nothing is known."""
+        """Count unrecorded steps before the current one."""
         for _ in range(count):
             self.session.pass_step(self._label or "")
 
-    @entry_point("beginning an evaluation")
+    @entry_point("starting an evaluation")
     def begin_evaluation(self, mode: Mode = Mode.EVAL) -> None:
-        """Let what comes belong to an evaluation, until `end_evaluation` or the end of a step."""
+        """Start an evaluation; it lasts until `end_evaluation` or the end of a step."""
         self._begin()
         self._end_evaluation()
         self._evaluates = mode
 
     @entry_point("ending an evaluation")
     def end_evaluation(self) -> None:
-        """Publish the evaluation under way; without one, do nothing."""
+        """Publish the current evaluation, if any."""
         self._end_evaluation()
 
     def begin_training(self, first_step: int | None = None) -> None:
-        """Begin another training with this integration: what follows is a series of its own.
+        """Start another training with this integration, as a new series of steps.
 
         Args:
-            first_step: Number of its first step; None: as `attach` was told, else 0.
+            first_step: Number of its first step. None: the `first_step` of `attach`, or 0.
         """
-        with self.guarded("beginning a training"):
+        with self.guarded("starting a training"):
             if self._has_begun and self.session.made(self._label or ""):
                 self._end_evaluation()
                 self._label, self._has_begun = None, False
@@ -473,7 +471,7 @@ class ArrayIntegration:
         self._has_begun = True
         seen, session = self.session.seen, self.session
         if not session.steps_by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
-            seen.no_loss = "none was handed over"
+            seen.no_loss = "the script passed none"
         if self._label is None:
             self._label = session.take_label()
         session.start_at(self._label, self._first_step or 0)
@@ -524,22 +522,22 @@ class ArrayIntegration:
     # What the script itself hands over
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
-        """Note that more was added to the plan."""
+        """Handle an extended recording plan."""
         self._reader.plan_changed()
 
     def mode_changes(self, mode: Mode | None) -> None:
-        """End the evaluation that goes on."""
+        """End the current evaluation."""
         self.end_evaluation()
 
     @entry_point("saving an array")
     def save(self, name: str, tensor: Any) -> None:
-        """Record an array of the script's own, whole, with the step that is under way."""
+        """Record a full array of the script with the current step."""
         self._begin()
         self._reader.keep(Key(Kind.CUSTOM, name), tensor, self._train)
 
     @entry_point("saving predictions")
     def save_predictions(self, targets: Any, predictions: Any, name: str) -> None:
-        """Count labels and answers that the script names, with the step or the evaluation that is under way."""
+        """Count targets and predictions of the script in the current step or evaluation."""
         self._begin()
         if self._mode() is Mode.TRAIN:
             self._allowance.wake()
@@ -548,19 +546,19 @@ class ArrayIntegration:
         gather_labels(name, targets, predictions, self._buffer())
 
     def end_explicit_step(self, loss: Any = None, *, skipped: bool = False) -> None:
-        """End a step where the script says so; whether it is to stop there, the script's own call asks."""
+        """End a step on the script's request; the caller checks whether to stop the training."""
         if loss is not None:
             self._take_loss_of_step(loss)
         self._end_step(skipped)
 
     def steps_begin(self, steps: Steps) -> Iterator[int]:
-        """Return what counts the steps of a loop."""
+        """Return an iterator over the steps of a loop."""
         return iter(range(steps.count))
 
     def remove(self) -> None:
-        """Take out nothing: it has put nothing in."""
+        """Do nothing: this integration installs no hooks."""
 
-    @entry_point("publishing what was pending")
+    @entry_point("publishing pending records")
     def _flush(self) -> None:
         self._end_evaluation()
         if self._train.tensors:

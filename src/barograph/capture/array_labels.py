@@ -1,4 +1,4 @@
-"""Labels and answers that are handed over as arrays: added up over a step or an evaluation, and then counted."""
+"""Targets and predictions passed as arrays: collected over a step or an evaluation, then counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PIECES = 64
 
 
 class GatheredLabels:
-    """The labels and answers of each micro-batch, counted when the step or the evaluation ends."""
+    """The targets and predictions of each micro-batch, counted when the step or the evaluation ends."""
 
     def __init__(self, counts: LabelCounts) -> None:
         self._counts = counts
@@ -64,9 +64,9 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
     scored = answers.ndim == truth.ndim + 1
     if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
         raise ShapeMismatch(
-            f"Labels were given as targets of shape {truth.shape} and predictions of shape {answers.shape}; "
-            "predictions must have the shape of targets, or one axis more, of the scores of the classes. Hand over one "
-            "class number for each sample."
+            f"Got targets of shape {truth.shape} and predictions of shape {answers.shape}; "
+            "pass predictions of the same shape, or with one more axis for class scores. Pass one "
+            "class number per sample."
         )
     labels = _class_numbers(truth, "targets")
     if not labels.size:
@@ -102,7 +102,7 @@ def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffe
 
 
 class _AsIfOwn:
-    """Elements of an array, for NumPy: as if they could be written to."""
+    """Presents a read-only array to NumPy as writable."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self._array = array  # they are there for as long as it is
@@ -127,7 +127,7 @@ def _class_numbers(values: NDArray[Any], what: str) -> NDArray[np.int64]:
     numbers = values.astype(np.int64) if values.dtype.kind in "biuf" else None
     if numbers is None or bool((numbers != values).any()) or bool((numbers < 0).any()):
         raise UnsupportedCapture(
-            f"Labels were given as {what} that are no class numbers; they must be whole numbers from 0. Record other "
+            f"The {what} are not class numbers: pass integers from 0. Record other "
             "numbers with run.log."
         )
     return numbers

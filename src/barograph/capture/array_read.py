@@ -1,4 +1,4 @@
-"""How arrays in host memory are read: where their elements lie, and into which row their statistics go."""
+"""Reads arrays in host memory: locates their elements and the rows of their statistics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_ROW = -1
 
 
 class _Rows(Protocol):
-    """Where statistics are merged, as in `native.summarize_many`."""
+    """The arrays that statistics are merged into, as in `native.summarize_many`."""
 
     @property
     def moments(self) -> NDArray[np.float64]: ...
@@ -43,14 +43,14 @@ class _Rows(Protocol):
 
 
 class _Apart(NamedTuple):
-    """Rows that are of no step yet."""
+    """Rows that belong to no step yet."""
 
     moments: NDArray[np.float64]
     exponents: NDArray[np.int64] | None
 
 
 class _Asked(NamedTuple):
-    """An array of which something is taken, under the path that it was handed over with."""
+    """An array that is due, with its path."""
 
     path: str
     array: NDArray[Any]
@@ -59,7 +59,7 @@ class _Asked(NamedTuple):
 
 
 class _Moved(NamedTuple):
-    """An array of which is taken how it differs from what it was; all it is compared with lies as it does.
+    """An array whose change is recorded, with its earlier elements in the same memory layout.
 
     Attributes:
         weight: The array itself, where that is taken as well.
@@ -75,7 +75,7 @@ class _Moved(NamedTuple):
 
 
 class ArrayReader:
-    """Reads arrays into a `StepBuffer`: one native call for all that come together."""
+    """Reads arrays into a `StepBuffer`, with one native call per batch of arrays."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -345,7 +345,7 @@ _SMALL = ("float8_", "float6_", "float4_", "int4", "uint4", "int2", "uint2")
 def _as_known(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.name.startswith(_SMALL):
         return array.astype(np.float32)
-    raise UnsupportedCapture(f"elements of type {array.dtype} cannot be summarised")
+    raise UnsupportedCapture(f"no statistics for elements of type {array.dtype}")
 
 
 def _code(array: NDArray[Any]) -> int:

@@ -1,4 +1,4 @@
-"""How arrays are read: what is taken of each, and into which row its statistics go; looked up once, and remembered."""
+"""Cached recipes for reading arrays: what is recorded of each, and in which row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITH_UNITS = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET})
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known of arrays beside their elements.
+    """Metadata of arrays.
 
     Attributes:
         layers: Path to the class of the layer an array belongs to.
@@ -37,7 +37,7 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How an array was read the last time.
+    """How an array was last read.
 
     Attributes:
         key: Of its record.
@@ -59,7 +59,7 @@ class Recipe:
 
 
 class Recipes:
-    """How arrays of one kind are read under a mask, each by the path that it is handed over with.
+    """The recipes for arrays of one kind under one mask, by path.
 
     Args:
         session: Whose plan says what is taken.

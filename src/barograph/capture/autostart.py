@@ -38,7 +38,7 @@ def begin_if_armed() -> None:
 
 
 class _Armed:
-    """Something that is done once: at the first import of those that are waited for."""
+    """Runs a callback once, at the first import of one of several modules."""
 
     def __init__(self, begin: Callable[[], None]) -> None:
         self._begin = begin

@@ -1,4 +1,4 @@
-"""Where a step's statistics are gathered: a table of what the rows mean, and the rows of one step."""
+"""Collects the statistics of a step: a table of row meanings, and the rows of one step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_SAMPLES = frozenset({Fact.SEEN_IN_TRAINING.value, Fact.SAMPLES_KNOWN.value})
 
 
 class RowTable:
-    """Gives every subject its row, for the whole life of a session."""
+    """Assigns each subject a row for the lifetime of a session."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[Key, str], int] = {}
@@ -63,7 +63,7 @@ class _Units:
 
 
 class Gathered(Protocol):
-    """What comes bit by bit while a step or an evaluation is under way, and tells numbers when it ends."""
+    """A value collected during a step or an evaluation, which yields numbers at its end."""
 
     def settle(self, buffer: StepBuffer, *, training: bool) -> None:
         """Put the numbers into `buffer`, or have a function called that will: `StepBuffer.defer`."""
@@ -71,7 +71,7 @@ class Gathered(Protocol):
 
 @dataclass(slots=True)
 class StepBuffer:
-    """What one step gathers while it is under way; rows are made when the first is asked for.
+    """The data collected in one step; rows are allocated on first use.
 
     Attributes:
         exponents: (capacity, EXPONENT_BINS) once a histogram was asked for, else None.
@@ -217,7 +217,7 @@ class StepBuffer:
 
 @dataclass(frozen=True, slots=True)
 class PendingStep:
-    """A step whose numbers may still be on their way; the writer's thread waits for them, not training.
+    """A step with numbers still in transfer; the writer thread waits for them, training does not.
 
     Attributes:
         buffer: What was gathered.

@@ -1,4 +1,4 @@
-"""When the next checkpoint is due: by steps, by time, or by what checkpoints cost and how often trainings die."""
+"""Decides when the next checkpoint is due: by steps, by time, or by checkpoint cost and failure rate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WEIGHT = 0.5
 
 
 class Cadence:
-    """Knows when a checkpoint is due.
+    """Decides when a checkpoint is due.
 
     With `auto` the interval is that of Young (1974), to first order the best:
 

@@ -1,4 +1,4 @@
-"""Whether the targets of a regression are the numbers of classes: told from the values alone, and so with care."""
+"""Detects, from values alone, whether the targets of a regression are class numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST_BALANCE = 0.2
 
 
 class ClassNumbers:
-    """Gathers the targets of one loss over the steps of a training, and judges.
+    """Collects the targets of one loss over the steps of a training, and classifies them.
 
     Class numbers are whole, begin with 0, leave none out, and each comes up often and about as often as the
     others. Ages and years do not begin with 0; counts (of bicycles, of clicks) have values that are rare; ratings

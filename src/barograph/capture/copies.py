@@ -1,4 +1,4 @@
-"""Copies of weights from before a step, in memory that is used again: to have it anew costs as much as the copying."""
+"""Copies of weights from before a step, in reused memory: allocating costs as much as copying."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEPT_BYTES = 64 * 2**20
 
 
 class Copies:
-    """Those of one training's weights, by path."""
+    """The copies of one training's weights, by path."""
 
     def __init__(self) -> None:
         self._copies: dict[str, NDArray[Any]] = {}

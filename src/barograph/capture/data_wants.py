@@ -1,4 +1,4 @@
-"""Which of the facts of labels, predictions and data a step is to tell: asked of the plan once a mask."""
+"""The facts about labels, predictions and data to record in a step, derived from the plan once per mask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS = (Fact.PROBABILITIES_AS_LOGITS, Fact.LOGITS_AS_PROBABILITIES)
 
 @dataclass(frozen=True, slots=True)
 class DataWants:
-    """What is asked of a step.
+    """The facts to record in a step.
 
     Attributes:
         batch: Statistics of what the model was fed.

@@ -1,4 +1,4 @@
-"""The way into a training for the integrations of all frameworks but torch: guarded, paid for, one at a time."""
+"""Entry points into a training for all integrations except PyTorch: guarded, timed, one at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _P = ParamSpec("_P")
 
 
 class EntryPoint:
-    """Where code of ours begins that a training waits for. What it calls in turn is part of it.
+    """Wraps our code that a training waits for; nested calls count as part of it.
 
     Frameworks call back from threads of their own, and all write into one step, so one is let in at a time.
     """
@@ -48,7 +48,7 @@ class EntryPoint:
 
 
 class Passage:
-    """One block of code of ours within a training."""
+    """One block of our code inside a training."""
 
     __slots__ = ("_begin", "_doing", "_entry", "_outermost", "_started_secs")
 

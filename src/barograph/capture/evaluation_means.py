@@ -1,4 +1,4 @@
-"""Metrics that come in parts: of an evaluation the mean over its calls."""
+"""Metrics reported in parts: for an evaluation, the mean over its calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from barograph.model.key import Key
 
 
 class EvaluationMeans:
-    """Metrics: of a step the last value, of an evaluation the mean over its parts."""
+    """Metrics: the last value in a step, the mean over the parts of an evaluation."""
 
     def __init__(self) -> None:
         self._of: StepBuffer | None = None

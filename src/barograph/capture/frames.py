@@ -1,4 +1,4 @@
-"""The frames of the script on the stack, and the loops they are in: how a place in a program is told from another."""
+"""The script's stack frames and their loops, which identify a position in the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door through which Barograph enters the user's training: errors of ours stop here."""
+"""Keeps Barograph's errors out of the user's training."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BarographWarning(UserWarning):
 
 
 class Guard:
-    """Turns an error of ours into one warning a cause, pointing at the user's line.
+    """Turns an error of ours into one warning per cause, at the user's line.
 
     Every hook and wrapper runs inside it. With `strict`, the error is raised in the script instead.
     """
@@ -31,35 +31,35 @@ class Guard:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One sentence for each cause so far, with how often it happened."""
+        """Each problem so far, as one sentence with its count."""
         return tuple(
             text if times == 1 else f"{text} ({times} times)" for text, times in list(self._problems.values())
         )
 
     def caught(self, error: Exception, doing: str) -> None:
-        """Deal with an error of ours that came up while `doing` something.
+        """Handle an error of ours that occurred while `doing` something.
 
         Raises:
-            Exception: `error` itself, where the guard is strict, or where it is no error of ours: a handler of
-                the script raised it, for a signal that came while our code ran.
+            Exception: `error` itself, if the guard is strict, or if a signal handler of the script raised it while our
+                code ran.
         """
         if self.strict or _from_signal_handler(error):
             raise error
         kind, origin = type(error).__name__, _origin(error)
         # What the message says may differ each time; the place in the code and the kind of error do not.
-        self.report(f"{doing}: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
+        self.report(f"{doing} failed: {kind}: {error} [{origin}]", cause=f"{kind} [{origin}]")
 
     def note(self, problem: str) -> None:
-        """Keep something for the run's metadata files that nobody need be warned of."""
+        """Store a message in the run without a warning."""
         self._problems.setdefault(problem, (problem, 1))
 
     def report(self, problem: str, *, cause: str = "", outcome: str = "Training goes on.") -> None:
-        """Keep a problem for the run's metadata files, and warn the first time.
+        """Store a problem in the run, and warn the first time.
 
         Args:
-            problem: One sentence, for people.
-            cause: What makes two problems one; "": the sentence itself.
-            outcome: What that means for the training.
+            problem: One sentence.
+            cause: Problems with the same cause are counted together. "": the sentence itself.
+            outcome: Consequence for the training, appended to the warning.
         """
         cause = cause or problem
         if cause in self._problems:

@@ -1,4 +1,4 @@
-"""What is done about steps whose update was withheld, whatever the framework: saved, counted, and stopped or passed."""
+"""Handles steps whose update was withheld, for any framework: saves, counts, and stops or continues."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Packed:
-    """A step in plain data: JSON, and the tensors that it names."""
+    """A step as plain data: JSON, and the tensors it refers to."""
 
     content: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, RawTensor] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Packed:
 
 
 class HeldSteps:
-    """Counts them, and has them saved.
+    """Counts held steps and saves them.
 
     Args:
         session: Writes capsules, and is asked to stop.
@@ -68,9 +68,9 @@ class HeldSteps:
                 place = write()
         except Exception as error:  # noqa: BLE001 - a batch may be anything; what cannot be saved is withheld all the same
             self._session.guard.caught(error, "saving a capsule")
-            place = f"; no capsule could be saved: {type(error).__name__}: {error}"
+            place = f"; saving a capsule failed: {type(error).__name__}: {error}"
         self._held += 1
-        done = f"could not be withheld ({could_not})" if could_not else "was withheld"
+        done = f"was applied: it could not be withheld ({could_not})" if could_not else "was withheld"
         text = f"{verdict.text} The update of step {step} {done}{place}"
         if self.settings.then == STOP or self._held > self.settings.at_most:
             # A step that is withheld in silence would be one that nobody knows of.
@@ -118,6 +118,6 @@ def saved(
         pickled: Of what only pickle can hold.
     """
     if session.write_capsule is None:
-        return "; no capsule was saved: nothing here knows how."
+        return "; no capsule was saved: this framework's steps cannot be saved."
     place = session.write_capsule(head, {**content, "script": script_now()}, tensors, pickled)
-    return f". All that it was made of is in {place}."
+    return f". The capsule is in {place}."

@@ -1,4 +1,4 @@
-"""Waits for modules to be imported, and has something done once one has been: costs a few microseconds an import."""
+"""Calls back when a module is imported; costs a few microseconds per import."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _stop_if_idle() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds modules as everybody does, and acts when one that is waited for has been loaded."""
+    """Finds modules by the usual finders, and calls back when an awaited module is loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -1,4 +1,4 @@
-"""What a recording asks of an integration: the narrow waist through which every framework comes in."""
+"""The interface between a recording and the integrations of frameworks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Integration(Protocol):
-    """Listens to one framework, and tells the session."""
+    """Hooks into one framework and reports to the session."""
 
     def ask_for(self, selections: Iterable[Selection]) -> None:
         """Note that more was added to the plan, which all integrations of a recording share."""
@@ -28,7 +28,7 @@ class Integration(Protocol):
 
 
 class StandsAside(Protocol):
-    """An integration that can leave a stretch of the training to another."""
+    """An integration that can pause while another one records."""
 
     def stand_aside(self) -> None:
         """Hear nothing until `take_part`."""
@@ -38,7 +38,7 @@ class StandsAside(Protocol):
 
 
 class ScriptIntegration(Integration, Protocol):
-    """An integration that also takes what the script hands over itself.
+    """An integration that also accepts data from the script.
 
     Attributes:
         explicit_steps: The script ends its steps itself, with `end_explicit_step`.

@@ -1,4 +1,4 @@
-"""The integrations of a framework whose trainings come one after the other, and in threads side by side."""
+"""The integrations of a framework whose trainings run in sequence, and in parallel threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class IntegrationPool:
-    """Lends an integration to each training, so that there are no more of them than trainings at once.
+    """Lends an integration to each training, so that there are only as many as concurrent trainings.
 
     Args:
         recording: What they belong to.

@@ -1,7 +1,7 @@
-"""The frameworks that are recorded: which import begins each, and which module of ours then listens.
+"""The supported frameworks: the import that activates each, and the module that hooks into it.
 
-A listener is a module with one function, `listen(recording)`. It is called once, when the framework has been
-imported; it puts its hooks in, and tells the recording how to take them out again: `recording.add_tap`.
+A listener is a module with one function, `listen(recording)`. It is called once, after the framework was imported. It
+installs its hooks, and registers their removal with `recording.add_tap`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Listening(Protocol):
-    """What a listener is given: the recording of this process."""
+    """The recording of this process, as listeners use it."""
 
     session: Session
     launch: Launch
@@ -51,12 +51,12 @@ class Listening(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How one framework comes in.
+    """A supported framework.
 
     Attributes:
-        framework: As people call it, and as versions are told.
-        begins: Modules whose import begins it, any of them.
-        listener: Our module that then listens; "": none does yet, and its scripts use an integration of their own.
+        framework: Its usual name, also used for versions.
+        begins: Modules whose import activates the integration.
+        listener: Our module that hooks into it. "": none; scripts use an array integration.
     """
 
     framework: str
@@ -161,7 +161,7 @@ def install(door: Door, recording: Listening) -> None:
     try:
         importlib.import_module(door.listener).listen(recording)
     except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
-        recording.session.guard.caught(error, f"listening to {door.framework}")
+        recording.session.guard.caught(error, f"hooking into {door.framework}")
 
 
 def versions() -> dict[str, str]:
@@ -189,8 +189,8 @@ def say_missing(session: Session, framework: Any, needs: Mapping[str, str]) -> b
     """Say plainly, once, what of `needs` a framework does not have; return whether anything is missing."""
     missing = missing_in(framework, needs)
     if missing:
-        version = getattr(framework, "__version__", "of an unknown version")
-        session.guard.report(f"{framework.__name__} {version} has no {', no '.join(missing)}: that is not recorded",
+        version = getattr(framework, "__version__", "(unknown version)")
+        session.guard.report(f"{framework.__name__} {version} has no {', no '.join(missing)}: not recorded",
                              cause=f"missing in {framework.__name__}")
     return bool(missing)
 

@@ -1,4 +1,4 @@
-"""A configuration of tables and lists as names with dots, references within it followed.
+"""Flattens a nested configuration to dotted names, with its internal references resolved.
 
 Nothing is computed: a reference that calls for something, as `${now:%H}` or `${oc.env:HOME}` does, stays as it is
 written.

@@ -1,4 +1,4 @@
-"""How often each class was the truth, and each pair of truth and answer: counted, never kept one by one."""
+"""Counts of each target class, and of each pair of target and prediction."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DENSE = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Counts the labels and answers of one loss.
+    """Counts the targets and predictions of one loss.
 
     Attributes:
         name: The loss function, or the script's own name.

@@ -1,4 +1,4 @@
-"""Listens to the trainings of LightGBM, of its own interface and of that in scikit-learn's manner alike.
+"""The LightGBM integration, for its own API and its scikit-learn API.
 
 Both call `train`, which takes callbacks: ours is handed over with those of the script.
 """
@@ -31,7 +31,7 @@ _STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", 
 _CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 _NEEDS = {
     "engine.train": "rounds", "Booster.dump_model": "trees", "Booster.feature_importance": "importance",
-    "Booster.feature_name": "the names of features", f"Booster.{_PREDICT}": "labels and answers",
+    "Booster.feature_name": "feature names", f"Booster.{_PREDICT}": "labels and predictions",
 }
 
 
@@ -47,7 +47,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(Patches):
-    """Hands a callback to every training."""
+    """Adds a callback to every training."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Listener(Patches):
 
 
 class _RoundCallback:
-    """Tells each round of one training."""
+    """Reports each round of one training."""
 
     order = _BEFORE_EARLY_STOPPING
     before_iteration = False

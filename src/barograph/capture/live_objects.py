@@ -1,4 +1,4 @@
-"""Finds objects of a class among all that a process holds, and calls several of a kind apart."""
+"""Finds the live objects of a class, and names several of a kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers in a dictionary that a script, or a library, logs: nested, and beside whatever else."""
+"""Extracts the numbers from a logged dictionary, including nested ones."""
 
 from __future__ import annotations
 

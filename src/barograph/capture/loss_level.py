@@ -1,4 +1,4 @@
-"""Where the loss stands, so that a jump out of it is noticed while the step that made it is under way."""
+"""The running level of the loss, to detect a jump during the step that caused it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAP = 100.0
 
 
 class LossLevel:
-    """A running level of the loss, and of how far single losses lie from it: a few operations a step.
+    """A running mean of the loss, and of the distance of single losses from it.
 
     A jump is no finding: rules judge by robust windows. It only says that the next steps are worth a closer look.
     """

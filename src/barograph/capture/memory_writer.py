@@ -1,4 +1,4 @@
-"""Writes a run that is in memory, from the process that trains: no other could."""
+"""Writes a run in memory, from the training process itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files this process opens to read: data of a training, taken down where `open` is called.
+"""The files that this process opens to read, recorded in `open`.
 
 In the place of `builtins.open` and `io.open`, which are one function, stands an object that calls it and takes down the
 path of what was opened. It is no function, and so no method either where a class keeps it as an attribute: as the
@@ -24,7 +24,7 @@ _MOST_PASSED_OVER = 10_000
 
 
 class OpenedFiles:
-    """The files that were opened to read since this listens.
+    """The files opened to read so far.
 
     Attributes:
         spool: In which children say what they open.
@@ -67,7 +67,7 @@ class OpenedFiles:
 
 
 class _Open:
-    """Calls `open`, and takes down what it opened."""
+    """Calls `open`, and records the file."""
 
     __slots__ = ("__wrapped__", "_known", "_note")
 
@@ -110,7 +110,7 @@ _Open.__module__ = "io"
 
 
 class Listening:
-    """Takes down what is opened, until `stop`."""
+    """Records opened files, until `stop`."""
 
     def __init__(self) -> None:
         self.files = OpenedFiles()

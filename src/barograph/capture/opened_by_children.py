@@ -1,4 +1,4 @@
-"""What processes that this one starts open to read: the workers of a loader, above all.
+"""The files that child processes open to read, mostly the workers of data loaders.
 
 A child writes the path of each file once into a file in memory that this process made; here it is read. A child that is
 forked has it open; one that is started anew finds it by an environment variable. Where the system has no such files
@@ -22,7 +22,7 @@ _MOST_BYTES = 2**20
 
 
 class Spool:
-    """The file that children write into.
+    """The file in memory that child processes write into.
 
     Attributes:
         above: What this process itself writes into, being a child; None: it is none, or cannot.

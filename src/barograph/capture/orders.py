@@ -1,4 +1,4 @@
-"""What was asked of this training from outside, between the thread that hears it and the one that trains."""
+"""External requests to this training, passed between the receiving thread and the training thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from barograph.runs.state.control import STOP, Done, Request
 
 
 class NotDone(Exception):
-    """What was asked is not done, and why."""
+    """A request was not carried out; the message says why."""
 
 
 class Orders:
-    """Requests that were heard and are to be carried out between two steps, and what became of them.
+    """Received requests to carry out between two steps, and their results.
 
     Attributes:
         waiting: Whether there are any; looked at after every step.

@@ -1,4 +1,4 @@
-"""How a training that is stopped comes to its end: by an exception, or as the library whose loop it is ends one."""
+"""Ends a stopped training: by an exception, or by the stop mechanism of the library that runs its loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Loop:
 
 
 class OwnEnd:
-    """The loops of frameworks that are under way, the innermost last.
+    """The running loops of frameworks, innermost last.
 
     A loop that is left in its own way closes what it has opened; only then the script is told.
     """

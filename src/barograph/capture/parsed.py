@@ -1,4 +1,4 @@
-"""What parsers of command lines made of the script's: every option with its value, the defaults that nobody typed too.
+"""The options that command-line parsers produced, including defaults.
 
 Heard are `argparse`, `click` with what is built on it (`typer`), `absl.flags` and Hydra: the function by which they
 hand over what they have parsed is called by one of ours. Only what comes of this process's own command line counts.
@@ -25,7 +25,7 @@ _MOST_VALUES = 1000
 
 
 class Parsed:
-    """Hears of what is parsed, until `stop`.
+    """Records parsed options, until `stop`.
 
     Attributes:
         options: Name to option, as the parser calls it.

@@ -1,4 +1,4 @@
-"""What the parsers of command lines know, each read in its own way: name, value, and how the command line says it."""
+"""Readers of command-line parsers' options: name, value, and command-line form."""
 
 from __future__ import annotations
 

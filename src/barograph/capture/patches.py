@@ -1,4 +1,4 @@
-"""Functions of a framework that are replaced while a run is recorded, and put back when it closes."""
+"""Framework functions that are replaced during a recording and restored at its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Around = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
 class Patches:
-    """An integration that is nothing but functions replaced; each calls the one whose place it has."""
+    """An integration that only replaces functions; each replacement calls the original."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

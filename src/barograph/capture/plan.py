@@ -1,4 +1,4 @@
-"""What is taken of each thing in each step: the union of all Selections, asked once and remembered."""
+"""What is recorded of each key at each step: the cached union of all Selections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.model.step import Mode
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """What is taken of one tensor.
+    """What is recorded of one tensor.
 
     Attributes:
         histogram: How much of the exponent histogram.
@@ -139,7 +139,7 @@ class Plan:
 
 
 class Agenda:
-    """Which Selections are due, when steps may have to be passed over to stay under a budget.
+    """The Selections that are due, if the budget skips steps.
 
     A Selection that was due and could not be afforded stays due until it is taken, so its interval
     stretches instead of missing beats.

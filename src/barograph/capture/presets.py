@@ -1,4 +1,4 @@
-"""The presets: what to record, each with its price.
+"""The presets: what to record, with their costs.
 
 The prices are those `benchmarks/` prints for a 10 M-parameter MLP on one thread, every step, with no
 budget; larger steps per parameter make them smaller.
@@ -25,7 +25,7 @@ _TENSORS = _MODEL | {Kind.OUTPUT}
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A choice of what to record.
+    """A named choice of what to record.
 
     Attributes:
         name: What the user writes.
@@ -47,11 +47,11 @@ def _tensors(name: str, histogram: Histogram) -> Selection:
 PRESETS: Mapping[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("free", "losses, learning rates, logged scalars: next to nothing", (_FREE,), False),
+        Preset("free", "losses, learning rates, logged scalars; almost free", (_FREE,), False),
         Preset(
             "standard",
-            "moments of weights, gradients and layer outputs, a sampled histogram every tenth step, and what the "
-            "rules need; meant to run under the budget",
+            "statistics of weights, gradients and layer outputs, a sampled histogram every tenth step, and what the "
+            "rules need; meant for a budget",
             (
                 _FREE,
                 _tensors("moments", Histogram.NONE),
@@ -61,19 +61,19 @@ PRESETS: Mapping[str, Preset] = {
             ),
             True,
         ),
-        Preset("moments", "moments of weights, gradients and layer outputs, every step",
+        Preset("moments", "statistics of weights, gradients and layer outputs, every step",
                (_FREE, _tensors("moments", Histogram.NONE)), False),
         Preset("sampled", "the same with a histogram of one element in eight",
                (_FREE, _tensors("sampled", Histogram.SAMPLED)), False),
         Preset("exact", "the same with a histogram of every element",
                (_FREE, _tensors("exact", Histogram.EXACT)), False),
         Preset(
-            "units", "moments, and each unit of every layer's output on its own",
+            "units", "statistics, also for each unit of every layer's output",
             (_FREE, _tensors("moments", Histogram.NONE),
              Selection(name="units", kinds=frozenset({Kind.OUTPUT}), schedule=_IN_TRAINING, units=True)), False,
         ),
         Preset(
-            "updates", "moments, and what the optimizer added to each weight",
+            "updates", "statistics, also of each weight's update",
             (_FREE, _tensors("moments", Histogram.NONE),
              Selection(name="updates", kinds=frozenset({Kind.UPDATE}), schedule=_IN_TRAINING)), False,
         ),
@@ -97,5 +97,5 @@ def preset_named(name: str) -> Preset:
         UnknownName: There is none; the message says the nearest.
     """
     if name not in PRESETS:
-        raise UnknownName(f'"{name}" is no preset. {nearest(name, PRESETS)}')
+        raise UnknownName(f'"{name}" is not a preset. {nearest(name, PRESETS)}')
     return PRESETS[name]

@@ -1,4 +1,4 @@
-"""The recording budget: decides which steps may take tensors, and says what recording cost."""
+"""The recording budget: decides which steps record tensors, and measures the cost of recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PAUSE_TIMES = 4.0
 
 
 class Price:
-    """Measures what capture costs and decides which steps may take tensors.
+    """Measures the cost of capture, and decides which steps record tensors.
 
     The numbers of a step (its loss, its learning rates) are recorded at every step, whatever the budget. The budget
     governs tensors:

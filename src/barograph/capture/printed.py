@@ -1,4 +1,4 @@
-"""What this process prints: a copy of what is written to Python's standard output and error.
+"""A copy of what this process writes to Python's standard output and error.
 
 The streams stay the objects that they are; only their `write` is called by one of ours, which then takes the text down.
 So nothing changes in what is printed, in its order, in buffering, or in whether it is a terminal. What is written past
@@ -19,7 +19,7 @@ OUT, ERR = "out", "err"
 
 
 class Printed:
-    """Takes a copy of what is printed, until `stop`."""
+    """Copies printed text, until `stop`."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[str, str]] = deque()

@@ -1,4 +1,4 @@
-"""Hears of the end of this process, however it comes, so that a recording is always closed."""
+"""Detects every way this process can end, so that a recording is always closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.errors import EXIT_STOPPED, TrainingStopped
 
 
 class Closing(Protocol):
-    """What is closed at the end of the process."""
+    """Something to close at the end of the process."""
 
     def failed(self, kind: type[BaseException], error: BaseException | None) -> None:
         """Note with what exception the script ends."""
@@ -24,7 +24,7 @@ class Closing(Protocol):
 
 
 class ProcessEnd:
-    """Hears of the end while something is to be closed.
+    """Detects the end of the process while something needs closing.
 
     Args:
         current: Returns what; None: nothing.

@@ -1,4 +1,4 @@
-"""What is read of a step while it is being made, where arrays are not kept until it has ended.
+"""Statistics read during a step, for arrays that do not live until its end.
 
 Their statistics stay apart until it is known that the step has not failed: of one that has they are let go of.
 """
@@ -26,7 +26,7 @@ _ROOM = 256
 
 
 class Readings:
-    """Those of one call of a step, or of an evaluation.
+    """The readings of one call of a step or an evaluation.
 
     Args:
         reader: Knows how arrays are read.

@@ -1,4 +1,4 @@
-"""The one recording of this process: how it begins, what listens, and how every way a process can end ends it."""
+"""The recording of this process: its start, its integrations, and its end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _current: Recording | None = None
 
 
 class Recording:
-    """A session together with the integrations that feed it, for the life of this process or of a `with` block.
+    """A session with its integrations, for the life of this process or of a `with` block.
 
     Each framework that the process has imported, or imports later, is listened to by its own integration.
 
@@ -122,7 +122,7 @@ class Recording:
         settings = self.session.settings
         for name, wanted in (("the flight recorder", settings.recorder), ("checkpoints", settings.checkpoints)):
             if wanted is not None and self.torch is None:
-                self.session.seen.reasons[name] = f"{name}: of a PyTorch training alone"
+                self.session.seen.reasons[name] = f"{name}: PyTorch only"
 
     @contextlib.contextmanager
     def aside(self, framework: str) -> Iterator[None]:
@@ -184,10 +184,10 @@ class Recording:
     def ask_for_checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
         if self.torch is not None:
-            self.torch.feeding.begin_checkpointer().ask_for_one("the script asked")
+            self.torch.feeding.begin_checkpointer().ask_for_one("the script requested it")
             return
-        missing = UnsupportedCapture("Checkpoints are saved of PyTorch trainings alone; save one with the framework's "
-                                     "own means, and tell attach of the first step when the training goes on from it.")
+        missing = UnsupportedCapture("Barograph saves checkpoints of PyTorch trainings only. Save one with the "
+                                     "framework's own API, and pass attach(first_step=…) when you resume from it.")
         self.session.guard.caught(missing, "saving a checkpoint")
 
     def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | WriterClient:
@@ -260,14 +260,14 @@ class Recording:
             state, reason = EndState.STOPPED, self.session.steering.stopped_by + CAUGHT
         with contextlib.ExitStack() as stack:
             # From the last to the first. Whatever fails, all else is taken out.
-            stack.callback(self._guarded, "after the recording has ended", self._take_afterwards())
+            stack.callback(self._guarded, "closing the recording", self._take_afterwards())
             stack.callback(self._let_go)
             for integration in reversed(self._integrations):
-                stack.callback(self._guarded, "taking hooks out", integration.remove)
+                stack.callback(self._guarded, "removing hooks", integration.remove)
             for enter in self._waiting:
                 stack.callback(forget, enter)
             if self._surroundings is not None:
-                stack.callback(self._guarded, "ending what was listened to", self._surroundings.stop)
+                stack.callback(self._guarded, "removing integrations", self._surroundings.stop)
             stack.callback(self._guarded, "ending the recording", lambda: self._write_answers())
             stack.callback(self._guarded, "ending the recording", lambda: self.session.close(state, reason))
             if self.resuming is not None:
@@ -313,7 +313,7 @@ def expect_recording(what: str) -> Recording:
     """
     found = launched() or _current
     if found is None:
-        raise SettingsError(f"{what} belongs to a run, and none is being recorded: call barograph.attach(…) before it, "
+        raise SettingsError(f"{what} needs a run that is being recorded. Call barograph.attach(…) before it, "
                             "or start the script with `barograph run`.")
     return found
 
@@ -326,7 +326,7 @@ def start(launch: Launch, *, only: bool = False, explicit_steps: bool = False) -
     """
     global _current
     if _current is not None:
-        raise AlreadyAttached(f"This process is being recorded already, to {_current.url}. Close that run first.")
+        raise AlreadyAttached(f"This process is already being recorded to {_current.url}. Close that run first.")
     _current = Recording(launch, only=only, explicit_steps=explicit_steps)
     _end.watch()
     return _current

@@ -1,4 +1,4 @@
-"""Whether this process makes a held step again: that is no training, and what a script records of it is not kept."""
+"""Whether this process is replaying a held step; a replay records nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the numbers that a function of the script returns is the loss."""
+"""Finds the loss among the numbers that a function of the script returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records a model that grows round by round: metrics by data set, trees, importance, labels and answers.
+"""Records a model trained in rounds: metrics by data set, trees, importance, targets and predictions.
 
 A step is a round of boosting. What is read of the model is read where it is due.
 """
@@ -26,7 +26,7 @@ _MOST_SAMPLES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number by which a data set was judged after a round.
+    """The value of a metric on a data set after a round.
 
     Attributes:
         data: Name of the data set.
@@ -54,7 +54,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """What was true of the samples of a data set, and what the model answers.
+    """The targets and predictions of a data set.
 
     Attributes:
         data: Name of the data set.
@@ -73,7 +73,7 @@ class Predictions:
 
 @dataclass(frozen=True, slots=True)
 class EarlyStopping:
-    """When a training ends by itself.
+    """The early-stopping settings of a training.
 
     Attributes:
         rounds: Without gain, after which it does; 0: it does not.
@@ -85,7 +85,7 @@ class EarlyStopping:
 
 
 class Grown(Protocol):
-    """A model after a round, read only where something of it is due."""
+    """A model after a round, read only if something is due."""
 
     def metrics(self) -> Iterable[Metric]:
         """Return how it was judged after this round, as the script asked for."""
@@ -113,7 +113,7 @@ class Grown(Protocol):
 
 
 class Rounds:
-    """One training, told round by round.
+    """Records one training, round by round.
 
     Args:
         integration: Whom it is told to.
@@ -125,9 +125,9 @@ class Rounds:
         self._begun = False
         integration.begin_training(first_step)
         integration.declare(things="trees and importance")
-        with integration.guarded("beginning a boosted training"):
+        with integration.guarded("starting a boosted training"):
             integration.session.seen.no_loss = (
-                "the training was given no data set to judge by, or no metric that is a loss"
+                "the training has no evaluation set, or no metric that is a loss"
             )
 
     def _parameters(self, model: Grown) -> None:

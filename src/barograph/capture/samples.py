@@ -1,4 +1,4 @@
-"""Which samples a training was fed: a bounded memory of their digests, to know them again in an evaluation."""
+"""A bounded memory of training samples' digests, to recognize them in an evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_SAMPLES = 65_536
 
 
 class SampleMemory:
-    """Remembers the digests of training samples, the first of a great many.
+    """Stores the digests of training samples, up to a limit.
 
     Asked from the thread that trains and, where samples lie on a device, from the writer's.
     """

@@ -1,4 +1,4 @@
-"""The script of this process, as it was started: what a capsule keeps of it."""
+"""The script of this process, as started; capsules store it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an integration has met of a training, and what of it was recorded."""
+"""The parameters and modules of a training, and which of them were recorded."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from barograph.model.key import Kind
 from barograph.model.manifest import Coverage
 
-NO_LOSS_OF_TORCH = "none went through `backward` or a loss function of torch"
+NO_LOSS_OF_TORCH = "none went through `backward` or a PyTorch loss function"
 
 
 @dataclass(slots=True)
 class Seen:
-    """What an integration has met and what it has recorded, for the coverage.
+    """What exists in a training and what was recorded of it, for the coverage.
 
     Attributes:
-        parameters: Trainable parameters there are.
-        weights, gradients: Paths of the parameters whose value, whose gradient was recorded.
-        named_parameters, named_modules: Paths of what integrations of arrays have declared.
-        modules: Leaf modules there are.
+        parameters: Number of trainable parameters.
+        weights, gradients: Paths of the parameters whose value or gradient was recorded.
+        named_parameters, named_modules: Paths that array integrations declared.
+        modules: Number of leaf modules.
         outputs: Paths of the leaf modules whose output was recorded.
         loss: A loss was recorded.
-        evaluations: Evaluations that ended.
-        reasons: Cause to one sentence that names it.
-        things: What is recorded of a step whose turn it is, for people.
-        no_loss: Why no loss was seen, where none was.
+        evaluations: Number of finished evaluations.
+        reasons: Cause to one sentence on what was not recorded.
+        things: Name of the recorded data in messages.
+        no_loss: Why no loss was recorded.
     """
 
     parameters: int = 0
@@ -41,7 +41,7 @@ class Seen:
     no_loss: str = NO_LOSS_OF_TORCH
 
     def note(self, kind: Kind, path: str) -> None:
-        """Note that something of this kind was recorded."""
+        """Note that data of this kind was recorded."""
         if kind is Kind.WEIGHT:
             self.weights.add(path)
         elif kind is Kind.GRADIENT:
@@ -51,18 +51,18 @@ class Seen:
             self.outputs.add(layer if layer in self.named_modules else path)
 
     def coverage(self, steps: int, recorded: int, why: str) -> Coverage:
-        """Return how much was seen.
+        """Return the coverage.
 
         Args:
-            steps: That were made.
-            recorded: Of them those with tensors.
-            why: What has left the others out, for people.
+            steps: Number of steps.
+            recorded: Number of steps with recorded tensors.
+            why: Why the other steps were not recorded.
         """
         reasons = list(dict(self.reasons).values())
         if self.parameters > len(self.weights):
             reasons.append(f"{self.parameters - len(self.weights)} of {self.parameters} parameters were never recorded")
         if steps and not self.loss:
-            reasons.append(f"no loss was seen: {self.no_loss}")
+            reasons.append(f"no loss was recorded: {self.no_loss}")
         if recorded < steps:
             reasons.append(f"{self.things} were recorded at {recorded} of {steps} steps ({why})")
         return Coverage(

@@ -1,4 +1,4 @@
-"""One process's recording: it counts steps, keeps the price, holds the writer, and ends with a word.
+"""The recording of one process: counts steps, applies the budget, owns the writer, and writes the ending.
 
 It knows no framework: an integration (`capture/torch/integration.py` and its like) tells it when steps begin and end
 and hands it what was gathered.
@@ -49,7 +49,7 @@ _LOOK_STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Where this process stands among the workers of one training.
+    """The rank of this process in a distributed training.
 
     Attributes:
         index: Its rank; None where there are no ranks.
@@ -61,7 +61,7 @@ class Rank:
 
 
 class Session:
-    """Records one process. Created cheaply; it claims its place in the run at the first sign of training.
+    """Records one process. Cheap to create; it claims its place in the run at the first sign of training.
 
     Args:
         settings: What the user set; `to` names a run that exists.
@@ -382,7 +382,7 @@ class Session:
     ) -> None:
         """Record numbers of the script's own; without a mode, in the one that the script has set."""
         if self.closed:
-            raise SessionClosed(f"This run is closed; it records nothing more ({self.settings.to}).")
+            raise SessionClosed(f"The run is closed and records nothing more ({self.settings.to}).")
         if self.passes_over:
             return
         self.publish_collected()
@@ -404,7 +404,7 @@ class Session:
 
     def _no_number(self, name: str, value: Any) -> None:
         self.guard.report(
-            f"{name!r} was logged, and is no number ({type(value).__name__}): it is not recorded. Arrays go to "
+            f"{name!r} is not a number ({type(value).__name__}) and was not logged. Save arrays with "
             "run.save", cause=f"logged {name}")
 
     # Ending
@@ -430,7 +430,7 @@ class Session:
             return
         lost = f": {closing.lost_steps} recorded steps were not published in time" if closing.lost_steps else ""
         why = "".join(f" {problem.rstrip('.')}." for problem in closing.problems)
-        self.guard.report(f"the run could not be written to its end{lost}.{why}", outcome="The training is unharmed.")
+        self.guard.report(f"the end of the run could not be written{lost}.{why}", outcome="The training is unaffected.")
 
     def lost_some(self, problem: str) -> None:
         """Say that some of what was recorded is lost, and why; safe from any thread."""

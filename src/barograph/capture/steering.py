@@ -1,4 +1,4 @@
-"""What is asked of a training while it runs, and done in the thread that trains, between two steps."""
+"""Requests to a running training, carried out in the training thread between two steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.runs.state.control import Request
 
 
 class Steering:
-    """Has a training stopped, and has integrations carry out what else is asked of it.
+    """Stops a training, and passes other requests to integrations.
 
     Args:
         guard: Hears of errors of those who carry something out.
@@ -111,19 +111,19 @@ class Steering:
     def _carry_out(self) -> None:
         for request in self.orders.take_due(self._steps_made()):
             if request.action not in self.allowed:
-                self.report(request, f"did nothing: the training does not allow {request.action}; start it with "
+                self.report(request, f"did nothing: {request.action} is not allowed; start the training with "
                                      f"--allow {request.action}, or attach(…, allow=…)", done=False)
                 continue
             try:
                 hand = self._hands.get(request.action)
                 if hand is None:
-                    raise NotDone("this kind of training has no such thing")
+                    raise NotDone("this framework does not support it")
                 result = hand(request)
             except NotDone as error:
                 self.report(request, f"did nothing: {error}", done=False)
             except Exception as error:  # noqa: BLE001 - the guard decides; what is asked must not end a training
                 self.report(request, f"failed: {type(error).__name__}: {error}", done=False)
-                self._guard.caught(error, f"doing what a finding asked ({request.action})")
+                self._guard.caught(error, f"taking a finding's action ({request.action})")
             else:
                 if result is not None:
                     self.report(request, result)
@@ -141,5 +141,5 @@ class Steering:
                 return f"could not save a checkpoint: {type(error).__name__}: {error}"
             else:
                 return f"saved a checkpoint in {place}" if place else "saved a checkpoint"
-        why = "; ".join(reasons) or "nothing here knows how; hand attach a function that does, checkpoint=…"
+        why = "; ".join(reasons) or "unknown for this framework; pass attach(checkpoint=…) a function that saves one"
         return f"saved no checkpoint: {why}"

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: waiting for data, forward, backward, the optimizer, Barograph itself, the rest."""
+"""The parts of a step's time: waiting for data, forward, backward, optimizer, Barograph, other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STEP, DATA, FORWARD, BACKWARD, OPTIMIZER, CAPTURE, OTHER, STEPS, LONGEST = (
 
 
 class Part:
-    """One part of the steps, timed in those that are listened to, without what capture takes meanwhile.
+    """One timed part of the steps, without the time of capture.
 
     Attributes:
         mean_secs: What it took in a step, of those that were told last; None: it was never heard.
@@ -64,7 +64,7 @@ class Part:
 
 
 class StepTimes:
-    """Adds up what each part of the steps took, in the thread that trains, for a microsecond or two a step.
+    """Sums the time of each part of the steps in the training thread, for a microsecond or two per step.
 
     A step lasts from the end of the one before to its own. The first one, which holds starting up, and the time of
     evaluations are left out. Forward, backward and optimizer are timed in the steps that are listened to, which

@@ -1,4 +1,4 @@
-"""A loop that counts its own steps, with a place that a training can go on from: `run.steps`."""
+"""`run.steps`: a loop that counts its own steps, from which a training can resume."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """Counts from 0, or goes on with the step that a resumed training comes to.
+    """Counts from 0, or from the first step of a resumed training.
 
     Args:
         count: Of the steps.

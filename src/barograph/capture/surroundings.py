@@ -1,4 +1,4 @@
-"""What is taken down around a training from its first line on: files that are opened, options, what is printed."""
+"""Records opened files, options and printed text from the first line of a script."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _current: Surroundings | None = None
 
 
 class Surroundings:
-    """All of it, until `stop`."""
+    """Records all of these, until `stop`."""
 
     def __init__(self) -> None:
         self._opened = Listening()

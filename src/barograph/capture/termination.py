@@ -1,4 +1,4 @@
-"""SIGTERM, as a wish that a training be stopped: a machine that is taken away gives some seconds of notice."""
+"""Handles SIGTERM as a request to stop training, as sent before a machine is reclaimed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 
 class Termination:
-    """Hears SIGTERM where nobody else does.
+    """Handles SIGTERM unless the script does.
 
     Args:
         asked: Called at the first; returns whether that is enough, and the process need not be ended at once. At the

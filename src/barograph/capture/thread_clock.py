@@ -1,4 +1,4 @@
-"""Clocks of the thread that trains: the processor time it used, and how long it waited for a processor."""
+"""Clocks of the training thread: processor time, and time spent waiting for a processor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NANO = 1e-9
 
 
 class ProcessorWait:
-    """How long one thread was ready to run and had no processor, because other programs used them.
+    """Time that one thread was runnable without a processor, because other programs used them.
 
     Linux counts that for each thread. Elsewhere the wait is taken for 0.
     """

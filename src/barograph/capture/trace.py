@@ -1,4 +1,4 @@
-"""An uncaught exception as the script would have it: without the frames of our wrappers in its traceback."""
+"""Removes our wrappers' frames from the traceback of an uncaught exception."""
 
 from __future__ import annotations
 

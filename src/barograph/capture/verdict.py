@@ -1,4 +1,4 @@
-"""Why a step is held, and what the user has asked to hold beside what is not finite."""
+"""Why a step is held, including the user's own conditions."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def of_loss(loss: float, numbers: Mapping[str, float]) -> Verdict:
 
 def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
     """Return the verdict on a step whose gradients are beyond the bound."""
-    return Verdict(Held.NORM, f"The norm of all gradients is {norm:.4g}, beyond the bound of {bound:.4g}.",
+    return Verdict(Held.NORM, f"The norm of all gradients is {norm:.4g}, above the bound {bound:.4g}.",
                    {**numbers, "bound": bound})
 
 
 class AskedFor:
-    """Holds what the user has asked for: a loss that leaps, and whatever a function of the user's own says.
+    """Holds steps on the user's conditions: a loss above its level, or a function of the user.
 
     Args:
         settings: How far a loss may leap; the function.
@@ -88,7 +88,7 @@ class AskedFor:
         if not said:
             return None
         name = function_name(self._settings.when)
-        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {name} holds it"
+        text = said.strip().rstrip(".") if isinstance(said, str) else f"The function {name} held the step"
         return Verdict(Held.OWN, f"{text}.", dict(numbers))
 
     def _found(self, place: HoldsWhen | str) -> HoldsWhen:
@@ -97,7 +97,7 @@ class AskedFor:
         except SettingsError as error:
             if self._end is None:
                 raise
-            self._end(f"{error} It is looked for from the folder of the script.")
+            self._end(f"{error} Barograph imports it from the folder of the script.")
             return lambda _: None
 
     def _leaps(self, seen: UpdateSeen, numbers: Mapping[str, float]) -> Verdict | None:
@@ -132,11 +132,11 @@ def function_at(place: HoldsWhen | str, setting: str = "recorder.when") -> Holds
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f'{setting} is "{place}", and that cannot be found: {error}.') from error
+        raise SettingsError(f'{setting} is "{place}", which cannot be imported: {error}.') from error
     except Exception as error:  # a module of the user's may raise anything
         kind = type(error).__name__
-        raise SettingsError(f'{setting} is "{place}", and its module fails: {kind}: {error}.') from error
+        raise SettingsError(f'{setting} is "{place}", but importing its module failed: {kind}: {error}.') from error
     if not callable(found):
-        raise SettingsError(f'{setting} is "{place}", and that is no function.')
+        raise SettingsError(f'{setting} is "{place}", which is not a function.')
     function: HoldsWhen = found
     return function

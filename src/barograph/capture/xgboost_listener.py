@@ -1,4 +1,4 @@
-"""Listens to the trainings of XGBoost, of its own interface and of that in scikit-learn's manner alike.
+"""The XGBoost integration, for its own API and its scikit-learn API.
 
 Both go round by round through one `CallbackContainer`, which knows the data sets as well.
 """
@@ -30,8 +30,8 @@ _MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2",
 _CLASSES = ("binary:", "multi:")
 _MARGINS = ("binary:logitraw", "binary:hinge")
 _NEEDS = {
-    "training.train": "how many rounds are planned",
-    "callback.CallbackContainer.before_training": "the beginning of a training",
+    "training.train": "the number of planned rounds",
+    "callback.CallbackContainer.before_training": "the start of a training",
     "callback.CallbackContainer.after_iteration": "rounds",
     "callback.CallbackContainer.after_training": "the end of a training",
     "Booster.get_score": "importance", "Booster.save_raw": "trees", "Booster.save_config": "hyperparameters",
@@ -54,7 +54,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(Patches):
-    """Tells the trainings apart by their containers."""
+    """Separates trainings by their callback containers."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class _Listener(Patches):
                     None if asked is None else before + asked,
                 )
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
-                self._recording.session.guard.caught(error, "beginning to listen to a training of XGBoost")
+                self._recording.session.guard.caught(error, "hooking into an XGBoost training")
         return model
 
     def ends_round(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:

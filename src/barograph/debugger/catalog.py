@@ -1,4 +1,4 @@
-"""What a run holds, by smdebug's names: a table of tensors, steps and workers, and how each value is had."""
+"""The content of a run under smdebug's names: a table of tensors, steps and workers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NUMBERED = (Kind.LOSS, Kind.SCALAR)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One thing that one worker recorded in one step.
+    """One value that one worker recorded in one step.
 
     Attributes:
         key, step, mode, optimizer, worker: What to ask the run for.
@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Entry:
-    """What is known of one tensor at one step from one worker.
+    """The data of one tensor at one step from one worker.
 
     Attributes:
         value: The tensor, where it was saved as a whole or as a plain number.
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(slots=True)
 class TensorTable:
-    """One tensor.
+    """The data of one tensor.
 
     Attributes:
         steps: Global step to worker to what is known.
@@ -79,7 +79,7 @@ class TensorTable:
 
 
 class Catalog:
-    """All that a run holds at a moment.
+    """The content of a run at one point in time.
 
     Args:
         run: The run.
@@ -184,7 +184,7 @@ class Catalog:
 
 
 def name_of_own(key: Key) -> str:
-    """Return what smdebug would have called what Barograph recorded by itself, without the class of the model.
+    """Return smdebug's name for a Barograph key, without the class of the model.
 
     Example:
         >>> name_of_own(Key(Kind.GRADIENT, "fc1.weight")), name_of_own(Key(Kind.OUTPUT, "relu"))

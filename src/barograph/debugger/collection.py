@@ -1,4 +1,4 @@
-"""Tensors that belong together: smdebug's `Collection` and the names of those that it comes with."""
+"""smdebug's `Collection`: tensors that are saved together; and its default collections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.debugger.save_config import SaveConfig
 
 
 class CollectionKeys:
-    """Names of the collections that smdebug comes with."""
+    """Names of smdebug's default collections."""
 
     DEFAULT = "default"
     ALL = "all"
@@ -54,7 +54,7 @@ NUMBERS = frozenset({
 
 
 class Collection:
-    """Tensors, by name or by pattern, with what is saved of them and when.
+    """Tensors, by name or pattern, with what is saved of them and when.
 
     Args:
         name: Of the collection.
@@ -88,7 +88,7 @@ class Collection:
         """
         given = [patterns] if isinstance(patterns, str) else list(patterns)
         if not all(isinstance(item, str) for item in given):
-            raise SMDebugTypeError(f"{patterns!r} is neither a pattern nor a list of patterns.")
+            raise SMDebugTypeError(f"{patterns!r} is not a pattern or a list of patterns.")
         self.include_regex += given
 
     def add_tensor_name(self, tname: str) -> None:
@@ -96,11 +96,11 @@ class Collection:
         self.tensor_names.add(tname)
 
     def add_module_tensors(self, module: Any, inputs: bool = False, outputs: bool = True) -> None:
-        """Add what a module that is registered, or is about to be, is called with and returns."""
+        """Add the inputs and outputs of a module that is, or will be, registered."""
         self.modules[module] = inputs, outputs
 
     def has(self, tname: str) -> bool:
-        """Return whether a tensor belongs to it."""
+        """Return whether a tensor belongs to the collection."""
         return tname in self.tensor_names or any(re.search(pattern, tname) for pattern in self.include_regex)
 
     def to_json_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""smdebug's exceptions, by its names and with its attributes, below our own tree."""
+"""smdebug's exceptions, with its names and attributes, as part of our tree of errors."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from barograph.errors import BarographError
 
 
 class SMDebugError(BarographError):
-    """Any error of smdebug's."""
+    """Base of smdebug's errors."""
 
 
 class SMDebugTypeError(SMDebugError, TypeError):
-    """A value is of the wrong type."""
+    """A value has the wrong type."""
 
 
 class SMDebugValueError(SMDebugError, ValueError):
-    """A value cannot be."""
+    """A value is invalid."""
 
 
 class SMDebugNotImplementedError(SMDebugError, NotImplementedError):
-    """smdebug has it, and Barograph has something else in its place."""
+    """Barograph does not implement this smdebug feature."""
 
 
 class InvalidCollectionConfiguration(SMDebugError):
-    """A collection says neither names nor patterns."""
+    """A collection has neither names nor patterns."""
 
     def __init__(self, c_name: str) -> None:
         super().__init__(c_name)
         self.c_name = c_name
 
     def __str__(self) -> str:
-        return f"The collection {self.c_name} names no tensor and has no pattern; give it one of them."
+        return f"The collection {self.c_name} has no tensor names and no patterns; add one."
 
 
 class _OfStep(SMDebugError):
@@ -44,21 +44,21 @@ class _OfStep(SMDebugError):
 
 
 class StepNotYetAvailable(_OfStep):
-    """The training goes on, and this step may come."""
+    """The step is not available yet; training goes on."""
 
     def __str__(self) -> str:
-        return f"Step {self.step} of mode {self.mode.name} is not there yet."
+        return f"Step {self.step} of mode {self.mode.name} is not available yet."
 
 
 class StepUnavailable(_OfStep):
-    """Nothing was saved of this step."""
+    """The step was not saved."""
 
     def __str__(self) -> str:
         return f"Step {self.step} of mode {self.mode.name} was not saved."
 
 
 class NoMoreData(SMDebugError):
-    """The training is over, and did not come to this step."""
+    """The training ended before this step."""
 
     def __init__(self, step: int, mode: ModeKeys, last_step: int) -> None:
         super().__init__(str(step))
@@ -67,7 +67,7 @@ class NoMoreData(SMDebugError):
         self.last_step = last_step
 
     def __str__(self) -> str:
-        return (f"The training has ended before step {self.step} of mode {self.mode.name}; the last one saved is "
+        return (f"The training ended before step {self.step} of mode {self.mode.name}; the last saved step is "
                 f"{self.last_step}.")
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -86,7 +86,7 @@ class TensorUnavailable(SMDebugError):
 
 
 class TensorUnavailableForStep(SMDebugError):
-    """The tensor was not saved at that step, or not as a whole."""
+    """The tensor, or its value, was not saved at that step."""
 
     def __init__(self, tname: str, step: int, mode: ModeKeys = ModeKeys.GLOBAL, has_reductions: bool = False) -> None:
         super().__init__(tname)
@@ -96,7 +96,7 @@ class TensorUnavailableForStep(SMDebugError):
         self.has_reductions = has_reductions
 
     def __str__(self) -> str:
-        also = " Its reductions were: ask for these." if self.has_reductions else ""
+        also = " Its reductions were; read those." if self.has_reductions else ""
         return f"The value of {self.tname} was not saved at step {self.step} of mode {self.mode.name}.{also}"
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -108,18 +108,18 @@ class ShapeUnavailableForStep(TensorUnavailableForStep):
 
 
 class InvalidWorker(SMDebugError):
-    """No worker of that name saved it."""
+    """No worker of that name saved data."""
 
     def __init__(self, worker: str) -> None:
         super().__init__(worker)
         self.worker = worker
 
     def __str__(self) -> str:
-        return f"No worker {self.worker} saved this."
+        return f"Worker {self.worker} did not save this."
 
 
 class RuleEvaluationConditionMet(SMDebugError):
-    """What a rule looks for is there."""
+    """The condition of a rule is met."""
 
     def __init__(self, rule_name: str, step: int, end_of_rule: bool = False) -> None:
         super().__init__(rule_name)

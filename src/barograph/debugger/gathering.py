@@ -1,4 +1,4 @@
-"""Decides what of a step is saved, and gathers it: smdebug's collections, configurations and reductions."""
+"""Decides what to save of a step, and collects it: smdebug's collections, configurations and reductions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_EVALUATED = (CollectionKeys.GRADIENTS, CollectionKeys.OPTIMIZER_VARIABLES)
 
 
 class Choice:
-    """The collections of a hook, and which of them are saved when.
+    """The collections of a hook, and which of them are due at a step.
 
     Args:
         save_config: When, unless a collection says otherwise.
@@ -40,7 +40,7 @@ class Choice:
         self._members: dict[str, list[Collection]] = {}
 
     def get(self, name: str, create: bool = True) -> Collection:
-        """Return a collection, made where there is none.
+        """Return a collection, created if missing.
 
         Raises:
             InvalidCollectionConfiguration: There is none, and none is to be made.
@@ -75,7 +75,7 @@ class Choice:
                 collection.reduction_config = self._reduction_config
 
     def due(self, mode: ModeKeys, mode_step: int) -> list[Collection]:
-        """Return the collections whose turn it is."""
+        """Return the collections that are due."""
         return [
             collection for name, collection in self.collections.items()
             if (CollectionKeys.ALL in self.included or name in self.included)
@@ -99,7 +99,7 @@ class Choice:
 
 
 class Gathered:
-    """What is saved of one step.
+    """The collected data of one step.
 
     Args:
         choice: Of the hook.
@@ -170,12 +170,12 @@ def array_of(value: Any) -> Array:
         return copied
     array = np.array([value] if np.isscalar(value) else value)
     if array.dtype.kind not in "fiubc":
-        raise SMDebugTypeError(f"{type(value).__name__} is no tensor, array or number.")
+        raise SMDebugTypeError(f"{type(value).__name__} is not a tensor, array or number.")
     return array
 
 
 def reduced(tensor: Any, name: str, *, absolute: bool) -> Any:
-    """Return a reduction of a tensor, made on its device by its framework.
+    """Return a reduction of a tensor, computed on its device by its framework.
 
     Raises:
         SMDebugTypeError: Its elements have none.
@@ -186,7 +186,7 @@ def reduced(tensor: Any, name: str, *, absolute: bool) -> Any:
             return values.norm(p=int(name[1]))
         return getattr(values, "var" if name == "variance" else name)()
     except RuntimeError as error:
-        raise SMDebugTypeError(f"{name} of elements of {tensor.dtype}: {error}") from None
+        raise SMDebugTypeError(f"{name} of {tensor.dtype} elements: {error}") from None
 
 
 def _is_tensor(value: Any) -> bool:

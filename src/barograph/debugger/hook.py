@@ -1,4 +1,4 @@
-"""smdebug's `Hook` for PyTorch: saves what its collections say, at each forward pass, into a run.
+"""smdebug's `Hook` for PyTorch: saves its collections at each forward pass into a run.
 
 It knows no framework by name: modules are asked for their own hooks, and tensors reduce themselves.
 """
@@ -79,8 +79,8 @@ class Hook:
         if out_dir is None:
             raise SMDebugValueError("Hook needs out_dir: the directory or URL of the run.")
         if export_tensorboard or tensorboard_dir:
-            raise SMDebugNotImplementedError("Hook writes no files for TensorBoard; leave export_tensorboard and "
-                                             "tensorboard_dir out, and look at the run with barograph report.")
+            raise SMDebugNotImplementedError("Hook does not write TensorBoard files. Remove export_tensorboard and "
+                                             "tensorboard_dir, and view the run with barograph report.")
         self.out_dir = os.fspath(out_dir)
         self.dry_run = dry_run
         self.guard = Guard(strict=False)
@@ -112,16 +112,16 @@ class Hook:
     # What the script says
 
     def register_module(self, module: Any) -> None:
-        """Save what a model and its layers do. Its steps begin with its forward passes.
+        """Save tensors of a model and its layers. A step starts with its forward pass.
 
         Raises:
             SMDebugTypeError: It is no module.
             SMDebugError: It is registered already.
         """
         if not hasattr(module, "register_forward_pre_hook"):
-            raise SMDebugTypeError(f"{type(module).__name__} is no module of PyTorch.")
+            raise SMDebugTypeError(f"{type(module).__name__} is not a PyTorch module.")
         if module in self._names_of_modules:
-            raise SMDebugError("This module is registered already.")
+            raise SMDebugError("This module is already registered.")
         # A compiled model calls the module that it was made of; names and passes are those of that.
         module = getattr(module, "_orig_mod", module)
         model = type(module).__name__
@@ -138,34 +138,34 @@ class Hook:
                 self._handles.append(parameter.register_hook(take))
 
     def register_hook(self, module: Any) -> None:
-        """Do what `register_module` does."""
+        """Alias of `register_module`."""
         self.register_module(module)
 
     def register_loss(self, loss_module: Any) -> None:
-        """Save what a loss module is called with and returns.
+        """Save the inputs and output of a loss module.
 
         Raises:
             SMDebugTypeError: It is no module.
         """
         if not hasattr(loss_module, "register_forward_hook"):
-            raise SMDebugTypeError(f"{type(loss_module).__name__} is no module of PyTorch.")
+            raise SMDebugTypeError(f"{type(loss_module).__name__} is not a PyTorch module.")
         self._names_of_modules[loss_module] = type(loss_module).__name__
         self._know([f"{type(loss_module).__name__}_output_0"])
         self._listen()
 
     def set_mode(self, mode: ModeKeys) -> None:
-        """Say what the script does from now on.
+        """Set the mode from now on.
 
         Raises:
             SMDebugValueError: It is no mode.
         """
         if not isinstance(mode, ModeKeys):
-            raise SMDebugValueError(f"{mode!r} is no mode; there are: {', '.join(item.name for item in ModeKeys)}.")
+            raise SMDebugValueError(f"{mode!r} is not a mode; use one of {', '.join(item.name for item in ModeKeys)}.")
         self.mode = mode
         self.mode_steps.setdefault(mode, -1)
 
     def save_scalar(self, name: str, value: Any, sm_metric: bool = False, timestamp: float | None = None) -> None:
-        """Save a number with the step under way, whether or not it is its turn.
+        """Save a number with the current step, even if the step is not due.
 
         Args:
             name: Of the number; `scalar/` is put before it.
@@ -183,7 +183,7 @@ class Hook:
     def save_tensor(
         self, tensor_name: str, tensor_value: Any, collections_to_write: str | Iterable[str] = CollectionKeys.DEFAULT
     ) -> None:
-        """Save a tensor of the script's own, with the next layer that is saved.
+        """Save a tensor of the script, with the next saved layer.
 
         Args:
             tensor_name: Its name.
@@ -201,7 +201,7 @@ class Hook:
             self._gathered.take_all(tensor_name, "_output_", tensor_value)
 
     def get_collection(self, name: str, create: bool = True) -> Collection:
-        """Return a collection, made where there is none."""
+        """Return a collection, created if missing."""
         return self._choice.get(name, create)
 
     def get_collections(self) -> dict[str, Collection]:
@@ -209,26 +209,26 @@ class Hook:
         return self._choice.collections
 
     def add_collection(self, collection: Collection) -> None:
-        """Add a collection, in place of one of that name.
+        """Add a collection; it replaces one of the same name.
 
         Raises:
             SMDebugTypeError: It is none.
         """
         if not isinstance(collection, Collection):
-            raise SMDebugTypeError(f"{collection!r} is no Collection.")
+            raise SMDebugTypeError(f"{collection!r} is not a Collection.")
         self._choice.collections[collection.name] = collection
 
     @classmethod
     def create_from_json_file(cls, json_file_path: str | None = None) -> Hook:
-        """Refuse: SageMaker's file of settings is not read.
+        """Raise: SageMaker's settings file is not supported.
 
         Raises:
             SMDebugNotImplementedError: Always.
         """
-        raise SMDebugNotImplementedError("Settings of SageMaker's are not read; hand them to Hook(…) in the script.")
+        raise SMDebugNotImplementedError("SageMaker's JSON settings are not read. Pass them to Hook(…) in the script.")
 
     def close(self) -> None:
-        """Save what waits, take out every hook, and end the run."""
+        """Save pending data, remove all hooks, and end the run."""
         if self.closed:
             return
         self._end_step()
@@ -317,7 +317,7 @@ class Hook:
 
 
 def get_hook(json_config_path: str | None = None, create_if_not_exists: bool = False) -> Hook | None:
-    """Return the hook that was made last; None where there is none.
+    """Return the hook that was created last; None if there is none.
 
     Raises:
         SMDebugNotImplementedError: A hook is to be made of SageMaker's file of settings.
@@ -328,7 +328,7 @@ def get_hook(json_config_path: str | None = None, create_if_not_exists: bool = F
 
 
 def del_hook() -> None:
-    """Forget the hook that was made last; it goes on."""
+    """Forget the hook that was created last; it stays active."""
     global _current
     _current = None
 

@@ -1,4 +1,4 @@
-"""Hooks that every module of PyTorch calls: none is on the model, so it is pickled, copied and scripted as ever."""
+"""Global PyTorch module hooks; models stay free of hooks, so they can be pickled, copied and scripted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HOOKS_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
 class Listening:
-    """Calls back around the forward pass of each module, also of those that are compiled later.
+    """Calls back around the forward pass of each module, also of modules compiled later.
 
     torch is loaded: it is a module of torch that is listened to.
 
@@ -39,7 +39,7 @@ class Listening:
                          hooks.register_module_forward_hook(self._after)]
 
     def stop(self) -> None:
-        """Leave nothing behind."""
+        """Remove all hooks."""
         forget(self._hear_of_compiler)
         if self._filter in warnings.filters:
             cast("list[Any]", warnings.filters).remove(self._filter)

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class ModeKeys(Enum):
-    """What a script was doing; `modes` to those who import it."""
+    """The modes of a script; exported as `modes`."""
 
     TRAIN = 1
     EVAL = 2

@@ -1,4 +1,4 @@
-"""`create_trial`: from a place to a trial, whatever has written what is there."""
+"""`create_trial`: opens a run or smdebug output as a trial."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def create_trial(
     range_steps: tuple[int | None, int | None] | None = None, cache: str | os.PathLike[str] | None = None,
     **_: Any,
 ) -> Trial:
-    """Return a trial of what is at a place: a run, imported or not, or a directory that smdebug has written.
+    """Return a trial of a run, imported or not, or of a directory that smdebug has written.
 
     Such a directory is imported once, into a folder of the user's cache, and anew where it has changed.
 

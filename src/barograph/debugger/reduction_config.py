@@ -1,4 +1,4 @@
-"""What is saved of a tensor: smdebug's `ReductionConfig`."""
+"""smdebug's `ReductionConfig`: the reductions to save of a tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NORMS = ("l1", "l2")
 
 @dataclass(slots=True)
 class ReductionConfig:
-    """Numbers that a tensor is reduced to, and whether it is saved itself.
+    """The reductions to save of a tensor, and whether to save the tensor.
 
     Attributes:
         reductions, abs_reductions: Of its elements, of their magnitudes; names of `REDUCTIONS`.
@@ -37,10 +37,10 @@ class ReductionConfig:
             setattr(self, name, given)
             for item in given:
                 if item not in known:
-                    raise SMDebugValueError(f'"{item}" is none of the {name}: {", ".join(known)}.')
+                    raise SMDebugValueError(f'"{item}" is not one of the {name}: {", ".join(known)}.')
 
     def wanted(self) -> Iterator[tuple[str, bool]]:
-        """Yield each reduction, and whether it is of the magnitudes."""
+        """Yield each reduction, and whether it applies to magnitudes."""
         yield from ((name, False) for name in (*(self.reductions or ()), *(self.norms or ())))
         yield from ((name, True) for name in (*(self.abs_reductions or ()), *(self.abs_norms or ())))
 

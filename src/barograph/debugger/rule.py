@@ -1,4 +1,4 @@
-"""A custom rule of smdebug's, and what runs it over a trial."""
+"""smdebug's custom `Rule`, and running it over a trial."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("barograph.smdebug")
 
 
 class RequiredTensors:
-    """The tensors and steps that a rule asks for before it looks at a step."""
+    """The tensors and steps that a rule needs before it evaluates a step."""
 
     def __init__(self, base_trial: Trial, other_trials: Iterable[Trial] | None = None) -> None:
         self.base_trial = base_trial
@@ -32,7 +32,7 @@ class RequiredTensors:
     def add(
         self, name: str, steps: Iterable[int], trial: Trial | None = None, should_match_regex: bool = False
     ) -> None:
-        """Ask for a tensor, or all whose names match, at these global steps.
+        """Require a tensor, or all with matching names, at these global steps.
 
         Raises:
             TensorUnavailable: There is none of that name.
@@ -43,25 +43,25 @@ class RequiredTensors:
             self._steps[id(whose)].setdefault(found, []).extend(steps)
 
     def get(self, trial: Trial | None = None) -> ValuesView[Tensor]:
-        """Return the tensors that were asked for."""
+        """Return the required tensors."""
         whose = trial or self.base_trial
         return {name: whose.tensor(name) for name in self._steps[id(whose)]}.values()
 
     def get_names(self, trial: Trial | None = None) -> KeysView[str]:
-        """Return their names."""
+        """Return the names of the required tensors."""
         return self._steps[id(trial or self.base_trial)].keys()
 
     def get_tensor_steps(self, name: str, trial: Trial | None = None) -> list[int]:
-        """Return the steps that were asked for of one."""
+        """Return the steps at which a tensor is required."""
         return self._steps[id(trial or self.base_trial)][name]
 
     def clear(self) -> None:
-        """Forget what was asked for."""
+        """Remove all requirements."""
         for wanted in self._steps.values():
             wanted.clear()
 
     def fetch(self) -> None:
-        """Wait for all that was asked for.
+        """Wait until all required tensors are available.
 
         Raises:
             StepUnavailable, NoMoreData, TensorUnavailableForStep: It is not there.
@@ -75,7 +75,7 @@ class RequiredTensors:
 
 
 class Rule(ABC):
-    """A rule: looks at a global step, and says whether its condition is met.
+    """A rule: evaluates a global step, and returns whether its condition is met.
 
     Args:
         base_trial: What it looks at.
@@ -96,18 +96,18 @@ class Rule(ABC):
             "RuleTriggered": 0, "Violations": 0, "Details": {}, "Datapoints": 0, "RuleParameters": "",
         }
         if (action_str or "").strip():
-            warnings.warn(f"{self.rule_name}: the action {action_str} of SageMaker's is not taken; barograph watch "
-                          "--on-finding and --notify have what takes its place.", UserWarning, stacklevel=3)
+            warnings.warn(f"{self.rule_name}: SageMaker's action {action_str} is ignored. Use barograph watch "
+                          "--on-finding or --notify.", UserWarning, stacklevel=3)
 
     def set_required_tensors(self, step: int) -> None:  # noqa: B027 - a rule that needs nothing says nothing
-        """Ask `req_tensors` for what the step needs; nothing unless a rule has more to say."""
+        """Require the tensors of a step in `req_tensors`; override it if a rule needs any."""
 
     @abstractmethod
     def invoke_at_step(self, step: int) -> bool:
         """Return whether the condition is met at a global step."""
 
     def invoke(self, step: int) -> None:
-        """Look at a global step, as soon as it is there.
+        """Evaluate a global step when it is available.
 
         Raises:
             RuleEvaluationConditionMet: The condition is met.
@@ -126,7 +126,7 @@ class Rule(ABC):
 def invoke_rule(
     rule_obj: Rule, start_step: int | None = 0, end_step: int | None = None, raise_eval_cond: bool = False
 ) -> None:
-    """Have a rule look at one global step after the other; those that were not saved are passed over.
+    """Evaluate a rule at successive global steps, skipping those that were not saved.
 
     Args:
         rule_obj: The rule.
@@ -155,14 +155,14 @@ def invoke_rule(
 
 @contextmanager
 def no_refresh(trials: Trial | list[Trial]) -> Iterator[Trial | list[Trial]]:
-    """Let trials stay as they are within a block, so that all of it sees the same."""
+    """Do not refresh trials within a block, so that it sees constant data."""
     with _refreshing(trials, False):
         yield trials
 
 
 @contextmanager
 def refresh(trials: Trial | list[Trial]) -> Iterator[Trial | list[Trial]]:
-    """Let trials look for more within a block."""
+    """Refresh trials within a block."""
     with _refreshing(trials, True):
         yield trials
 

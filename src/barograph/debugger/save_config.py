@@ -1,4 +1,4 @@
-"""At which steps something is saved: smdebug's `SaveConfig` and `SaveConfigMode`."""
+"""smdebug's `SaveConfig` and `SaveConfigMode`: the steps to save."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERVAL = 500
 
 @dataclass(slots=True)
 class SaveConfigMode:
-    """At which steps of one mode.
+    """The steps to save in one mode.
 
     Attributes:
         save_interval: Every so many steps; None: 500.
@@ -35,12 +35,12 @@ class SaveConfigMode:
             self.end_step = None if self.end_step is None else int(self.end_step)
             self.save_steps = [int(step) for step in self.save_steps or ()]
         except (TypeError, ValueError):
-            raise SMDebugValueError(f"{self!r} has a step that is no whole number.") from None
+            raise SMDebugValueError(f"{self!r} has a step that is not an integer.") from None
         if self.save_interval < 1:
             raise SMDebugValueError(f"save_interval is {self.save_interval}; it must be at least 1.")
 
     def should_save_step(self, step_num: int) -> bool:
-        """Return whether it is this step's turn.
+        """Return whether to save this step.
 
         Example:
             >>> [step for step in range(10) if SaveConfigMode(save_interval=3, end_step=8).should_save_step(step)]
@@ -61,7 +61,7 @@ Modes = Mapping[ModeKeys, SaveConfigMode | None]
 
 @dataclass(slots=True)
 class SaveConfig:
-    """At which steps of each mode.
+    """The steps to save in each mode.
 
     Attributes:
         mode_save_configs: Mode to what holds in it; None, or a mode that is left out: as the hook says.
@@ -83,23 +83,23 @@ class SaveConfig:
             return
         for mode, config in self.mode_save_configs.items():
             if not isinstance(mode, ModeKeys) or not isinstance(config, SaveConfigMode | None):
-                raise SMDebugValueError(f"{mode!r}: {config!r} is no mode with a SaveConfigMode.")
+                raise SMDebugValueError(f"{mode!r}: {config!r} is not a mode with a SaveConfigMode.")
         self._of = {mode: self.mode_save_configs.get(mode) for mode in ModeKeys}
 
     def get_save_config(self, mode: ModeKeys) -> SaveConfigMode:
-        """Return what holds in a mode."""
+        """Return the configuration of a mode."""
         return self._of[mode] or SaveConfigMode()
 
     def set_save_config(self, mode: ModeKeys, save_config_mode: SaveConfigMode) -> None:
-        """Set what holds in a mode."""
+        """Set the configuration of a mode."""
         self._of[mode] = save_config_mode
 
     def should_save_step(self, mode: ModeKeys, step_num: int) -> bool:
-        """Return whether it is this step's turn."""
+        """Return whether to save this step."""
         return self.get_save_config(mode).should_save_step(step_num)
 
     def merge_default_save_config(self, default_save_config: SaveConfig) -> None:
-        """Take from another what is not said for a mode."""
+        """Take missing modes from another configuration."""
         for mode in ModeKeys:
             self._of[mode] = self._of[mode] or default_save_config.get_save_config(mode)
 
@@ -123,4 +123,4 @@ class SaveConfig:
         if isinstance(obj, Mapping):
             return cls({mode: SaveConfigMode(**config) if isinstance(config, Mapping) else config
                         for mode, config in obj.items()})
-        raise SMDebugTypeError(f"{obj!r} is no SaveConfig.")
+        raise SMDebugTypeError(f"{obj!r} is not a SaveConfig.")

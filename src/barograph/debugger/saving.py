@@ -1,4 +1,4 @@
-"""Where a hook saves to: a run that is written while the training goes on."""
+"""The output of a hook: a run that is written during training."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
-NOT_ASKED = "what the hook was not asked to save"
+NOT_ASKED = "not requested by the hook"
 """What the coverage of the run says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Which process this is among those that train together.
+    """The rank of this process in a distributed training.
 
     Attributes:
         rank: Its number; None: it is alone.
@@ -43,7 +43,7 @@ class Ranks:
 
 
 def ranks_here() -> Ranks:
-    """Return what the launcher has said of this process."""
+    """Return the rank that the launcher set for this process."""
     rank, count = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "1")
     if not rank.isdigit() or not count.isdigit() or int(count) < 2:
         return Ranks(None, 1)
@@ -51,7 +51,7 @@ def ranks_here() -> Ranks:
 
 
 class Saving:
-    """Writes the run of a hook, from a thread of its own.
+    """Writes the run of a hook, in its own thread.
 
     Args:
         out_dir: Where.
@@ -87,14 +87,14 @@ class Saving:
                                  on_control=self._tell_names)
 
     def expect(self, names: list[str]) -> None:
-        """Let it know more names beforehand."""
+        """Announce names in advance."""
         self.book.naming = Naming(names, keys=self.book.naming.keys)
 
     def put(
         self, global_step: int, mode: ModeKeys, mode_step: int, values: Mapping[str, Array],
         shapes: Mapping[str, tuple[int, ...]],
     ) -> None:
-        """Take in what was gathered of a step; never waits."""
+        """Queue the data of a step; never waits."""
         step = Step(global_step, mode_step, self.book.optimizer_of(mode.name), MODES[mode.name], self._clock.unix())
         # Keys are found here, so that the writer's thread only looks them up.
         kinds = {self.book.naming.key(name).kind for name in (*values, *shapes)}
@@ -102,7 +102,7 @@ class Saving:
         self._writer.put(_Gathered(step, values, shapes, self._drafter))
 
     def close(self, state: EndState, reason: str, problems: tuple[str, ...]) -> tuple[str, ...]:
-        """Publish what waits; return what went wrong, one sentence each."""
+        """Publish queued steps; return the problems, one sentence each."""
         self._progress.problems = problems
         closing = self._writer.close(state, reason)
         self.book.ended = True
@@ -119,7 +119,7 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class _Gathered:
-    """A step whose statistics are made in the writer's thread, as a `Pending`."""
+    """A step whose statistics are computed in the writer's thread, as a `Pending`."""
 
     step: Step
     values: Mapping[str, Array]

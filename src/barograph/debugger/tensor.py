@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 
 class Tensor:
-    """Asks a trial for one tensor.
+    """One tensor of a trial.
 
     Args:
         name: As smdebug calls it.
@@ -47,13 +47,13 @@ class Tensor:
         return f"<Tensor {self.name}>"
 
     def steps(self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
-        """Return the steps at which anything was saved of it, rising, as counted in a mode."""
+        """Return the steps at which the tensor was saved, ascending, counted in a mode."""
         known = set(self.trial.steps(mode, show_incomplete_steps))
         own = (self.trial.step_in_mode(step, mode) for step in self._table().steps)
         return sorted(step for step in own if step is not None and step in known)
 
     def value(self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> Array:
-        """Return it as it was at a step.
+        """Return the value at a step.
 
         Args:
             step_num: As counted in the mode.
@@ -72,11 +72,11 @@ class Tensor:
         return self.trial.catalog.array(entry.value)
 
     def values(self, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> dict[int, Array]:
-        """Return it as it was at every step; raises as `value`."""
+        """Return the value at every step; raises as `value`."""
         return {step: self.value(step, mode, worker) for step in self.steps(mode)}
 
     def shape(self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> tuple[int, ...]:
-        """Return its shape at a step.
+        """Return the shape at a step.
 
         Raises:
             ShapeUnavailableForStep: Neither it nor its shape was saved then.
@@ -93,7 +93,7 @@ class Tensor:
         self, step_num: int, reduction_name: str, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None,
         abs: bool = False,
     ) -> Any:
-        """Return a reduction at a step: as it was saved; else of the tensor, or of its summary.
+        """Return a reduction at a step: as saved, or computed from the tensor or its summary.
 
         Args:
             step_num, mode, worker: As of `value`.
@@ -125,7 +125,7 @@ class Tensor:
         return {named: self.reduction_value(step_num, named[0], mode, worker, named[1]) for named in there}
 
     def workers(self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[str]:
-        """Return the workers that saved it at a step.
+        """Return the workers that saved the tensor at a step.
 
         Raises:
             TensorUnavailableForStep: None did.
@@ -137,7 +137,7 @@ class Tensor:
         return sorted(found)
 
     def prev_steps(self, step: int, n: int | None = None, mode: ModeKeys = ModeKeys.GLOBAL) -> list[int]:
-        """Return the last `n` steps up to and with `step`; None: all of them."""
+        """Return the last `n` steps up to and including `step`; None: all of them."""
         steps = self.steps(mode)
         before = steps[: bisect_right(steps, step)]
         return before[-n:] if n else before
@@ -160,7 +160,7 @@ class Tensor:
 
 
 def reduced(array: Array, name: str, *, absolute: bool = False) -> Any:
-    """Return a reduction of an array, as NumPy makes it.
+    """Return a reduction of an array, as NumPy computes it.
 
     Raises:
         SMDebugValueError: There is no such reduction.
@@ -173,7 +173,7 @@ def reduced(array: Array, name: str, *, absolute: bool = False) -> Any:
     if name in NORMS:
         return np.linalg.norm(values if values.ndim else values.reshape(1), ord=int(name[1]))
     if name not in REDUCTIONS:
-        raise SMDebugValueError(f'"{name}" is no reduction; there are: {", ".join((*REDUCTIONS, *NORMS))}.')
+        raise SMDebugValueError(f'"{name}" is not a reduction; use one of {", ".join((*REDUCTIONS, *NORMS))}.')
     return getattr(np, "var" if name == "variance" else name)(values)
 
 

@@ -1,4 +1,4 @@
-"""A run, asked in smdebug's words: its `Trial`."""
+"""smdebug's `Trial`: reads a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OVER = (Standing.FINISHED, Standing.STOPPED, Standing.FAILED, Standing.KILLED)
 
 
 class StepState(Enum):
-    """Whether a step is there."""
+    """The availability of a step."""
 
     UNAVAILABLE = 0
     AVAILABLE = 1
@@ -34,7 +34,7 @@ class StepState(Enum):
 
 
 class Trial:
-    """Asks a run for tensors, while it goes on or long after.
+    """Reads the tensors of a run, during or after the training.
 
     Args:
         run: The run.
@@ -67,7 +67,7 @@ class Trial:
         return f"<Trial {self.name} at {self.path}>"
 
     def refresh(self) -> None:
-        """Look for what was saved since."""
+        """Load what was saved since."""
         if self.loaded_all_steps:
             return
         # First whether it is over: what it saved last was there before.
@@ -78,7 +78,7 @@ class Trial:
         self.loaded_all_steps = over
 
     def maybe_refresh(self, name: str | None = None) -> None:
-        """Look for what was saved since, where that is wanted."""
+        """Load what was saved since, unless refreshing is disabled."""
         if self.dynamic_refresh:
             self.refresh()
 
@@ -133,17 +133,17 @@ class Trial:
         return self._values_of(self.tensor_names(step=step, mode=mode, collection=CollectionKeys.INPUTS), step)
 
     def labels(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
-        """Return the tensors called labels at a global step."""
+        """Return the tensors named labels at a global step."""
         return self._values_of(self.tensor_names(step=step, mode=mode, regex="labels*"), step)
 
     def predictions(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[Array]:
-        """Return the tensors called predictions at a global step."""
+        """Return the tensors named predictions at a global step."""
         return self._values_of(self.tensor_names(step=step, mode=mode, regex="predictions*"), step)
 
     # Steps, modes, workers
 
     def steps(self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
-        """Return the steps that were saved, as counted in a mode, rising.
+        """Return the saved steps, ascending, counted in a mode.
 
         Args:
             mode: Which; GLOBAL: all, as counted over all modes.
@@ -157,7 +157,7 @@ class Trial:
         })
 
     def modes(self) -> KeysView[ModeKeys]:
-        """Return the modes that the script has said."""
+        """Return the modes that the script has set."""
         return dict.fromkeys(mode for mode, _ in self.catalog.modes.values() if mode is not ModeKeys.GLOBAL).keys()
 
     def workers(self) -> list[str]:
@@ -167,17 +167,17 @@ class Trial:
 
     @property
     def num_workers(self) -> int:
-        """How many workers save."""
+        """The number of workers."""
         return self.catalog.book.num_workers if self.catalog.book else max(1, len(self.catalog.workers))
 
     def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
-        """Return the step over all modes of a step in one; None where it was not saved."""
+        """Return the global step of a step in a mode; None if it was not saved."""
         if mode is ModeKeys.GLOBAL:
             return mode_step
         return self.catalog.global_steps.get((mode, mode_step))
 
     def mode_modestep(self, global_step: int) -> tuple[ModeKeys | None, int | None]:
-        """Return the mode of a global step, and the step in it; twice None where it was not saved."""
+        """Return mode and step of a global step; (None, None) if it was not saved."""
         return self.catalog.modes.get(global_step, (None, None))
 
     def mode(self, global_step: int) -> ModeKeys | None:
@@ -205,13 +205,13 @@ class Trial:
         return self._made
 
     def collection(self, coll_name: str) -> Collection:
-        """Return a collection; one that is not there is empty, and made."""
+        """Return a collection; a missing one is created empty."""
         return self._made.setdefault(coll_name, Collection(coll_name))
 
     # Waiting
 
     def has_passed_step(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> StepState:
-        """Return whether a step is there, may still come, or will not."""
+        """Return whether a step is available, may still come, or will not."""
         if step in self.steps(mode):
             return StepState.AVAILABLE
         there = self.steps(mode, show_incomplete_steps=True)
@@ -221,7 +221,7 @@ class Trial:
         return StepState.NOT_YET_AVAILABLE
 
     def wait_for_steps(self, required_steps: Iterable[int], mode: ModeKeys = ModeKeys.GLOBAL) -> None:
-        """Wait until all of these steps are there.
+        """Wait until all of these steps are available.
 
         Raises:
             StepUnavailable: One was not saved, and will not be.

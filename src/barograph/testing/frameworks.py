@@ -1,4 +1,4 @@
-"""What every door must keep, as tests that anybody can run on a framework: inherit, and write one small training.
+"""Conformance suite for integrations: inherit it and implement one small training; pytest runs it.
 
     import numpy as np
     from barograph.testing.frameworks import FrameworkConformance, Task
@@ -12,8 +12,7 @@
                 ...
             return weights
 
-pytest collects the class as any other. Nothing here imports pytest: each test is a method that raises
-`AssertionError` with a sentence that says what was broken.
+The module does not import pytest: each test is a method that raises `AssertionError` with a message.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ logs, its own clocks among it."""
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the small training is to do.
+    """The small training that a conformance test requests.
 
     Attributes:
-        steps: Steps of the optimizer, or rounds.
-        seed: Of everything that is drawn: weights, data, order.
-        accumulate: Micro-batches that make one step.
-        evaluate_every: Evaluate after every so many steps, on data of its own; 0: never.
-        nan_at: Step whose batch holds NaN, so that its loss and its gradients are NaN, too; None: none does.
+        steps: Optimizer steps, or rounds.
+        seed: Seed of weights, data and order.
+        accumulate: Micro-batches per step.
+        evaluate_every: Evaluate after every so many steps, on separate data. 0: never.
+        nan_at: Step whose batch contains NaN, so that its loss and gradients are NaN. None: no step.
     """
 
     steps: int = 8
@@ -78,16 +77,16 @@ OF_A_CLASSIFICATION = frozenset({
 
 
 def recorded_kinds(train: Callable[[AttachedRun], object]) -> frozenset[Kind]:
-    """Return the kinds of data that are recorded of a training, for rules to judge.
+    """Return the kinds of data that are recorded for a training.
 
-    However a framework lets a script train (a method, a batch at a time, a step of its own, a loop), rules must be fed
-    the same: a test of a framework compares this for each way with `OF_A_CLASSIFICATION`.
+    Rules need the same kinds however a script trains (a `fit`, one call per batch, a custom step or loop): compare this
+    for each way with `OF_A_CLASSIFICATION`.
 
     Args:
-        train: Trains a small network on classes; it is given the run.
+        train: Trains a small classifier; takes the run.
 
     Raises:
-        BarographError: Anything that goes wrong in the recording: it is strict.
+        BarographError: Any error in the recording, which is strict.
     """
     url = f"memory://conformance/kinds/{next(_MEMORY)}"
     with attach(to=url, watch=False, strict=True, budget=None, preset="everything") as run:
@@ -97,22 +96,22 @@ def recorded_kinds(train: Callable[[AttachedRun], object]) -> frozenset[Kind]:
 
 
 class Planted(Exception):
-    """The error that the suite plants in the reading."""
+    """The error that the suite raises inside the recording."""
 
 
 class FrameworkConformance:
-    """The contract of a door as a suite; inherit it, and write `train`.
+    """Conformance suite for integrations: inherit it and implement `train`.
 
-    What a framework cannot do is said with its reason, and the tests of it pass: the reason belongs in the table
-    of the framework's page.
+    For a feature that the framework lacks, give the reason in `without_…`; its tests then pass. Repeat the reason in
+    the documentation of the integration.
 
     Attributes:
-        framework: The framework's top-level module: nothing of Barograph must be left in it.
-        without_accumulation: Why it cannot accumulate gradients; "": it can.
-        without_evaluation: Why it does not evaluate; "": it does.
-        without_nan: Why no NaN can be planted in it; "": it can.
-        without_weights: Why `train` returns something whose tensors are not recorded, as trees; "": they are.
-        many_steps: Steps that are long enough to see a budget pass some over.
+        framework: Top-level module of the framework; no Barograph object may remain in it.
+        without_accumulation: Why gradients cannot be accumulated. "": they can.
+        without_evaluation: Why there is no evaluation. "": there is.
+        without_nan: Why no NaN can be injected. "": it can.
+        without_weights: Why the results of `train` are not recorded tensors, as with trees. "": they are.
+        many_steps: Steps of a training that is long enough for a budget to skip some.
     """
 
     framework: ClassVar[str] = ""
@@ -123,18 +122,18 @@ class FrameworkConformance:
     many_steps: ClassVar[int] = 200
 
     def train(self, task: Task, run: AttachedRun | None) -> Mapping[str, Any]:
-        """Train a small model from its seed on, and return its weights.
+        """Train a small model from its seed, and return its weights.
 
         Args:
-            task: What to do.
-            run: The recording, for a door that takes a line in the script (a callback); None: train without one. A
-                door that listens by itself needs nothing of it.
+            task: The training to run.
+            run: The recording, for an integration that needs a line in the script, such as a callback. None: train
+                without one. An integration that hooks in automatically ignores it.
 
         Returns:
-            Path to array, under the names that the records are to have; of what has no weights, anything that
-            tells two models apart to the last bit (predictions).
+            Path to array, under the names expected in the record. For a model without weights: arrays that differ for
+            different models, such as predictions.
         """
-        raise NotImplementedError(f"{type(self).__name__} must say how it trains: write train(task, run)")
+        raise NotImplementedError(f"{type(self).__name__} must implement train(task, run)")
 
     # It changes nothing
 
@@ -142,12 +141,12 @@ class FrameworkConformance:
         """Recording everything at every step draws no random number and changes no weight."""
         for task in self._tasks():
             bare, again = self.train(task, None), self.train(task, None)
-            _same_bits(bare, again, f"two trainings without Barograph differ, so nothing can be said of it: {task}")
+            _same_bits(bare, again, f"two trainings without Barograph differ, so the test cannot compare: {task}")
             _, watched = self._recorded(task, preset="everything", budget=None)
             _same_bits(bare, watched, f"recording changes the training: {task}")
 
     def test_nothing_is_left_behind_after_close(self) -> None:
-        """No hook, no wrapper, no thread, no finder of modules, no filter of warnings."""
+        """No hook, wrapper, thread, import finder or warning filter remains."""
         self.train(Task(), None)  # what the framework makes with its first training is its own
         before = self._left()
         self._recorded(Task(), preset="everything", budget=None)
@@ -155,33 +154,33 @@ class FrameworkConformance:
         assert not left, f"Barograph leaves behind: {', '.join(sorted(left))}"
 
     def test_an_error_of_ours_never_reaches_the_training(self) -> None:
-        """It becomes a warning and is written into the run; the training goes on and comes to the same weights."""
+        """An error becomes a warning and is stored in the run; the training reaches the same weights."""
         task = Task()
         bare = self.train(task, None)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             run, watched = self._recorded(task, fails=True, preset="everything", budget=None, strict=False)
-        _same_bits(bare, watched, "a training in whose recording an error came up is another")
-        assert any(issubclass(item.category, BarographWarning) for item in caught), "nobody is warned of the error"
-        assert _made(run) == task.steps, f"after an error {_made(run)} steps are counted of {task.steps}"
+        _same_bits(bare, watched, "an error in the recording changed the training")
+        assert any(issubclass(item.category, BarographWarning) for item in caught), "the error issued no warning"
+        assert _made(run) == task.steps, f"after an error, {_made(run)} of {task.steps} steps are counted"
 
     def test_strict_raises_an_error_of_ours(self) -> None:
-        """So that tests see it."""
+        """With `strict=True`, an error in the recording is raised."""
         try:
             self._recorded(Task(), fails=True, preset="everything", budget=None)
         except Planted:
             return
-        raise AssertionError("strict=True raises no error that comes up in the recording")
+        raise AssertionError("strict=True did not raise the error in the recording")
 
     # It counts right
 
     def test_steps_are_those_of_the_optimizer(self) -> None:
-        """From 0, each once, in order."""
+        """Steps are numbered from 0, each once, in order."""
         run, _ = self._recorded(Task(), budget=None)
         _expect(_steps(run), list(range(Task().steps)), "steps")
 
     def test_micro_batches_make_one_step(self) -> None:
-        """With gradient accumulation the steps are as many as without, and their gradients whole."""
+        """Gradient accumulation does not change the number of steps."""
         if self.without_accumulation:
             return
         task = Task(accumulate=3)
@@ -189,65 +188,65 @@ class FrameworkConformance:
         _expect(_steps(run), list(range(task.steps)), "steps with three micro-batches each")
 
     def test_an_evaluation_is_no_step_and_says_how_many_were_made(self) -> None:
-        """It stands in a mode of its own, after the steps before it."""
+        """An evaluation has its own mode and the number of the steps before it."""
         if self.without_evaluation:
             return
         task = Task(evaluate_every=2)
         run, _ = self._recorded(task, budget=None)
         _expect(_steps(run), list(range(task.steps)), "steps with evaluations in between")
         made, wanted = sorted(set(_steps(run, Mode.EVAL))), list(range(2, task.steps + 1, 2))
-        assert made == wanted, f"evaluations are recorded after {made} steps, and took place after {wanted}"
+        assert made == wanted, f"evaluations are recorded after steps {made}, but ran after steps {wanted}"
 
     def test_a_training_that_goes_on_counts_on(self) -> None:
-        """`attach(first_step=…)` says with which number."""
+        """`attach(first_step=…)` sets the number of the first step."""
         run, _ = self._recorded(Task(), budget=None, first_step=100)
-        _expect(_steps(run), list(range(100, 100 + Task().steps)), "steps of a training that goes on from step 100")
+        _expect(_steps(run), list(range(100, 100 + Task().steps)), "steps of a training that resumes at step 100")
 
     def test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers(self) -> None:
-        """What is recorded of a step is what an unlimited recording says of the step of that number."""
+        """A step recorded under a budget has the same values as without one."""
         task = Task(steps=self.many_steps)
         recorded, _ = self._recorded(task, budget=None)
         thinned, _ = self._recorded(task, budget=1e-7)
-        assert _made(thinned) == task.steps, f"under a budget {_made(thinned)} steps are counted of {task.steps}"
+        assert _made(thinned) == task.steps, f"under a budget, {_made(thinned)} of {task.steps} steps are counted"
         whole, thin = _told(recorded), _told(thinned)
         dear = [sum(any(map(_is_dear, keys)) for keys in told.values()) for told in (whole, thin)]
         assert dear[1] < dear[0], (
-            f"a budget of next to nothing passes nothing over: {dear[1]} of {dear[0]} steps are whole")
+            f"a tiny budget skips nothing: {dear[1]} of {dear[0]} steps are recorded in full")
         for number, keys in whole.items():
             for key in keys:
                 assert key.kind is not Kind.LOSS or key in thin.get(number, {}), (
-                    f"under a budget {key} of step {number} is not recorded: losses are recorded at every step")
+                    f"under a budget, {key} of step {number} is missing: losses must be recorded at every step")
         for number, keys in thin.items():
             for key, values in keys.items():
                 wanted = whole[number].get(key, values)
                 assert np.array_equal(values, wanted, equal_nan=True), (
-                    f"under a budget {key} of step {number} is {values}, and without one {wanted}")
+                    f"under a budget, {key} of step {number} is {values}, without one {wanted}")
 
     def test_the_default_settings_count_every_step(self) -> None:
-        """With the default budget, too."""
+        """The default budget does not change the number of counted steps."""
         run, _ = self._recorded(Task())
-        assert _made(run) == Task().steps, f"{_made(run)} steps are counted, and {Task().steps} were made"
+        assert _made(run) == Task().steps, f"{_made(run)} steps are counted, {Task().steps} were made"
 
     # It says what is what
 
     def test_keys_are_canonical(self) -> None:
-        """Kind and path, without what wrappers and devices put into names; parameters are called as they are."""
+        """Paths have no wrapper or device names; parameters keep their names."""
         run, weights = self._recorded(Task(), preset="everything", budget=None)
         keys = run.keys()
         assert keys, "nothing is recorded"
         for key in keys:
             assert key.path, f"{key} has no path"
-            assert canonical_path(key.path) == key.path, f"{key} holds the name of a wrapper"
-            assert not key.path.endswith(":0"), f"{key} ends in the number of an output, as TensorFlow names tensors"
-            assert "/" not in key.path or key.kind not in _OF_PARAMETERS, f"{key} is not dotted"
+            assert canonical_path(key.path) == key.path, f"{key} contains the name of a wrapper"
+            assert not key.path.endswith(":0"), f"{key} ends in an output number, as in TensorFlow's tensor names"
+            assert "/" not in key.path or key.kind not in _OF_PARAMETERS, f"{key} contains a slash; use dots"
             assert key.path == key.path.strip(), f"{key} begins or ends with a space"
         if not self.without_weights:
             recorded = {key.path for key in keys if key.kind is Kind.WEIGHT}
             assert recorded == set(weights), (
-                f"weights are recorded as {sorted(recorded)}, and are called {sorted(weights)}")
+                f"weights are recorded as {sorted(recorded)} instead of {sorted(weights)}")
 
     def test_the_last_weights_recorded_are_the_weights(self) -> None:
-        """As they are after the step: what is recorded of the last one is true of what the training ends with."""
+        """The last recorded weights are those after the last step."""
         if self.without_weights:
             return
         run, weights = self._recorded(Task(), preset="exact", budget=None)
@@ -256,10 +255,10 @@ class FrameworkConformance:
             for name, wanted in (("min", array.min()), ("max", array.max()), ("l2", math.sqrt((array**2).sum()))):
                 last = float(run.series(Key(Kind.WEIGHT, path), name).values[-1])
                 assert math.isclose(last, float(wanted), rel_tol=1e-4, abs_tol=1e-12), (
-                    f"the last {name} recorded of {path} is {last}, and it is {wanted}")
+                    f"the last recorded {name} of {path} is {last} instead of {wanted}")
 
     def test_a_nan_is_found_at_the_step_it_arose(self) -> None:
-        """In the loss, and in the gradients where they are recorded; also under a budget of next to nothing."""
+        """A NaN is recorded in the loss and the gradients of its step, also under a tiny budget."""
         if self.without_nan:
             return
         choices: tuple[dict[str, Any], ...] = ({"budget": None}, {})
@@ -268,8 +267,8 @@ class FrameworkConformance:
             run, _ = self._recorded(task, **settings)
             losses = run.series("loss:total")
             bad = losses.steps[~np.isfinite(losses.values)]
-            assert len(bad), f"no loss that is not finite is recorded ({settings or 'default settings'})"
-            assert bad[0] == 5, f"the NaN of step 5 is found at step {bad[0]} ({settings or 'default settings'})"
+            assert len(bad), f"no non-finite loss is recorded ({settings or 'default settings'})"
+            assert bad[0] == 5, f"the NaN of step 5 is recorded at step {bad[0]} ({settings or 'default settings'})"
             for key in run.keys(kind=Kind.GRADIENT):
                 lost = run.series(key, "nonfinite")
                 steps = lost.steps[lost.values > 0]
@@ -304,8 +303,8 @@ class FrameworkConformance:
         """Return what there is of Barograph in this process, outside its own modules."""
         gc.collect()
         threads = {f"the thread {thread.name}" for thread in threading.enumerate() if thread.is_alive()}
-        finders = {f"the finder {type(finder).__name__}" for finder in sys.meta_path if _is_ours(type(finder))}
-        filters = {f"the filter of warnings {item}" for item in warnings.filters}
+        finders = {f"the import finder {type(finder).__name__}" for finder in sys.meta_path if _is_ours(type(finder))}
+        filters = {f"the warning filter {item}" for item in warnings.filters}
         hook = {"sys.excepthook"} if _is_ours(sys.excepthook) else set()
         return {*threads, *finders, *filters, *hook, *_in_framework(self.framework)}
 
@@ -408,11 +407,11 @@ def _same_bits(one: Mapping[str, Any], other: Mapping[str, Any], what: str) -> N
     for path in one:
         first, second = np.ascontiguousarray(one[path]), np.ascontiguousarray(other[path])
         same = first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
-        assert same, f"{what}: {path} is not the same to the last bit"
+        assert same, f"{what}: {path} is not bit-identical"
 
 
 def _expect(found: list[int], wanted: list[int], what: str) -> None:
-    assert found == wanted, f"{what}: {_short(found)} are recorded, and {_short(wanted)} were made"
+    assert found == wanted, f"{what}: {_short(found)} are recorded, {_short(wanted)} were made"
 
 
 def _short(numbers: list[int]) -> str:

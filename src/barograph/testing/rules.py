@@ -1,4 +1,4 @@
-"""What every rule must keep, as tests that anybody can run on a rule of their own.
+"""Conformance suite for rules: inherit it, and pytest runs it on your rule.
 
     from barograph.testing.rules import RuleConformance
 
@@ -7,8 +7,7 @@
         sick = [StepView.of(step, {weight: Summary(count=2, min=-30.0, max=4.0)}) for step in range(5)]
         well = [StepView.of(step, {weight: Summary(count=2, min=-3.0, max=4.0)}) for step in range(20)]
 
-pytest collects the class as any other. Nothing here imports pytest: each test is a method that raises
-`AssertionError` with a sentence that says what was broken.
+The module does not import pytest: each test is a method that raises `AssertionError` with a message.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _MOST_RESTARTS = 50
 
 
 class RuleConformance:
-    """The contract of a rule as a suite; inherit it, and say which rule and what a sick and a well run look like.
+    """Conformance suite for rules: inherit it, and set the rule, a sick run and a healthy run.
 
     Attributes:
-        rule: The rule, with the parameters it is to be tested with.
+        rule: The rule, with the parameters to test.
         sick: Steps of a run that shows the fault long enough for a finding to open.
-        well: Steps of a run that does not, at least a few; close cousins of the sick ones make the best test.
+        well: A few steps or more of a healthy run. Runs that nearly show the fault are the best test.
     """
 
     rule: ClassVar[Rule]
@@ -57,22 +56,22 @@ class RuleConformance:
     # What it says of itself
 
     def test_the_class_can_be_used(self) -> None:
-        """It has a code, a name and a severity, and is a frozen dataclass."""
+        """The rule has a code, a name and a severity, and is a frozen dataclass."""
         check_rule_class(type(self.rule))
         assert hash(self.rule) == hash(replace(self.rule)), f"{_title(self.rule)} is not frozen"
 
     def test_the_page_is_whole(self) -> None:
-        """The docstring has every section that a page has."""
+        """The docstring has every section that a rule page needs."""
         page_from_rule(type(self.rule))
 
     def test_it_says_what_it_needs(self) -> None:
-        """There is a Selection, and each names kinds."""
-        assert self.rule.needs, f"{_title(self.rule)} needs nothing: no step would ever be shown to it"
+        """The rule declares at least one Selection, each with kinds."""
+        assert self.rule.needs, f"{_title(self.rule)} declares no needs: it would never get a step"
         for need in self.rule.needs:
-            assert need.kinds, f"{_title(self.rule)} has a need without kinds: {need}"
+            assert need.kinds, f"{_title(self.rule)} declares a need without kinds: {need}"
 
     def test_wrong_parameters_are_refused(self) -> None:
-        """A text where a number belongs is refused with a sentence."""
+        """A string is refused as the value of a numeric parameter."""
         for item in fields(self.rule):
             value = getattr(self.rule, item.name)
             if isinstance(value, int | float) and not isinstance(value, bool):
@@ -80,41 +79,41 @@ class RuleConformance:
                     rule_with(type(self.rule), {item.name: "much"})
                 except SettingsError:
                     continue
-                raise AssertionError(f'{_title(self.rule)} takes "much" for {item.name}')
+                raise AssertionError(f'{_title(self.rule)} accepts "much" for {item.name}')
 
     # What it finds
 
     def test_a_sick_run_is_found(self) -> None:
-        """A finding opens, and says what is wrong, on what it rests, and what to do."""
+        """A finding opens with a message, evidence and a remedy."""
         opened = [item for item in judged(self.rule, self.sick) if item.state is FindingState.OPEN]
-        assert opened, f"{_title(self.rule)} says nothing of the sick run"
+        assert opened, f"{_title(self.rule)} finds nothing in the sick run"
         for finding in opened:
             assert finding.message.strip(), f"{_title(self.rule)} opens a finding without a message"
             assert "\n" not in finding.message, f"the message of {_title(self.rule)} has more than one line"
-            assert finding.remedy.strip(), f"{_title(self.rule)} does not say what to do"
+            assert finding.remedy.strip(), f"{_title(self.rule)} gives no remedy"
             assert finding.evidence, f"{_title(self.rule)} gives no evidence"
 
     def test_a_well_run_is_let_pass(self) -> None:
-        """Nothing is found."""
+        """A healthy run has no finding."""
         found = judged(self.rule, self.well)
-        assert not found, f"{_title(self.rule)} cries wolf: {found[0].message}"
+        assert not found, f"{_title(self.rule)} raises a false alarm: {found[0].message}"
 
     def test_what_it_does_not_need_says_nothing_to_it(self) -> None:
-        """A step without its records is neither a fault nor an error."""
+        """A step without the rule's data causes neither a finding nor an error."""
         shown = [StepView.of(step, {Key(Kind.CUSTOM, "unheard.of"): 1.0}) for step in range(5)]
         empty = [StepView.of(step, {}) for step in range(5)]
         found = judged(self.rule, [*shown, *empty])
-        assert not found, f"{_title(self.rule)} finds something where there is nothing: {found[0].message}"
+        assert not found, f"{_title(self.rule)} finds something in empty steps: {found[0].message}"
 
     # What it must bear
 
     def test_nan_and_infinity_are_borne(self) -> None:
-        """Whatever is not finite in the records, the rule does not raise."""
+        """Non-finite records do not raise."""
         for value in (math.nan, math.inf, -math.inf):
             judged(self.rule, [spoilt(view, value) for view in (*self.sick, *self.well)])
 
     def test_any_order_of_modes_and_skipped_steps_is_borne(self) -> None:
-        """Evaluations and steps that a scaler skipped are shown as well."""
+        """Evaluations and skipped steps do not raise."""
         steps = [*self.sick, *self.well]
         for change in ({"mode": Mode.EVAL}, {"mode": Mode.PREDICT}, {"skipped": True}):
             judged(self.rule, [view.at(replace(view.step, **change)) for view in steps])
@@ -122,24 +121,24 @@ class RuleConformance:
     # What it must not do
 
     def test_it_remembers_nothing_of_its_own(self) -> None:
-        """Shown the same steps twice, and beside another run, it says the same."""
+        """The same steps give the same findings, also after another run."""
         alone = _as_text(judged(self.rule, self.sick))
         judged(self.rule, self.well)
         again = _as_text(judged(self.rule, self.sick))
-        assert again == alone, f"{_title(self.rule)} remembers what it was shown before"
+        assert again == alone, f"{_title(self.rule)} keeps state outside its memory"
 
     def test_a_restart_at_any_step_changes_nothing(self) -> None:
-        """What it remembers survives JSON: a watcher that is killed goes on where it was."""
+        """The rule's memory survives JSON: a restarted watcher gives the same findings."""
         alone = _as_text(judged(self.rule, self.sick))
         always = range(len(self.sick))
         for stop in always[:: math.ceil(len(always) / _MOST_RESTARTS) or 1]:
             again = _as_text(judged(self.rule, self.sick, restart_at=[stop]))
-            assert again == alone, f"{_title(self.rule)} finds something else after a restart at step {stop}"
+            assert again == alone, f"{_title(self.rule)} has other findings after a restart at step {stop}"
         assert _as_text(judged(self.rule, self.sick, restart_at=always)) == alone, (
-            f"{_title(self.rule)} finds something else after a restart at each step")
+            f"{_title(self.rule)} has other findings after a restart at each step")
 
     def test_its_memory_does_not_grow_with_the_run(self) -> None:
-        """After many steps it remembers no more than after some."""
+        """The rule's memory is bounded."""
         judge = Judge(self.rule, ManualClock())
         sizes = []
         for repeat in range(_REPEATS):
@@ -149,12 +148,12 @@ class RuleConformance:
         # Numbers get longer as they rise, and windows fill up in the first half.
         growth = sizes[-1] - sizes[_REPEATS // 2]
         assert growth <= _MOST_GROWTH_BYTES, (
-            f"{_title(self.rule)} remembers {sizes[-1]} bytes after {_REPEATS * len(self.well)} steps and "
+            f"{_title(self.rule)} keeps {sizes[-1]} bytes after {_REPEATS * len(self.well)} steps and "
             f"{sizes[_REPEATS // 2]} after half of them: keep a window"
         )
 
     def test_it_prints_nothing(self) -> None:
-        """Output belongs to whoever asked for it, who may be reading JSON."""
+        """The rule writes nothing to standard output or standard error."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             judged(self.rule, [*self.sick, *self.well])
@@ -162,7 +161,7 @@ class RuleConformance:
         assert not printed, f"{_title(self.rule)} prints: {printed[:80]!r}"
 
     def test_it_leaves_the_records_as_they_are(self) -> None:
-        """Other rules see the same step."""
+        """The rule does not modify the step, which other rules share."""
         for view in (*self.sick, *self.well):
             before = [rows.moments.copy() for rows in view.rows.values()]
             judged(self.rule, [view])
@@ -172,15 +171,14 @@ class RuleConformance:
 
 
 def judged(rule: Rule, views: Iterable[StepView], *, restart_at: Collection[int] = ()) -> list[Finding]:
-    """Return the findings that open and close as a rule is shown steps, as a watcher would show them.
+    """Return the findings that open and close when a rule gets these steps from a watcher.
 
     Args:
-        rule: Which.
         views: In the order of the steps.
-        restart_at: Positions before which the watcher is killed and another goes on from what it had saved.
+        restart_at: Positions before which the watcher is restarted from its saved state.
 
     Raises:
-        AssertionError: The rule raised, yielded what it must not, or remembers what JSON cannot hold.
+        AssertionError: The rule raised, yielded an invalid value, or has a memory that JSON cannot store.
     """
     judge, findings = Judge(rule, ManualClock()), []
     for number, view in enumerate(views):
@@ -197,7 +195,7 @@ def judged(rule: Rule, views: Iterable[StepView], *, restart_at: Collection[int]
 
 
 def spoilt(view: StepView, value: float) -> StepView:
-    """Return the same step with every number that can be so not finite: NaN, inf or -inf."""
+    """Return the same step with every statistic set to a non-finite value: NaN, inf or -inf."""
     return StepView(view.step, {name: _spoilt_rows(rows, value) for name, rows in view.rows.items()},
                     group=view.group, attempt=view.attempt)
 

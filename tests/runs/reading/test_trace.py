@@ -75,7 +75,7 @@ def test_several_batches_of_one_step_stand_in_the_order_in_which_they_came(trace
 
 
 def test_a_step_that_is_not_known_is_named_with_those_that_are(traced):
-    with pytest.raises(UnknownStep, match=r"step 9 .* Known are 2 steps, from 3 to 4"):
+    with pytest.raises(UnknownStep, match=r"step 9 .* Recorded steps: 3 to 4"):
         traced(fed(3, [1]), fed(4, [2])).at(9)
 
 
@@ -85,7 +85,7 @@ def test_a_run_without_a_trace_says_so(workshop, make_records):
     writer.close(EndState.FINISHED)
     trace = workshop.run().trace()
     assert len(trace) == 0
-    with pytest.raises(UnknownStep, match="holds no data trace"):
+    with pytest.raises(UnknownStep, match="has no data trace"):
         trace.at(0)
 
 
@@ -124,7 +124,7 @@ def test_names_are_told_once_and_known_ever_after(traced):
 
 
 def test_without_names_a_file_is_not_known(traced):
-    with pytest.raises(UnknownName, match="knows no names"):
+    with pytest.raises(UnknownName, match="has no sample names"):
         traced(fed(0, [1])).of_file("a.png")
 
 

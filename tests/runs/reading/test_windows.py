@@ -75,7 +75,7 @@ def test_series_can_be_had_of_a_span(workshop: Any, make_step: Any) -> None:
     assert norms.steps.tolist() == [1, 2]
     assert norms.values[0] == 5.0
     assert counts.values.tolist() == [2.0, 2.0]
-    with pytest.raises(UnknownName, match="no statistic"):
+    with pytest.raises(UnknownName, match="is not a statistic"):
         next(bundles(workshop.run(), Kind.WEIGHT, ("norm",)))
 
 

@@ -1,4 +1,4 @@
-"""What a held step of JAX was given, in the places where the script's own step is given its arguments."""
+"""The arguments of a held JAX step, arranged like those of the script's step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 6
 
 
 class CapturedArguments:
-    """Those of a capsule.
+    """The arguments in a capsule.
 
     Args:
         program: The script's own step, of the arguments that the script calls it with.
@@ -39,7 +39,7 @@ class CapturedArguments:
         self._leaves, self._arrays, self._names = leaves, arrays, program.names
         carried = {self._names[number] for number in program.carried.values()}
         self._check(carried, missing)
-        self.notes = [f"{name} is not in the capsule: what the script has there was given." for name in missing]
+        self.notes = [f"{name} is not in the capsule: the script's own value was used." for name in missing]
         fed = {name: array for name, array in arrays.items() if name not in carried and array.ndim
                and not _is_key(self._own(name))}
         self.samples = samples_in(list(fed.values())) if program.steps == 1 else 0
@@ -79,7 +79,7 @@ class CapturedArguments:
         wrong += [f"{name} is not there" for name in self._arrays if name not in self._names]
         if wrong:
             more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-            raise ReplayFailed(f"The script's step is given something else than the capsule's was: "
+            raise ReplayFailed(f"The script's step has other arguments than the capsule's: "
                                f"{'; '.join(wrong[:_NAMED])}{more}.")
 
 

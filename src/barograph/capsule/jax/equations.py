@@ -1,4 +1,4 @@
-"""Finds the first equation of a traced JAX function that made what is not finite of what was.
+"""Finds the first equation of a traced JAX function that made non-finite values from finite ones.
 
 From the results that are not finite it goes back to what they were computed of, as long as that is not finite either.
 So an infinity that a mask writes, and that comes to nothing, is blamed on nobody.
@@ -24,7 +24,7 @@ _MOST_TURNS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """What is to blame.
+    """The equation that made values non-finite.
 
     Attributes:
         argument: Number of an argument that was not finite already; -1: none was.

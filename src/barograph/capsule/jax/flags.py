@@ -1,4 +1,4 @@
-"""Which values within a traced function of JAX are not finite, and the values themselves: found by running it again.
+"""Finds the non-finite values inside a traced JAX function by running it again.
 
 The function is interpreted while another is traced, so that all of it is one program, as the step is.
 """

@@ -1,4 +1,4 @@
-"""Makes a held step of JAX again within the user's own script: the first call of its observed step becomes that one.
+"""Replays a held JAX step inside the user's script, in place of the first call of its observed step.
 
 The step is the user's own compiled function. It is called with the arrays of the capsule in the places of the script's
 own, and what comes out of it is compared with what came out then.
@@ -38,12 +38,12 @@ from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
 _MOST_TENSORS = 4
-_SEVERAL = ("One call of this step makes several steps, and which of them was held is not in the capsule: a function "
-            "of your own is asked about steps that are called one by one.")
+_SEVERAL = ("One call of this step makes several steps, and the capsule does not say which one was held: --when "
+            "needs one call per step.")
 
 
 class JaxReplayer:
-    """Takes the script over for one step.
+    """Takes over the script for one step.
 
     Args:
         order: What is to be replayed, and where the result goes.
@@ -88,8 +88,8 @@ class JaxReplayer:
         notes = (*differences(content), *step.arguments.notes)
         then = content["seen"]
         if not then["results"]:
-            raise ReplayFailed("The capsule does not say what came out of the step: there was no memory to make it "
-                               "once more.")
+            raise ReplayFailed("The capsule has no results of the step: there was not enough memory to run it "
+                               "again.")
         now = step.make()
         result = graded(then, now, held=head.held.value, bound=head.numbers.get("bound"), notes=notes)
         if result.grade is not Grade.BITWISE and head.held is Held.NORM:
@@ -134,7 +134,7 @@ class JaxReplayer:
 
 
 class _Again:
-    """The held step, as often as it is asked for.
+    """The held step, which can run repeatedly.
 
     Args:
         compiled: The script's own step.
@@ -208,7 +208,7 @@ class _Again:
             why = f"The operation is not known: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, why))
         if found is None:
-            return replace(result, notes=(*result.notes, "The operation is not known: what is not finite comes from a "
+            return replace(result, notes=(*result.notes, "The operation is not known: the values come from a "
                                                          "constant of the step."))
         if found.argument >= 0:
             name = names[found.argument]

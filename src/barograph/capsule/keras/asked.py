@@ -1,4 +1,4 @@
-"""What was asked of the tensors of a held step, whose program is to be made again."""
+"""The statistics requested of a held step's tensors, to rebuild its program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.model.selection import Histogram
 
 
 class AskedThen:
-    """It, as the step was saved with it.
+    """The requested statistics, as saved with the step.
 
     Args:
         said: As `barograph.capture.keras.asked.in_plain_data` returned it.
@@ -27,7 +27,7 @@ class AskedThen:
                 (Kind(kind), str(path)): Taking(Histogram(histogram), bool(units), bool(raw))
                 for kind, path, histogram, units, raw in said}
         except (TypeError, ValueError) as error:
-            raise ReplayFailed(f"What was asked of the step's tensors stands there in no form that is known: {error}"
+            raise ReplayFailed(f"The capsule lists the requested tensors in an unknown form: {error}"
                                ) from None
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:

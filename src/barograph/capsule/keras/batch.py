@@ -1,4 +1,4 @@
-"""The batch of a held step, in the form in which the script hands its own."""
+"""The batch of a held step, in the form that the script uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS = ("x", "y", "sample_weight")
 
 
 class CapturedBatch:
-    """What a step was fed.
+    """The batch of a step.
 
     Args:
         content: Of the capsule.
@@ -77,7 +77,7 @@ class CapturedBatch:
         array = self.arrays.get(name + item)
         if array is None:
             if hasattr(own, "shape"):
-                self.notes.append(f"{name}{item} is not in the capsule: what the script has there was fed.")
+                self.notes.append(f"{name}{item} is not in the capsule: the script's own value was used.")
             return own
         self._placed.add(name + item)
         array = array[list(self._rows)] if self._rows and array.ndim else np.array(array)
@@ -90,12 +90,12 @@ class CapturedBatch:
         sizes = self._sizes.get(path, ())
         if len(sizes) != replicas or sum(sizes) != len(array):
             raise ReplayFailed(
-                f"The step was shared by {len(sizes) or 1} replicas, and the strategy of the script has {replicas} "
-                "now. Give it as many devices as then, or one.")
+                f"The step ran on {len(sizes) or 1} replicas, but the script's strategy has {replicas} "
+                "now. Use the same number of devices, or one.")
         return tuple(map(keras.ops.convert_to_tensor, np.split(array, np.cumsum(sizes)[:-1])))
 
     def _all_placed(self, found: Any) -> Any:
         left = [path for path in self.arrays if path not in self._placed]
         if left:
-            raise ReplayFailed(f"The step was fed {', '.join(left)}, and the script's own has nothing of that name.")
+            raise ReplayFailed(f"The step had the inputs {', '.join(left)}, which the script's step does not have.")
         return found

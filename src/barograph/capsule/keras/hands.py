@@ -1,4 +1,4 @@
-"""How a step of Keras is handed its batch and its variables on each backend."""
+"""How a Keras step gets its batch and its variables on each backend."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barograph.capture.keras.replicas import values_of
 
 
 class Hand(Protocol):
-    """One backend's."""
+    """Calls a step on one backend."""
 
     def batch(self, args: tuple[Any, ...]) -> Any:
         """Return the batch that the whole function was called with."""
@@ -29,7 +29,7 @@ class Hand(Protocol):
 
 
 class _Same:
-    """An iterator that gives one batch, each time that it is asked."""
+    """An iterator that repeats one batch."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch

@@ -1,4 +1,4 @@
-"""Finds the layer whose output is the first that is not finite, where what went into it was."""
+"""Finds the first layer with a non-finite output for finite inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TENSORS = 4
 
 
 class LayerSearch(Collector):
-    """Looks at what each layer is called with and returns, in a step whose tensors have values.
+    """Checks the inputs and outputs of each layer in an eager step.
 
     Args:
         names: Of the layers.

@@ -60,7 +60,7 @@ class KerasReplayer(Hearing):
         content = self._capsule.content
         then, now = str(content["backend"]), keras.backend.backend()
         if then != now:
-            raise ReplayFailed(f"The step was made by Keras on {then}, and the script has Keras on {now}.")
+            raise ReplayFailed(f"The step was recorded with Keras on {then}, but the script uses Keras on {now}.")
         self._backend = backend_named(now)
         self._state = CapturedState(content, self._capsule.tensors)
         self._batch = CapturedBatch(content, self._capsule.tensors)
@@ -150,7 +150,7 @@ class KerasReplayer(Hearing):
             with self._looking(search):
                 step.passes(search)
         except Exception as error:  # noqa: BLE001 - the step is the script's own, and may need its compiler
-            why = f"made without a compiler, the step fails: {type(error).__name__}: {error}"
+            why = f"without a compiler, the step fails: {type(error).__name__}: {error}"
             return replace(result, notes=(*result.notes, f"The layer is not known: {why}"))
         bad = search.bad or search.loss(loss)
         return replace(result, bad_operation=bad) if bad else replace(
@@ -216,9 +216,10 @@ def _suspects(bad: BadOperation | None) -> Sequence[int]:
 def _not_forward(search: LayerSearch, result: ReplayResult) -> str:
     """Return what is known where no layer is to blame."""
     if not search.looked:
-        return "The layer is not known: the step calls none that could be looked at without its compiler."
+        return "The layer is not known: without the compiler, the step calls no layer."
     if "loss" not in search.seen:
-        return f"What {search.looked} calls of layers gave out is finite; the loss was not seen apart from them."
+        return f"The outputs of {search.looked} layer calls are finite; the loss was not recorded separately."
     paths = [item.path for item in result.gradients if item.norm_now != item.norm_now]
-    return (f"What {search.looked} calls of layers gave out is finite, and so is the loss: it is in the backward pass "
-            f"that the gradient of {', '.join(paths[:3])} stops being finite, and Keras lets nobody look in there.")
+    return (f"The outputs of {search.looked} layer calls and the loss are finite. "
+            f"The gradient of {', '.join(paths[:3])} becomes non-finite in the backward pass, where Keras "
+            "has no hooks.")

@@ -1,4 +1,4 @@
-"""Weights, what is not trained, and the optimizer's variables of a held step of Keras, put back into the script's."""
+"""Restores weights, non-trainable and optimizer variables of a held Keras step in the script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = list[tuple[Any, NDArray[Any]]]
 
 
 class CapturedState:
-    """How everything stood before the step.
+    """The variables before the step.
 
     Args:
         content: Of the capsule.
@@ -46,7 +46,7 @@ class CapturedState:
         wrong = [*_differences(self.weights, names.trainable), *_differences(self.untrained, names.untrained)]
         if wrong:
             more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-            raise ReplayFailed(f"The script's model is another than the capsule's: {'; '.join(wrong[:_NAMED])}{more}.")
+            raise ReplayFailed(f"The script's model differs from the capsule's: {'; '.join(wrong[:_NAMED])}{more}.")
         return [*((names.trainable[path], array) for path, array in self.weights.items()),
                 *((names.untrained[path], array) for path, array in self.untrained.items()),
                 *self._of_optimizer(optimizer)]
@@ -58,7 +58,7 @@ class CapturedState:
             own = dict(zip(self.optimizer, own.values(), strict=False)) if len(own) == len(self.optimizer) else {}
         if any(path not in own or tuple(own[path].shape) != array.shape for path, array in self.optimizer.items()):
             now, then = (name.rpartition(".")[2] for name in (type_name(optimizer), self._optimizer_class))
-            raise ReplayFailed(f"The script's optimizer {now} keeps other variables than the capsule's {then}.")
+            raise ReplayFailed(f"The script's optimizer {now} has other variables than the capsule's {then}.")
         return [(own[path], array) for path, array in self.optimizer.items()]
 
 

@@ -1,4 +1,4 @@
-"""A held step of Keras within the script that makes it again: that of a model's `fit`, or of a loop of its own."""
+"""A held Keras step inside the replaying script: of a model's `fit`, or of a custom loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILDS = Wanted(gate=True, norm_above=-1.0)
 
 
 class Step(Protocol):
-    """What can be made over and over again, from the same state."""
+    """A step that can run repeatedly from the same state."""
 
     @property
     def names(self) -> Names:
@@ -42,7 +42,7 @@ class Step(Protocol):
 
 
 class FitStep:
-    """The step of a model.
+    """A step of a model's `fit`.
 
     Args:
         functions: Make its variants.
@@ -74,7 +74,7 @@ class FitStep:
     def make(self, wanted: Wanted, rows: Sequence[int] = ()) -> tuple[Seen, list[str]]:
         seen = self._call(wanted, rows)
         if "norms" not in seen:
-            raise ReplayFailed("The script's step uses its gradients without an optimizer of Keras: they are not seen.")
+            raise ReplayFailed("The script's step applies its gradients without a Keras optimizer: none are recorded.")
         return seen, self._functions.paths
 
     def passes(self, collector: Collector) -> None:
@@ -91,7 +91,7 @@ class FitStep:
 
 
 class LoopStep:
-    """The step of a loop that the script has written itself, with a tape of TensorFlow.
+    """A step of a custom loop with a TensorFlow gradient tape.
 
     Args:
         functions: Make its variants.
@@ -110,7 +110,7 @@ class LoopStep:
         # Which models and which optimizer it uses is not known before it was called.
         self._functions.call(_BUILDS, self._args, self._kwargs)
         if self._functions.optimizer is None:
-            raise ReplayFailed("The script's step uses its gradients without an optimizer of Keras.")
+            raise ReplayFailed("The script's step applies its gradients without a Keras optimizer.")
         self._values = self._state.values(self.names, self._functions.optimizer)
 
     def make(self, wanted: Wanted, rows: Sequence[int] = ()) -> tuple[Seen, list[str]]:

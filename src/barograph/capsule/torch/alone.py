@@ -1,4 +1,4 @@
-"""Lets one worker of several run without the others: the script's process group is one of a single process.
+"""Runs one of several workers without the others, in a process group of one process.
 
 What it computes by itself is what it was: its loss, and the gradients before those of the others are added.
 """
@@ -11,7 +11,7 @@ from torch import distributed
 
 
 def stand_alone() -> None:
-    """Have the script begin a process group of its own process alone, whatever group it asks for."""
+    """Make the script create a process group of only its own process."""
 
     def init(*_: Any, **__: Any) -> None:
         original(backend="gloo", rank=0, world_size=1, store=distributed.HashStore())  # type: ignore[attr-defined]

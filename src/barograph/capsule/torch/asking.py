@@ -1,4 +1,4 @@
-"""What a function of the user's own is told of a step that is made again, and what it says of it."""
+"""Calls the user's function for a replayed step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barograph.model.recorder import UpdateSeen
 
 
 class Asking:
-    """Looks at a step as the gate does, so that norms are those of gradients before they are clipped.
+    """Measures a step as the gate does: with gradient norms before clipping.
 
     Args:
         order: Says which function is asked.

@@ -1,4 +1,4 @@
-"""Finds the first operation that turned finite numbers into others, forward or backward, while a step is made again.
+"""Finds the first operation that made non-finite values from finite ones, during a replay.
 
 It looks at what goes into every operation of torch and at what comes out. NaN is born where it comes out and none went
 in. Where an infinity went in that an operation before had made of finite numbers, that one is to blame; an infinity
@@ -36,7 +36,7 @@ _MOST_HELD = 512
 
 
 class Blame(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches every operation from where it is entered until it is left.
+    """Watches the inputs and outputs of every operation.
 
     Args:
         module_now: Returns the path of the module whose forward pass runs, "" outside of any.

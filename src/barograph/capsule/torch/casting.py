@@ -1,4 +1,4 @@
-"""Has operations cast to another type than the script says, from its step's beginning on: a remedy that is tried."""
+"""A remedy to try: casts operations to another type from the start of the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has the processes that a script starts by itself make a step again, as those of `torch.multiprocessing.spawn`.
+"""Replays a step in child processes of a script, as of `torch.multiprocessing.spawn`.
 
 Which of the workers a process is it says no sooner than it joins the others: there it gets the capsule that is its own.
 """
@@ -19,7 +19,7 @@ from barograph.errors import ReplayFailed
 
 
 class Children:
-    """Waits in each process of the script for it to train.
+    """Waits in each process of the script until it trains.
 
     Args:
         order: What is to be replayed, with the places of the workers' capsules.
@@ -66,7 +66,7 @@ def order_of(order: ReplayOrder, rank: int, size: int) -> ReplayOrder:
         ReplayEnded: There are more, or fewer, than made the step.
     """
     if size != len(order.workers):
-        end(order, failed(ReplayFailed(f"The step was made by {len(order.workers)} workers, and the script starts "
+        end(order, failed(ReplayFailed(f"The step ran on {len(order.workers)} workers, but the script starts "
                                        f"{size}.")))
     if rank == order.workers[0][0]:
         return order

@@ -1,4 +1,4 @@
-"""Hears the steps of fastai's optimizers, which are none of torch's: they call no hooks, and nobody would find them."""
+"""Records steps of fastai's optimizers, which are not PyTorch optimizers and call no hooks."""
 
 from __future__ import annotations
 

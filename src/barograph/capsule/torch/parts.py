@@ -1,4 +1,4 @@
-"""What a held step was made of, with all samples of a batch or with some of them alone."""
+"""The inputs of a held step, for all samples of a batch or some of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.capture.torch.unpacking import Unpacker
 
 
 class Parts:
-    """Unpacks the values of a capsule, as the order wants them.
+    """Unpacks the values of a capsule as requested.
 
     Args:
         content: Of the capsule.

@@ -1,4 +1,4 @@
-"""Which part of a held step the script is in: of several optimizers one may use what was computed for another before.
+"""The part of a held step that the script is in, if several optimizers share one batch.
 
 A capsule holds the passes of the optimizers that stepped right before the held step, back to the one that a batch came
 for; here such a pass and the held step's own are phases. In each, everything is put back to where it was then.
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Phases:
-    """Follows the script from phase to phase, by the optimizers that step.
+    """Follows the script from phase to phase, by optimizer steps.
 
     Args:
         content: Of the capsule.

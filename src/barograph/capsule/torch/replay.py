@@ -1,4 +1,4 @@
-"""Runs the step that a capsule holds, within the user's own script: its first step becomes that one.
+"""Replays the step of a capsule inside the user's script, in place of its first step.
 
 The script builds its models, optimizers and loss as always. When its training would begin its first step, everything
 is put back to where it was before the step, the captured batches come out of its loader, what models and loss functions
@@ -59,7 +59,7 @@ from barograph.store.urls import store_from_url
 
 
 class Replayer:
-    """Takes the script over for one step.
+    """Takes over the script for one step.
 
     Args:
         order: What is to be replayed, and where the result goes.
@@ -96,11 +96,11 @@ class Replayer:
         return self._parts.samples_of(self._parts.batch_of(max(0, self._phases.called - 1), len(calls)))
 
     def install(self) -> None:
-        """Listen to the script from now on."""
+        """Hook into the script."""
         self._notes += put_settings(self._content)
         if self._order.alone:
             stand_alone()
-            self._note("The capsules of the other workers are not beside this one: the gradients are its own alone.")
+            self._note("The capsules of the other workers are missing: the gradients are this worker's only.")
         warnings.filterwarnings("ignore", message=HOOKS_WARNING)
         module_hooks.register_module_forward_pre_hook(self._forward_begins)
         module_hooks.register_module_forward_hook(self._forward_ends, always_call=True)
@@ -148,7 +148,7 @@ class Replayer:
         if is_same or self._trusts("calls"):
             return original(*args, **kwargs)
         self._put_in.add("calls")
-        self._note("What the model was called with had to be put in: the script's own preparation gave something else.")
+        self._note("The model's inputs were taken from the capsule: the script's own preparation differs.")
         for handed in (wanted, named):
             self._where.fed(handed, "input of the model")
         with aside(), self._failing():
@@ -209,7 +209,7 @@ class Replayer:
         if made_here or same(now, then) or self._trusts("losses"):
             return now
         self._put_in.add("losses")
-        self._note("What a loss function was called with had to be put in: the script gave it something else.")
+        self._note("A loss function's arguments were taken from the capsule: the script's own differ.")
         return then.to(now.device) if isinstance(now, torch.Tensor) and isinstance(then, torch.Tensor) else then
 
     def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -230,7 +230,7 @@ class Replayer:
             return None
         if self._phases.is_last and self._book.entry(optimizer).label == self._capsule.head.optimizer:
             if self._trial is not None:
-                self._end(failed(ReplayFailed("nothing is tried on a step whose gradients are computed within it, by a "
+                self._end(failed(ReplayFailed("remedies cannot be tried on a step whose gradients are computed in a "
                                               "closure")))
             # Before the optimizer takes its state in hand.
             self._begin()
@@ -283,7 +283,7 @@ class Replayer:
         """Return why what was seen is not what had been seen, where that is so and the compiler may be the reason."""
         if result.grade is Grade.BITWISE or not self._content["settings"].get("compiled"):
             return ()
-        return ("torch.compile had made programs then, which may round elsewhere: it is made again without.",)
+        return ("The step had used torch.compile, which may round differently: replayed without it.",)
 
     def _after_update(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         label = self._book.entry(optimizer).label
@@ -316,7 +316,7 @@ class Replayer:
         # The numbers stay the same: it looks at them, and notes with each node of the graph which line made it.
         torch.autograd.set_detect_anomaly(True, check_nan=False)
         self._blame.__enter__()  # type: ignore[no-untyped-call]
-        self._notes += [f"{device} is not here: what lay on it was computed on the CPU."
+        self._notes += [f"This machine has no {device}: its tensors were computed on the CPU."
                         for device in sorted(self._unpacker.moved)]
 
     def _put_random_back(self, phase: Mapping[str, Any]) -> None:

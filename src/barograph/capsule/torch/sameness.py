@@ -1,4 +1,4 @@
-"""Whether what a script has is what it had, to the last bit."""
+"""Whether the script's values are bit-identical to the original ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a batch: whatever holds a row for each sample, with some of the rows alone."""
+"""Parts of a batch: selects rows in every value that has one row per sample."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def rows_of(value: Any) -> int:
 
 
 class _Votes:
-    """How many samples there are, by what says so.
+    """The number of samples, by majority of the values.
 
     Attributes:
         of: A number of samples to the weight of what speaks for it.
@@ -69,7 +69,7 @@ class _Votes:
 
 
 def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
-    """Return a batch with some of its rows alone.
+    """Return a batch with only some of its rows.
 
     Args:
         value: Tensors, arrays and lists with `samples` along the first axis are cut; all else stays.
@@ -84,7 +84,7 @@ def part_of(value: Any, samples: int, rows: Sequence[int]) -> Any:
 
 
 class _Cut:
-    """Cuts one batch.
+    """Selects rows of one batch.
 
     Args:
         samples, rows: As of `part_of`.

@@ -1,4 +1,4 @@
-"""Stops at one operation of a step that is made again: in the debugger, or to write that operation down."""
+"""Stops at one operation of a replayed step, in the debugger, or writes it to a file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Function = Callable[..., Any]
 
 
 class Stopping:
-    """Does at an operation what was asked for.
+    """Carries out the request at an operation.
 
     Args:
         stop: At which, and what for.
@@ -117,7 +117,7 @@ def call_text(
 
 
 class _Writing:
-    """Writes values as Python does, and gives tensors names."""
+    """Writes values as Python source, and names tensors."""
 
     def __init__(self) -> None:
         self.tensors: list[TensorText] = []
@@ -175,7 +175,7 @@ def _is_bad(tensor: torch.Tensor) -> bool:
 def _debug(name: str, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
     """Open the debugger in the user's frame; it returns where the user goes on."""
     frame: FrameType = user_frame() or sys._getframe(1)
-    print(f"\n{name}: what went in is bad_inputs, what came out is bad_outputs; c goes on.", flush=True)
+    print(f"\n{name}: its inputs are bad_inputs, its outputs bad_outputs; c continues.", flush=True)
     # There, because they are at hand in every frame that one goes to.
     at_hand = {"bad_inputs": inputs, "bad_outputs": outputs}
     vars(builtins).update(at_hand)

@@ -1,4 +1,4 @@
-"""Tries a remedy on a held step: the update is made, and some steps after it."""
+"""Tries a remedy on a held step: makes the update, and some steps after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.capture.torch.optimizers import parameters_of
 
 
 class TorchTrial:
-    """One remedy at work.
+    """One remedy being tried.
 
     Args:
         remedy: Which.

@@ -1,4 +1,4 @@
-"""Where an operation runs: in which module, forward or, by the graph, backward; and what a tensor is that none made."""
+"""The position of an operation: its module, in the forward or backward pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _sequence_number() -> int:
 
 
 class Where:
-    """Knows the module that runs, which nodes of the graph each made, and what was handed in.
+    """Tracks the running module, the graph nodes of each module, and the inputs.
 
     Args:
         names: The models.

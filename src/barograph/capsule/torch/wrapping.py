@@ -1,4 +1,4 @@
-"""Puts a function of ours around one of torch's; a replay ends with its process, so nothing is put back."""
+"""Wraps a PyTorch function for the rest of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which result of a traced JAX step is the mean of what one loss function returned, with nothing added to it."""
+"""Finds the result of a traced JAX step that is exactly the mean of one loss function's values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AS_IT_IS = frozenset({"convert_element_type", "copy", "copy_p", "reshape", "squ
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A value that is `factor` times a sum over values of a loss function.
+    """A value that is `factor` times a sum over the values of a loss function.
 
     Attributes:
         name: Of the loss function.

@@ -1,7 +1,7 @@
-"""Finds out which operation made the first loss of a JAX training that is not finite, also where that is known late.
+"""Finds the operation that made the first non-finite loss of a JAX training, also if the loss arrives late.
 
-On a device, in long steps and on a busy machine a call returns before its loss is there. What the step was given is
-then kept until it is, as long as that is little; the step is made again where its loss is read, in the writer's thread.
+On a device, in long steps and on a busy machine, a call returns before its loss is available. If the step's inputs are
+small, they are kept until then. The writer's thread reads the loss and runs the step again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Given = tuple[tuple[Any, ...], Mapping[str, Any]]
 
 
 class _Call:
-    """A call, and what it was given."""
+    """A call and its arguments."""
 
     __slots__ = ("__weakref__", "given", "program")
 
@@ -40,7 +40,7 @@ class _Call:
 
 
 class Blame:
-    """Looks at the losses of one observed step.
+    """Checks the losses of one observed step.
 
     Args:
         integration: Told of the operation.
@@ -83,7 +83,7 @@ class Blame:
         try:
             buffer.scalars.update(self._look(call))
         except Exception as error:  # noqa: BLE001 - in another thread, where it would cost the whole step
-            self._integration.session.guard.caught(error, "looking for the operation that failed")
+            self._integration.session.guard.caught(error, "finding the operation that failed")
 
     def _look(self, call: _Call) -> dict[Key, float]:
         self._looks += 1

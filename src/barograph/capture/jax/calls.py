@@ -1,4 +1,4 @@
-"""What the operations of a traced JAX step say of the functions within them: what they call, and hand to turns."""
+"""The functions inside the operations of a traced JAX step, and the arguments they get."""
 
 from __future__ import annotations
 

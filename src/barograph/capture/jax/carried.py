@@ -1,4 +1,4 @@
-"""Which results of a JAX step are what its next call is given: parameters, an optimizer's state, a train state."""
+"""Finds the results of a JAX step that its next call receives: parameters, optimizer state, train state."""
 
 from __future__ import annotations
 

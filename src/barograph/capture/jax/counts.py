@@ -1,4 +1,4 @@
-"""How many updates an optimizer of Optax has made, by the counts in its state: a restored one goes on from there."""
+"""The number of updates an Optax optimizer has made, from the counts in its state; it survives a restore."""
 
 from __future__ import annotations
 

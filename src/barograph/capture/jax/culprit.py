@@ -1,4 +1,4 @@
-"""Which operation of a traced JAX step made its loss not finite: the step is made again, one operation at a time."""
+"""Finds the operation that made a loss non-finite, by rerunning the traced step one operation at a time."""
 
 from __future__ import annotations
 

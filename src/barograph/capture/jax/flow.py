@@ -1,4 +1,4 @@
-"""What makes each value of a traced function and what uses it: by that, what a reader is given of a marked tensor.
+"""Data flow of a traced function: decides which copy of a marked tensor to read.
 
 A compiler sums what it has just computed in one loop, without writing it to memory. Where that is read as well, it has
 to be there, and is summed by another loop, which adds up in another order: training goes on from other last bits. So
@@ -39,7 +39,7 @@ _DEEPEST = 24
 
 
 class Flow:
-    """The operations of one traced function, without those within others.
+    """The operations of one traced function, without those of nested functions.
 
     Args:
         jaxpr: The function.

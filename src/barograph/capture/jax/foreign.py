@@ -1,4 +1,4 @@
-"""Statistics that the native loop makes of tensors inside a compiled program, on a CPU, where the program has them.
+"""Statistics computed by the native loop inside a compiled program, on the CPU.
 
 The host's twin of `reduce`. What a program returns must stay in memory until it is read; what it calls the loop for
 need not. And the figures are those of every other door, to the last bit.

@@ -1,8 +1,8 @@
-"""The flight recorder of a JAX training: holds the update of a step that fails, and saves what the step was given.
+"""The flight recorder of a JAX training: withholds the update of a failing step and saves its inputs.
 
-The update is withheld within the compiled step, by a choice between what was and what would be; so it holds where the
-user gives the old state's memory away too. What only the host can judge (a loss that leaps, a function of the user's)
-is undone afterwards, for which the memory is kept.
+The compiled step itself selects between the old and the new state; so an update is also withheld when the user donates
+the old state's memory. Conditions that only the host can check (a loss above its level, a function of the user) are
+undone afterwards, which needs a copy of the state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from barograph.model.recorder import RecorderSettings, UpdateSeen
 
 
 class JaxGuard:
-    """Looks at what each call has measured of its gradients.
+    """Checks the gradient measurements of each call.
 
     Args:
         integration: Of the series of steps.
@@ -87,7 +87,7 @@ class JaxGuard:
         self._held.hold(
             verdict, number,
             lambda: self._held.save(verdict, number, self._packed(harvested), later=step, withheld=withheld),
-            could_not="" if withheld else "the step returns nothing in its state's place")
+            could_not="" if withheld else "the step returns no new state")
 
     def _packed(self, harvested: Harvested) -> Packed:
         """Return what a call was given, and what the user's own function makes of that."""
@@ -97,7 +97,7 @@ class JaxGuard:
             args, kwargs = copied_arguments(harvested)
             packed.content["seen"] = seen_of(program, self._compiled.function(*args, **kwargs), self._loss)
         except Exception as error:  # noqa: BLE001 - memory may not do for it; the step is saved all the same
-            self._integration.session.guard.caught(error, "making the held step with the user's own function")
+            self._integration.session.guard.caught(error, "running the held step with the user's own function")
             packed.content["seen"] = {"losses": [], "gradients": {}, "results": {}}
         return packed
 

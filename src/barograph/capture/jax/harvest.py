@@ -1,7 +1,7 @@
-"""Makes of a traced JAX step another that returns what is marked in it as well, within loops and branches too.
+"""Transforms a traced JAX step into one that also returns marked values, inside loops and branches too.
 
-The operations are those of the step, one by one and in their order: what is added reads, and nothing is changed. Some
-tensors are made a second time, for the reader alone (`flow.py`).
+All operations of the step remain, in their order; additions only read. Some tensors are computed twice, for reading
+(`flow.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OF_STEPS = frozenset({Kind.GRADIENT, Kind.UPDATE})
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One thing that the step returns beside what it returned before.
+    """An additional result of a transformed step.
 
     Attributes:
         mark: What it is.
@@ -77,7 +77,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Lies:
-    """Elements of a tensor as they lie in memory.
+    """The memory layout of a tensor's elements.
 
     Attributes:
         array: That has them.
@@ -93,7 +93,7 @@ class Lies:
 
 @dataclass(slots=True)
 class Basket:
-    """What is gathered from a step while it is traced anew.
+    """Values collected while a step is traced again.
 
     Attributes:
         wants: What is taken.
@@ -222,7 +222,7 @@ class Basket:
 
 
 class Returns(Protocol):
-    """What a program returns beside the results of a step.
+    """The additional results of a transformed step.
 
     Attributes:
         found: What it is.

@@ -1,7 +1,7 @@
-"""Few arrays in place of many: statistics of many tensors are put together in the program, and taken apart by rows.
+"""Joins the statistics of many tensors into few arrays inside the program, and splits them by rows.
 
-Each array that a program returns is allocated, copied and fetched by itself. Of a model with hundreds of tensors that
-took longer than its step, where the arrays lie on a device.
+Each array that a program returns is allocated, copied and fetched separately. On a device, this took longer than the
+step for models with hundreds of tensors.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def joined(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class Places:
-    """Where the statistics of tensors lie in what `joined` makes of them.
+    """The positions of tensors' statistics in the arrays of `joined`.
 
     Args:
         shapes: Of each such tensor, by its number, in the order in which they are put together.

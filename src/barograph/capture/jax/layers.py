@@ -1,4 +1,4 @@
-"""Marks what the layers of Flax and Equinox return, while an observed step is being traced.
+"""Marks the outputs of Flax and Equinox layers while an observed step is traced.
 
 Linen has an interception of its own. Of NNX and Equinox the `__call__` of each class of layer is wrapped; a layer's
 path is where it lies within the module that was called first.
@@ -23,7 +23,7 @@ _OURS = "_barograph_original"
 
 
 class _Calls(threading.local):
-    """Calls of modules that are under way in this thread.
+    """The current calls of modules in this thread.
 
     Attributes:
         paths: Where each module lies within that which was called first; None: none is under way.
@@ -37,7 +37,7 @@ _calls = _Calls()
 
 
 class LayerWrappers:
-    """The wrappers of classes of layers that are in place, and how they are taken out."""
+    """The installed wrappers of layer classes, and their removal."""
 
     def __init__(self) -> None:
         self._wrapped: list[tuple[type, Callable[..., Any]]] = []

@@ -1,4 +1,4 @@
-"""Has JAX trainings listened to: what is shared by the steps that a process observes, and how it is taken out again."""
+"""Installs the JAX hooks: state shared by all observed steps of a process, and its removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JaxIntegration:
-    """What the observed steps of one recording share.
+    """State shared by the observed steps of one recording.
 
     Nothing is put into JAX before a step is observed: the script may use it for something else.
     """
@@ -68,7 +68,7 @@ def shared(recording: Recording) -> JaxIntegration:
 
 
 class CallsInstead(Protocol):
-    """Calls observed steps where nothing is recorded: one of them is made again."""
+    """Handles calls of observed steps during a replay, when nothing is recorded."""
 
     def call(self, compiled: Compiled, *, loss: Callable[[Any], Any] | None, evaluation: bool, args: tuple[Any, ...],
              kwargs: Mapping[str, Any]) -> Any:

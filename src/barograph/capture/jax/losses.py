@@ -1,4 +1,4 @@
-"""Hears the losses of Optax while an observed step is being traced: their names, and what they were handed.
+"""Records Optax losses while an observed step is traced: their names and arguments.
 
 The list of wrappers: the functions below, as `optax.NAME` and `optax.losses.NAME`. Each returns what the original does,
 and does nothing else outside of an observed step. A script that has taken a function out of the module before

@@ -1,7 +1,7 @@
-"""Marks on what a JAX step computes: an operation that changes nothing, by which a tensor is found in the traced step.
+"""Marks values of a JAX step with an identity operation that can be found in the traced step.
 
-A mark is the identity under `jit`, `grad`, `vmap`, `scan` and the rest, and leaves nothing in the compiled program.
-`harvest.py` reads the marks of a step and makes a second program of it, which returns what was marked as well.
+Marks pass through `jit`, `grad`, `vmap`, `scan` and other transformations, and leave no trace in the compiled program.
+`harvest.py` reads the marks of a step and builds a second program that also returns the marked values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from barograph.model.key import Kind
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a marked tensor is.
+    """The meaning of a marked tensor.
 
     Attributes:
         kind: What it is.
@@ -64,7 +64,7 @@ def _known(before: Any) -> tuple[Any, ...]:
 
 
 class Observing(threading.local):
-    """Whether an observed step is being called in this thread: only then do frameworks' own functions mark.
+    """State of the observed call in this thread; framework functions mark values only inside one.
 
     Attributes:
         depth: Calls within each other.

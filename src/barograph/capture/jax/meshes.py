@@ -1,4 +1,4 @@
-"""Which axes of a mesh are part of the type of what lies on it: there each operation must say where its result lies."""
+"""The mesh axes that are part of a value's type; there, operations must specify the sharding of results."""
 
 from __future__ import annotations
 

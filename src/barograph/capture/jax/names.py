@@ -1,4 +1,4 @@
-"""What the leaves of JAX's trees are called: dotted paths, the same whichever library holds the parameters."""
+"""Dotted paths of the leaves of JAX trees, the same for every library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss and the metrics among what a step of JAX returned."""
+"""Finds the loss and the metrics in the results of a JAX step."""
 
 from __future__ import annotations
 

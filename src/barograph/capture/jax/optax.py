@@ -1,4 +1,4 @@
-"""Marks what an Optax optimizer is given and what it returns, while an observed step is being traced.
+"""Marks the inputs and results of an Optax optimizer while an observed step is traced.
 
 The list of wrappers: `optax.GradientTransformation.update`, read as an attribute; `optax.apply_updates`;
 `equinox.apply_updates`; the loss functions, and `jax.value_and_grad`, that `losses.py` names. Each does nothing
@@ -24,7 +24,7 @@ from barograph.model.key import Kind
 
 
 class Wrappers:
-    """The wrappers that are in place, and how they are taken out."""
+    """The installed wrappers, and their removal."""
 
     def __init__(self) -> None:
         self._undo: dict[str, Callable[[], None]] = {}

@@ -1,4 +1,4 @@
-"""A held step of JAX in plain data: what it was given, and what comes out of that."""
+"""A held JAX step as plain data: its inputs and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers of a traced JAX step that is written in plain functions: where what flows meets a parameter.
+"""Finds the layers of a traced JAX step of plain functions: where activations meet a parameter.
 
 The first product of a parameter, in the order of the trace, is that of the forward pass. What comes out of it is a
 layer's output, under the path of the parameters around it: `l1` of `l1.kernel`.
@@ -27,7 +27,7 @@ _LOOKED_INTO = CALLS | {"scan", "shard_map"}
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One layer's output.
+    """The output of one layer.
 
     Attributes:
         mark: What it is recorded as.

@@ -1,4 +1,4 @@
-"""The compiled function inside an observed JAX step, and the second version of it, which returns statistics as well."""
+"""The compiled function inside an observed JAX step, and its second version that returns statistics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SLOTS = ("jitted_fn", "_cached")
 
 @dataclass(slots=True)
 class Harvested:
-    """What a call of such a version was given and has returned.
+    """The arguments and results of a call of such a version.
 
     Attributes:
         version: That was called.
@@ -66,7 +66,7 @@ class Harvested:
 
 
 class Program:
-    """One traced form of a compiled function: of arguments of certain shapes.
+    """One traced form of a compiled function, for arguments of certain shapes.
 
     Args:
         function: What `jax.jit` returned.
@@ -155,7 +155,7 @@ class Program:
 
         outcome = basket_of()
         if len(closed.jaxpr.invars) != len(infos):
-            raise UnsupportedCapture("The step closes over arrays in a way that this version of JAX keeps apart.")
+            raise UnsupportedCapture("The step closes over arrays, which this version of JAX handles separately.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
             basket = basket_of()
@@ -217,7 +217,7 @@ class Program:
 
 
 class Version:
-    """A compiled version of a step that returns more than the step.
+    """A compiled version of a step with additional results.
 
     Attributes:
         program: Of which function.
@@ -263,8 +263,8 @@ class Compiled:
             self.function = jax.jit(step)
         else:
             raise UnsupportedCapture(
-                f"{getattr(step, '__name__', step)!r} is not compiled, so there is no program to add statistics to; "
-                "write observe(jax.jit(step)), or the same with nnx.jit or equinox.filter_jit.")
+                f"{getattr(step, '__name__', step)!r} is not compiled. Compile it: "
+                "observe(jax.jit(step)), or use nnx.jit or equinox.filter_jit.")
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether a program that returns statistics as well makes a step to the last bit as the user's own does.
+"""Tests whether a program that also returns statistics makes bit-identical steps.
 
 A compiler rounds by how it has put operations together, and that hangs on what a program returns. So it is tried: for
 some steps both programs are called, and all that they return is compared. One and the same program rounds alike each
@@ -23,7 +23,7 @@ NUMBERS = 10_000_000
 
 
 class Proof:
-    """What has been seen of one such program.
+    """The test results of one such program.
 
     Attributes:
         refuted: It has rounded otherwise, or there were too few numbers to say.

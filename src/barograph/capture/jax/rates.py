@@ -1,4 +1,4 @@
-"""What an Optax optimizer multiplies its updates by: the learning rate, where the state of the optimizer hides it.
+"""Finds the learning rate of an Optax optimizer if its state does not contain it.
 
 `optax.adam(1e-3)` is a chain of functions, the last of which holds the rate in its closure. They are read as they
 were made: `scale`, which holds a number, and `scale_by_schedule`, which holds a function of the count that it keeps.
@@ -27,7 +27,7 @@ _PASSES_ON = ("chain.", "named_chain.", "with_extra_args_support.", "identity.",
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What is known of an optimizer by how it was made.
+    """Hyperparameters found in the construction of an optimizer.
 
     Attributes:
         rate: The learning rate: a number, or an array that is being traced; None: it is not known.

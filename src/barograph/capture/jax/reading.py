@@ -1,4 +1,4 @@
-"""Records what an observed JAX step returned beside its own results, each with the step it belongs to."""
+"""Records the additional results of an observed JAX step, each with its step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
 
 
 class _Names(NamedTuple):
-    """What the arrays of the statistics of a tensor are called."""
+    """The names of a tensor's statistics arrays."""
 
     moments: str
     histogram: str
@@ -52,7 +52,7 @@ _TOLD, _REDUCED = _Names("moments", "bins", "columns"), _Names("exact", "counts"
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """What of a call belongs to one of its steps, by their numbers.
+    """The results of a call that belong to one of its steps.
 
     Attributes:
         labels: And answers.
@@ -71,7 +71,7 @@ class _Sorted:
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Tensors of one kind that are due, each under its path.
+    """Tensors of one kind that are due, by path.
 
     Attributes:
         members: The numbers of each: one for each time that it was met.
@@ -97,7 +97,7 @@ class _Due:
 
 @dataclass(slots=True)
 class _Known:
-    """What is the same each time that a version of a step is read.
+    """Cached facts for reading a version of a step.
 
     Attributes:
         parts: By how many steps a call makes, and whether it is the last of them.
@@ -109,7 +109,7 @@ class _Known:
 
 
 class Readings:
-    """Reads what calls of a step have returned, and remembers of each version what is the same each time."""
+    """Reads the results of calls, and caches what is constant for each version."""
 
     def __init__(self) -> None:
         self._known: weakref.WeakKeyDictionary[Returns, _Known] = weakref.WeakKeyDictionary()
@@ -120,7 +120,7 @@ class Readings:
 
 
 class Reading:
-    """What one call has returned, on its way from the device.
+    """The results of one call, in transfer from the device.
 
     Args:
         version: Says what it returns.

@@ -1,4 +1,4 @@
-"""Reduces tensors inside a compiled JAX step: a few numbers each, which the host makes moments and histograms of.
+"""Reduces tensors inside a compiled JAX step to a few numbers, from which the host computes statistics.
 
 The device's twin of `measures.summary`. Whole numbers are exact whatever the device flushes to zero: they come from the
 bits of the elements. Sums are of float32 (float64 where JAX has it turned on), and taken again on a scale of

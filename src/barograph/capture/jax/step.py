@@ -1,4 +1,4 @@
-"""An observed JAX training step: chooses which of its two versions runs, and records what it returned."""
+"""An observed JAX training step: chooses which version runs, and records its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TENSORS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OPTIMIZER_ST
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a step is observed.
+    """Options of an observed step.
 
     Attributes:
         loss: Returns the loss of what the step returned; None: it is looked for there.
@@ -55,7 +55,7 @@ class Options:
 
 
 class ObservedStep:
-    """One compiled step, for the life of a recording.
+    """One observed step, for the lifetime of a recording.
 
     Args:
         integration: Of its series of steps.
@@ -127,7 +127,7 @@ class ObservedStep:
     def _go_on_from(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Count on where an optimizer that was restored has stood."""
         before = 0
-        with self._integration.guarded("reading how far the optimizer has come"):
+        with self._integration.guarded("reading the optimizer's step count"):
             before = updates_before((args, kwargs))
         if before:
             self._integration.begin_training(before)
@@ -140,7 +140,7 @@ class ObservedStep:
 
     def _is_due(self) -> bool:
         due = False
-        with self._integration.guarded("asking what is due"):
+        with self._integration.guarded("checking what to record"):
             self._optax.install()
             self._layers.install()
             if self._options.evaluation and not self._integration.evaluating:
@@ -195,7 +195,7 @@ class ObservedStep:
             return self._plainly(*args, **kwargs)
         self._harvested = self._harvested if apart else held
         if self._guard is not None:
-            with self._integration.guarded("looking at the gradients"):
+            with self._integration.guarded("checking the gradients"):
                 steps = held.version.program.steps
                 self._held = self._guard.looks(held, steps)
         return held.results
@@ -303,7 +303,7 @@ class ObservedStep:
                           modules=[mark.path for mark in marks if mark.kind is Kind.OUTPUT])
         if not self._options.evaluation and not any(mark.kind is Kind.GRADIENT for mark in marks):
             self._integration.session.seen.reasons["jax gradients"] = (
-                "no gradients were seen: the step updates without Optax; name them with barograph.jax.gradients")
+                "no gradients were recorded: the step updates without Optax; mark them with barograph.jax.gradients")
         return program
 
     def _new_version(self, program: Program, *, due: bool, apart: bool) -> Version:
@@ -315,7 +315,7 @@ class ObservedStep:
                                   keeps=guard is not None and guard.keeps)
         for name in version.passed_over:
             self._integration.session.seen.reasons[f"jax {name}"] = (
-                f"what is computed within {name} of JAX was not recorded"
+                f"values inside JAX's {name} were not recorded"
             )
         return version
 
@@ -341,7 +341,7 @@ class ObservedStep:
     def _record(self, found: Any) -> None:
         steps = self._options.steps or (self._program.steps if self._program is not None else 1)
         reading, losses, metrics, alone = None, None, dict[str, Any](), ""
-        with self._integration.guarded("looking for the loss"):
+        with self._integration.guarded("finding the loss"):
             mapped = self._program is not None and self._program.is_mapped
             losses, metrics = numbers_in(found, steps, self._options.loss, mapped=mapped)
             if losses is None:
@@ -378,9 +378,9 @@ class ObservedStep:
         self._loss_is_within = True
         marked = any(mark.kind is Kind.LOSS and mark.role for mark in self._program.marks)
         self._integration.session.seen.reasons["jax loss"] = (
-            "the loss is not among the plain numbers that the step returns: " + (
-                "it is recorded only where tensors are, from the second such step on; return it to have it of each step"
-                if marked else "return it, or name it with observe(step, loss=…)"))
+            "the step does not return its loss as a scalar: " + (
+                "it is recorded only with tensors, from the second such step on; return it to record it at every step"
+                if marked else "return it, or pass observe(step, loss=…)"))
         if marked:
             self._forget_versions()
 

@@ -1,4 +1,4 @@
-"""What statistics cost a device, which no clock of the host sees: steps with and without them, timed by turns."""
+"""Device time of statistics, measured by alternating steps with and without them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEDIAN_TO_MEAN = 1.2533
 
 
 class Surplus:
-    """How much longer a step takes with statistics than without.
+    """The additional time of a step with statistics.
 
     Args:
         most: Steps with statistics that are timed, at most.

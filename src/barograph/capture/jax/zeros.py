@@ -1,7 +1,7 @@
-"""Which marked tensors of a traced JAX step are zero whatever it is given: the trace itself says so.
+"""Finds marked tensors that are constant zero in the traced step.
 
-Where `stop_gradient` cuts the graph JAX makes the gradients of what lies behind of zeros, and an optimizer that holds
-parameters on purpose (`optax.set_to_zero`) makes its updates so: both stand in the traced step as constants.
+Behind `stop_gradient`, JAX creates zero gradients; an optimizer that holds parameters (`optax.set_to_zero`) creates
+zero updates. Both are constants in the traced step.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ANY_ZERO = frozenset({"mul", "dot_general"})
 
 @dataclass(frozen=True, slots=True)
 class Stillness:
-    """What of the parameters cannot move, by the trace alone.
+    """Parameters that cannot change, according to the trace.
 
     Attributes:
         parameters: Paths of all whose gradient is marked.

@@ -1,4 +1,4 @@
-"""Tensors of every backend of Keras as arrays in host memory."""
+"""Converts tensors of every Keras backend to arrays in host memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of tensors whose statistics a step computes itself: a program must know that when it is compiled."""
+"""The statistics a compiled step must compute itself, known when it is compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Asked(Protocol):
-    """Says what is taken of each tensor; two that are equal say the same."""
+    """Decides what is recorded of each tensor; equal objects decide equally."""
 
     def taking(self, kind: Kind, path: str, layer: str) -> Taking | None:
         """Return what is taken of a tensor; None: nothing."""
@@ -24,7 +24,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AskedByPlan:
-    """All that a plan ever asks for, as it stood.
+    """Everything a plan can ever request, at one point in time.
 
     Attributes:
         plan: It.

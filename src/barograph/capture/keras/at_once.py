@@ -1,4 +1,4 @@
-"""Reads tensors of torch as soon as they are there, since each has its value then, and lies in a cache perhaps.
+"""Reads PyTorch tensors as soon as they exist, while they may be in a cache.
 
 So no step keeps them alive until it has ended. What lies on a device is left: to read it in the midst of a step would
 have the training wait.
@@ -25,7 +25,7 @@ _ALIKE = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "u
 
 
 class _Known(NamedTuple):
-    """A reading of what may be met again: the output of a layer is the input of the next.
+    """A reading that may be reused: a layer's output is the next layer's input.
 
     Attributes:
         owner: A tensor that lies there.
@@ -39,7 +39,7 @@ class _Known(NamedTuple):
 
 
 class AtOnce:
-    """Reads those of one call of a step.
+    """Reads the tensors of one call of a step.
 
     Args:
         torch: The library.

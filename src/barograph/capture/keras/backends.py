@@ -1,4 +1,4 @@
-"""What differs between the backends of Keras: how a step is called, where its tensors live, who holds the variables."""
+"""Differences between Keras backends: how a step is called, where tensors live, who owns the variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ValueOf = Callable[[Any], Any]
 
 
 class Backend(Protocol):
-    """One of them.
+    """A Keras backend.
 
     Attributes:
         waits: Reading a number of the step that has just been called makes the training wait for it.
@@ -83,7 +83,7 @@ class Backend(Protocol):
 
 
 class _Graph:
-    """Where tensors of TensorFlow live: in the graph that is being traced, or in none."""
+    """TensorFlow tensors belong to the graph being traced, or to none."""
 
     def __init__(self, tensorflow: Any) -> None:
         self._tensorflow = tensorflow
@@ -112,7 +112,7 @@ class _Graph:
 
 
 class TensorFlowBackend:
-    """Variables are objects that are changed in place, a step is a `tf.function` of an iterator."""
+    """Variables are mutable objects, and a step is a `tf.function` of an iterator."""
 
     waits = False
     several = True
@@ -177,7 +177,7 @@ class TensorFlowBackend:
 
 
 class _Tensors:
-    """Where tensors of torch live: nowhere but in memory."""
+    """PyTorch tensors always have values."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
@@ -202,7 +202,7 @@ class _Tensors:
 
 
 class TorchBackend(TensorFlowBackend):
-    """Everything is eager: a step is a call."""
+    """Everything is eager: a step is a plain call."""
 
     several = False
     reader: Reader | None = None
@@ -234,7 +234,7 @@ class TorchBackend(TensorFlowBackend):
 
 
 class Again:
-    """An iterator that gives one batch each time that it is asked: a call that failed is made once more."""
+    """An iterator that repeats one batch, to retry a failed call."""
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch

@@ -1,4 +1,4 @@
-"""A checkpoint of what Keras trains, without pickle: the variables of models and optimizers, as they stand in a step.
+"""Keras checkpoints without pickle: the variables of models and optimizers after a step.
 
 Of every backend alike. It is to look at, and to go on from by hand with `load`.
 """
@@ -55,7 +55,7 @@ def save(store: Store, models: Iterable[tuple[Any, ValueOf]], *, attempt: int, s
                 for variable, name in zip(item.variables, named, strict=True)]}
             finite = finite and (kind == "optimizers" or all(map(_is_finite, arrays)))
     if not held["models"]:
-        raise NotDone("no model of Keras is trained here")
+        raise NotDone("this process trains no Keras model")
     versions = {"python": platform.python_version(), "keras": keras.__version__}
     content = {"framework": FRAMEWORK, "backend": keras.backend.backend(), **held, "versions": versions}
     return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=tensors,
@@ -82,7 +82,7 @@ def load(run: str, model: Any) -> int:
     if checkpoint is None:
         raise UnknownKey(f"The run holds no checkpoint ({run}).")
     if checkpoint.content.get("framework") != FRAMEWORK:
-        raise NotPlain(f"It is no checkpoint of Keras; barograph.capture.torch.checkpoint.load reads it "
+        raise NotPlain(f"Not a Keras checkpoint; use barograph.capture.torch.checkpoint.load "
                        f"({checkpoint.name}).")
     models = checkpoint.content["models"]
     label = str(model.name) if len(models) > 1 else next(iter(models))
@@ -106,8 +106,8 @@ def _check(variables: Sequence[Any], shapes: Sequence[tuple[int, ...]], name: st
     if here != list(shapes):
         differs = next((number for number, pair in enumerate(zip(here, shapes, strict=False)) if pair[0] != pair[1]),
                        min(len(here), len(shapes)))
-        raise ValueError(f"It is another than was saved ({name}): {len(here)} variables here, {len(shapes)} there; "
-                         f"they differ from number {differs} on.")
+        raise ValueError(f"The model differs from the checkpoint ({name}): {len(here)} variables, not {len(shapes)}; "
+                         f"variable {differs} is the first that differs.")
 
 
 def _is_finite(array: Any) -> bool:

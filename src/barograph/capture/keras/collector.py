@@ -1,7 +1,7 @@
-"""Picks up what one step of a Keras model computes, while its step function runs, or is traced by a compiler.
+"""Collects values of a Keras step while its function runs or is traced.
 
-What is picked up is returned by the function beside its own result: under a compiler a tensor has no value yet, so it
-must leave as an output. A tensor that lives within a loop or a branch of its own cannot leave, and is named instead.
+The function returns the collected values beside its own result, because under a compiler tensors have no values yet.
+Tensors inside a nested loop or branch cannot be returned; their paths are reported instead.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Seen = dict[str, Any]
 
 
 class Reach(Protocol):
-    """What a backend knows of where tensors live."""
+    """Decides which tensors can leave a function, for one backend."""
 
     def is_tensor(self, value: Any) -> bool:
         """Return whether that is a tensor of the backend."""
@@ -62,7 +62,7 @@ class Reach(Protocol):
 
 
 class Reads(Protocol):
-    """Reads tensors that have their values while the step goes on.
+    """Reads tensors during the step.
 
     Attributes:
         readings: What it has read.
@@ -75,7 +75,7 @@ class Reads(Protocol):
 
 
 class Marks(Protocol):
-    """Marks tensors of a step that is being traced, for whoever makes its program."""
+    """Marks tensors of a step that is being traced."""
 
     def mark(self, kind: Kind, path: str, value: Any) -> None:
         """Mark all tensors in a value."""
@@ -83,7 +83,7 @@ class Marks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a step function gives out beside its result.
+    """The additional results requested from a step function.
 
     Attributes:
         gradients: Those that the optimizer is about to use.
@@ -110,7 +110,7 @@ class Wanted:
 
 
 class Collector:
-    """What is picked up in one call of a step function.
+    """The values collected in one call of a step function.
 
     Args:
         names: Of the model.
@@ -439,7 +439,7 @@ class Collector:
 
 
 class _LossHeard:
-    """Stands before a model's `compute_loss` while anybody listens: replicas of a step each have a thread.
+    """Wraps a model's `compute_loss`; replicas of a step each have a thread.
 
     Args:
         model: It.

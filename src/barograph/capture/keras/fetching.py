@@ -1,4 +1,4 @@
-"""Fetches the variables of a training as arrays: one by one, or all at once where that is known to be worth while."""
+"""Fetches variables as arrays: one by one, or together if that is faster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMES = 6
 
 
 class Fetching:
-    """That of one training.
+    """Fetches the variables of one training.
 
     Args:
         reader: Makes, of the values of several variables, what returns the tensors of all; None: they cannot be had so.

@@ -1,4 +1,4 @@
-"""The function that Keras makes of a model's step, in variants that give out more or less beside its result."""
+"""Variants of a Keras model's step function, with more or fewer additional results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Collecting = Callable[[Collector], Any]
 
 
 class Functions:
-    """Makes each variant when it is first asked for: which one is called can change from step to step.
+    """Creates each variant on first use; which one is called can change from step to step.
 
     Under a compiler a variant is a program of its own, compiled when it is first called. So a step of which nothing is
     wanted but its loss runs the program that Keras would have made, with one number more to return.

@@ -1,4 +1,4 @@
-"""Hears what Keras does in a step, tells the collector of that step, and withholds an update that it finds unfit."""
+"""Records events inside a Keras step in its collector, and withholds an unfit update."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.capture.keras.replicas import SharedStep
 
 
 class Hearing:
-    """What the wrappers tell of the inside of a step; whoever hears says beside that how a step is begun.
+    """Receives the wrappers' calls inside a step.
 
     Replicas of a step take turns, each in a thread of its own, so each thread has its own collector.
     """
@@ -91,7 +91,7 @@ class Hearing:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("target", "sources"), args, strict=False)), **kwargs}
-            with self.told_of("reading a tape"):
+            with self.told_of("reading a gradient tape"):
                 collector.gradient_asked(given["target"], given["sources"], result)
         return result
 
@@ -117,7 +117,7 @@ class Hearing:
         collector = self._collector
         if collector is not None:
             given = {**dict(zip(("y_true", "y_pred"), args, strict=False)), **kwargs}
-            with self.told_of("reading what a loss was computed of"):
+            with self.told_of("reading a loss function's arguments"):
                 collector.loss_called(loss, given["y_true"], given["y_pred"], result)
         return result
 

@@ -1,4 +1,4 @@
-"""Listens to Keras: gives each model that is trained an integration of its own, and has its steps pass through that."""
+"""The Keras integration: gives each trained model an `ArrayIntegration` and wraps its steps."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 class Loop(Protocol):
-    """Calls one function that makes a step."""
+    """Calls a function that makes one step."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make the step; return what the function returns."""
 
 
 class Evaluation(Protocol):
-    """Calls one function that makes a part of an evaluation."""
+    """Calls a function that makes one part of an evaluation."""
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make it; return what the function returns."""
 
 
 class Loops(Protocol):
-    """Has the steps of a script's own loops called."""
+    """Creates the wrappers of custom training loops."""
 
     def new_loop(self, function: Any) -> Loop:
         """Return what calls the step of a loop of the script's own."""
@@ -55,7 +55,7 @@ class Loops(Protocol):
 
 
 class KerasIntegration(Hearing):
-    """What is heard of Keras in one recording.
+    """The Keras integration of one recording.
 
     Args:
         recording: Whose integration this is.
@@ -163,7 +163,7 @@ class KerasIntegration(Hearing):
     def _save_checkpoint(self) -> str:
         """Save the models that are trained into the run; return where."""
         if self._session.rank[0]:
-            raise NotDone("the first worker saves one of Keras")
+            raise NotDone("the first worker saves the Keras checkpoint")
         url = self._recording.url
         name = save(store_from_url(url), [watched.standing for watched in self._models.values() if watched.is_trained],
                     attempt=self._recording.launch.attempt, steps=self._session.steps_made, who=f"pid{os.getpid()}")
@@ -184,13 +184,13 @@ class KerasIntegration(Hearing):
         """Say what of the recorder's settings nobody asks within a step whose values are not known yet."""
         for name in self._recorder.unasked() if self._recorder is not None else ():
             self._session.seen.reasons[f"recorder.{name}"] = (
-                f"recorder.{name} is not asked: the step is compiled, and within it no value is known "
-                "(run_eagerly=True, or the torch backend)")
+                f"recorder.{name} is not called: the step is compiled, so its values cannot be read "
+                "(use run_eagerly=True, or the torch backend)")
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used: what the user asked to hold is held, too."""
         if fits and self._recorder is not None:
-            with self.told_of("asking whether a step is to be held"):
+            with self.told_of("checking whether to hold a step"):
                 collector.verdict = self._recorder.asked(collector.seen, collector.paths)
         return fits and collector.verdict is None
 

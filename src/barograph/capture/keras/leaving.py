@@ -1,4 +1,4 @@
-"""The form in which what a step has seen leaves its function: all tensors side by side, and in words what they are.
+"""The format of a step's additional results: a flat tuple of tensors, with a description.
 
 TensorFlow puts together in Python whatever a function returns. For each list or dictionary in it that takes as long as
 to read a tensor, and of a list it would make one tensor. So there is one tuple of tensors. What these are stands in the

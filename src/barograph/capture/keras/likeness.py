@@ -1,4 +1,4 @@
-"""Whether what a loss of Keras is handed is what it takes it for: probabilities, or logits."""
+"""Checks whether a Keras loss gets what it expects: probabilities or logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has trainings of Keras listened to, once it has been imported, whatever its backend."""
+"""Installs the Keras hooks once it is imported, for every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step of a loop of the script's own, in variants that give out more or less beside its result.
+"""Variants of the step of a custom loop, with more or fewer additional results.
 
 As with the step of a model, what is wanted of a step leaves the function beside its own result. A `tf.function` is made
 again of its own Python function for each variant, with its own options.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LoopFunctions:
-    """Makes each variant when it is first asked for.
+    """Creates each variant on first use.
 
     Args:
         function: Makes one step: a `tf.function`, or a plain one.

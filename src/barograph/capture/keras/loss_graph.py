@@ -1,4 +1,4 @@
-"""Tells from the graph of TensorFlow that a loss was made of whether targets were broadcast, and what it takes logs of.
+"""Checks in TensorFlow's graph of a loss whether targets were broadcast, and the arguments of logarithms.
 
 Only the loss itself is looked at: from the tensor that gradients are asked of, through reductions, arithmetic and
 views, as far as the layers of the model.

@@ -1,4 +1,4 @@
-"""What the loss of a Keras model is made of: of each output its loss function, the truth and the answers."""
+"""The terms of a Keras model's loss: for each output its loss function, targets and predictions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import keras
 
 
 class OfLoss(NamedTuple):
-    """One loss function, and what it was handed.
+    """One loss function and its arguments.
 
     Attributes:
         path: Under which that is recorded: what the loss is called; of a model with several outputs, the output.
@@ -34,7 +34,7 @@ class OfLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """The loss of a model as it was compiled.
+    """The loss of a compiled model.
 
     Attributes:
         given: It: a name, a function, an object; of several outputs a list or a dictionary of those, or one for all.

@@ -1,4 +1,4 @@
-"""What replicas have picked up of one step, as one: what a single device would have seen of the whole batch.
+"""Merges what replicas collected in one step, as a single device would have collected it.
 
 Parts of a batch, and what layers made of them, stand one after the other; gradients are added up, as the strategy does
 before they are used. Both are done where they are read, in host memory: of a step of which nothing is due, nothing is.
@@ -22,7 +22,7 @@ _REPLICATED = ("learning_rate", "finite", "before", "broadcast", "penalty")
 
 
 class Joined:
-    """Tensors of one shape but for the first axis, along that.
+    """Tensors concatenated along the first axis.
 
     Args:
         parts: Of each replica, in order.
@@ -42,7 +42,7 @@ class Joined:
 
 
 class Sum:
-    """Tensors of one shape, added up.
+    """The sum of tensors of one shape.
 
     Args:
         parts: Of each replica.
@@ -60,7 +60,7 @@ class Sum:
 
 
 class Least:
-    """The least of several numbers.
+    """The minimum of several numbers.
 
     Args:
         parts: Of each replica.

@@ -1,4 +1,4 @@
-"""One Keras model under training: tells an `ArrayIntegration` of each step and each evaluation what that gave out."""
+"""One trained Keras model: passes the results of steps and evaluations to an `ArrayIntegration`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OF_WHOLE_STEPS = frozenset({Kind.GRADIENT, *_OF_VARIABLES})
 
 
 class WatchedModel:
-    """What is known of one model.
+    """A model that is being recorded.
 
     Args:
         model: It.
@@ -142,8 +142,8 @@ class WatchedModel:
             with self.integration.session.starting_up(ours=bool(functions.called) and not eager):
                 result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
-            self._say("keras replicas", f"{functions.replicas} devices share each step: of those the weights and what "
-                      "Keras logs are recorded, no gradients, layers or data")
+            self._say("keras replicas", f"{functions.replicas} devices share each step: only weights and the metrics "
+                      "that Keras logs are recorded, not gradients, layer outputs or data")
         self._telling.lost(functions.lost)
         return result
 
@@ -157,8 +157,8 @@ class WatchedModel:
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         gathers = _gathers(inner)
         if several > 1:
-            self._say("keras steps_per_execution", f"steps_per_execution={several}: of the steps that Keras makes in "
-                      "one call, the last alone is seen")
+            self._say("keras steps_per_execution", f"steps_per_execution={several}: Keras runs several steps in "
+                      "one call; only the last is recorded")
         if several == 1 and gathers == 1:
             return 1, True, True
         now = int(array_of(value(inner._iterations)))
@@ -202,8 +202,8 @@ class WatchedModel:
                 # Should the loss be out of range, everything there is is due.
                 telling.fed(seen)
         elif isinstance(logs, Mapping) and "loss" in logs:
-            self._say("keras loss", "the step of this model computes its loss by itself: what is recorded as the loss "
-                      "is the mean of the epoch so far, as Keras logs it")
+            self._say("keras loss", "this model computes its loss inside train_step: the recorded loss "
+                      "is the epoch's running mean, as Keras logs it")
             telling.loss(logs["loss"])
         telling.metrics(logs)
         telling.learning_rate(seen)

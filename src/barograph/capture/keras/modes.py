@@ -1,4 +1,4 @@
-"""In which mode a step called its models, and the layers that do something else in training than in evaluation.
+"""The mode in which a step called its models and mode-dependent layers.
 
 Keras has no switch that stays: each call says `training=`, hands on what the call around it was told, or takes the
 default of its own signature, and where nobody says anything it is an evaluation.
@@ -20,7 +20,7 @@ _WITH_DROPOUT = (keras.layers.LSTM, keras.layers.GRU, keras.layers.SimpleRNN)
 
 
 class Modes(NamedTuple):
-    """What a step tells of it.
+    """The modes recorded in a step.
 
     Attributes:
         layers: Layers that mind the mode.
@@ -35,7 +35,7 @@ class Modes(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Root:
-    """A layer that no other one called, a model mostly, in one step.
+    """A layer that no other layer called, usually a model, in one step.
 
     Attributes:
         layer: It.
@@ -49,7 +49,7 @@ class _Root:
 
 
 class StepModes:
-    """What is noted while one step runs, or is traced."""
+    """Modes noted while one step runs or is traced."""
 
     def __init__(self) -> None:
         self._roots: dict[int, _Root] = {}

@@ -1,4 +1,4 @@
-"""The names of a Keras model: a path for each layer and each variable, and the class that rules know a layer by.
+"""Names in a Keras model: paths of layers and variables, and the layer classes that rules use.
 
 A path is made of the names of the layers on the way, without the model's own: `encoder.dense.kernel`.
 """
@@ -19,7 +19,7 @@ _ACTIVATIONS = {
 
 
 class Names(Protocol):
-    """What there is to be named in a step, as `KerasNames` and `LoopNames` know it."""
+    """The names in a step: `KerasNames` or `LoopNames`."""
 
     layers: dict[int, str]
     leaves: dict[str, str]
@@ -46,7 +46,7 @@ _ADAM_STATES = {"momentum": "exp_avg", "velocity": "exp_avg_sq", "velocity_hat":
 
 
 class KerasNames:
-    """The layers and variables of one model, as they stood when it was looked at.
+    """The layers and variables of one model, at the time of reading.
 
     Attributes:
         model: Whose names these are.
@@ -117,7 +117,7 @@ class KerasNames:
 
 
 class LoopNames:
-    """Those of all models that a loop of the script's own calls, as it calls them.
+    """The names of all models that a custom loop calls.
 
     The names of a second model that are those of a first begin with its own name.
 
@@ -166,7 +166,7 @@ class LoopNames:
 
 
 class LayerClasses(Mapping[str, str]):
-    """By the path of each layer, also where an item in brackets follows it: the class that rules know its output by.
+    """Maps a layer's path, also with an item in brackets, to the layer class that rules use.
 
     Args:
         names: Of the model; they may grow.

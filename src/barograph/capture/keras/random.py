@@ -1,4 +1,4 @@
-"""Random states that a step of Keras may draw from beside its own seeds: of Python, NumPy and, on that backend, torch.
+"""Random states a Keras step may use besides its own seeds: Python, NumPy and, on that backend, PyTorch.
 
 Layers of Keras have seeds of their own, which are variables. On torch they use its generator all the same where they
 were given none, and a step that is not compiled may draw from any.
@@ -20,7 +20,7 @@ _NONE = float("nan")
 
 
 class RandomStates:
-    """How the generators stand now."""
+    """The current states of the generators."""
 
     def __init__(self) -> None:
         self._python = random.getstate()

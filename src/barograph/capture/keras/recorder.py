@@ -1,9 +1,8 @@
-"""The flight recorder of Keras: says why a step was held, and saves what it was made of.
+"""The flight recorder of Keras: reports why a step was held, and saves its inputs.
 
-The update is withheld within the step itself, where the optimizer would use the gradients: see `integration.py`. So it
-is never made, on any backend, compiled or not. What is looked at there is what a compiler can look at: gradients, their
-norm, and the loss, where that can be had beside them. A function of the user's, and a loss beyond its level, are asked
-where values are known in the middle of a step: on the torch backend, and where a model runs eagerly.
+The update is withheld inside the step, before the optimizer uses the gradients (see `integration.py`), on every
+backend, compiled or not. A compiled step can check gradients, their norm, and the loss if available. The user's
+function, and a loss above its level, need values during the step: the torch backend, or a model that runs eagerly.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class KerasRecorder:
         self._held = HeldSteps(session, settings)
         self._session = session
         if settings.ring or settings.capsule_on:
-            session.seen.reasons["keras ring"] = "steps of findings are saved of PyTorch trainings alone"
+            session.seen.reasons["keras ring"] = "steps that trigger findings are saved in PyTorch trainings only"
 
     def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""

@@ -1,8 +1,7 @@
-"""A step that replicas make together, under `tf.distribute.MirroredStrategy`: each tells a collector of its own.
+"""A step of several replicas under `tf.distribute.MirroredStrategy`, each with its own collector.
 
-Each replica sees its part of the batch, in a thread of its own; the threads take turns. The strategy adds up their
-gradients before they are used, so whether they are fit is asked between replicas, where all of them have arrived, and
-answered for all.
+Each replica processes its part of the batch in its own thread; the threads take turns. The strategy sums the gradients
+before use, so they are checked once all replicas have arrived, for all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _OTHER_NAMES = {"CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy"}
 
 
 class Judge(Protocol):
-    """Says what becomes of gradients that were looked at."""
+    """Decides whether to use gradients."""
 
     def may_pass(self, collector: Collector, fits: bool) -> bool:
         """Return whether gradients whose values are known may be used."""
@@ -184,14 +183,14 @@ class SharedStep:
 
 
 class ToldToOne(SharedStep):
-    """A step that is only looked at: one collector is told of what happens in any replica."""
+    """A step whose replicas share one collector."""
 
     def _new_collector(self) -> Collector:
         return self.whole
 
 
 class SharedSteps:
-    """The steps of one function that replicas call, one after the other.
+    """The consecutive steps of one function that replicas call.
 
     Args:
         whole: Makes the collector of a step.
@@ -207,7 +206,7 @@ class SharedSteps:
             self._last = SharedStep(self._whole())
         collector = self._last.mine()
         if collector is None:
-            raise AssertionError("This is called within a replica of a MirroredStrategy.")
+            raise AssertionError("This was called inside a MirroredStrategy replica.")
         return self._last, collector
 
 

@@ -1,4 +1,4 @@
-"""Tells an `ArrayIntegration` what a step of Keras, or of TensorFlow, gave out."""
+"""Passes the results of a Keras or TensorFlow step to an `ArrayIntegration`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PENALTY = "regularization"
 
 
 class Telling:
-    """Tells one integration.
+    """Passes results to one integration.
 
     Args:
         integration: It.
@@ -82,8 +82,8 @@ class Telling:
         """Say of which layers, and of which losses, inputs and outputs cannot be had."""
         for path in paths:
             self._integration.session.seen.reasons[f"keras within {path}"] = (
-                f"{path} is called within a loop, a branch or a tf.function of its own, from which its inputs and "
-                "outputs cannot be had")
+                f"{path} is called inside a loop, a branch or a nested tf.function, so its inputs and "
+                "outputs were not recorded")
 
     def fed(self, seen: Seen) -> None:
         """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""

@@ -1,4 +1,4 @@
-"""The step of a training loop of TensorFlow that the script has written itself, with `tf.GradientTape`."""
+"""The step of a custom TensorFlow training loop with `tf.GradientTape`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_THE_FUNCTION = (Kind.GRADIENT, Kind.OUTPUT, Kind.INPUT, *_DATA)
 
 
 class LoopEvaluation:
-    """A part of an evaluation that a loop of the script's own makes each time that its function is called.
+    """A function of a custom loop; each call is part of an evaluation.
 
     Args:
         function: It: a `tf.function`, or a plain one.
@@ -46,11 +46,11 @@ class LoopEvaluation:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make it; record what its losses are called with, and the numbers that it returns; return those."""
         integration = self._integration
-        with integration.guarded("beginning an evaluation of TensorFlow"):
+        with integration.guarded("starting a TensorFlow evaluation"):
             if not integration.evaluating:
                 integration.begin_evaluation()
         result, seen = self._called(args, kwargs)
-        with integration.guarded("recording an evaluation of TensorFlow"):
+        with integration.guarded("recording a TensorFlow evaluation"):
             self._telling.lost(self._functions.lost)
             self._telling.tensors(seen, self._functions.names, Losses(self._functions.losses))
             self._take(result)
@@ -73,7 +73,7 @@ class LoopEvaluation:
                 raise
             failed = error
         result, self._is_broken = self._function(*args, **kwargs), True
-        self._integration.session.guard.caught(failed, "looking into an evaluation of TensorFlow")
+        self._integration.session.guard.caught(failed, "adding statistics to a TensorFlow evaluation")
         return result, {}
 
     def _take(self, result: Any) -> None:
@@ -101,7 +101,7 @@ def numbers_of(result: Any) -> tuple[float | None, dict[str, float]]:
 
 
 class TensorFlowLoop:
-    """One function that makes a step each time that it is called.
+    """A function of a custom loop; each call is a step.
 
     Args:
         function: It: a `tf.function`, or a plain one.
@@ -129,13 +129,13 @@ class TensorFlowLoop:
             self._telling.before(names, value_of)
         random = RandomStates() if self._recorder is not None else None
         result, seen = self._functions.call(wanted, args, kwargs)
-        with integration.guarded("recording a step of TensorFlow"):
+        with integration.guarded("recording a TensorFlow step"):
             integration.declare(parameters=names.trainable, modules=names.leaves)
             self._telling.lost(self._functions.lost)
             if self._functions.unseen:
                 integration.session.seen.reasons["replicas of a loop"] = (
-                    f"the replicas of a {self._functions.unseen} cannot be looked into: nothing of what they "
-                    "compute is recorded")
+                    f"values inside the replicas of a {self._functions.unseen} are not "
+                    "recorded")
             self._telling.tensors(seen, names, Losses(self._functions.losses))
             if "loss" in seen:
                 self._telling.loss(seen["loss"], self._functions.alone)
@@ -165,8 +165,8 @@ class TensorFlowLoop:
             return False
         if "withheld" not in seen:
             self._integration.session.seen.reasons["the flight recorder of a loop"] = (
-                "the flight recorder: this step uses its gradients without an optimizer of Keras that could be seen, "
-                "and cannot be held")
+                "the flight recorder: this step applies its gradients without a Keras optimizer, so it "
+                "cannot be held")
             return False
         if verdict is None and not bool(array_of(seen["withheld"])):
             return False

@@ -1,4 +1,4 @@
-"""Which frozen parameters are as their initializer made them: nobody has trained them before, nor loaded them."""
+"""Finds frozen parameters that still have their initial values: neither trained nor loaded."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ import keras
 
 
 class Listener(Protocol):
-    """Who is told, and calls the original."""
+    """Receives the wrappers' calls, and calls the original."""
 
     def function_made(self, make: Callable[..., Any], model: Any, args: Any, kwargs: Any, what: str) -> Any:
         """Have Keras make a function of its model's step, "train" or "test"."""
@@ -56,7 +56,7 @@ class Listener(Protocol):
 
 
 class Wrappers:
-    """Those of one recording.
+    """The wrappers of one recording.
 
     Args:
         listener: Who is told.

@@ -1,4 +1,4 @@
-"""MXNet's arrays as those of NumPy, and the wait for them."""
+"""Converts MXNet arrays to NumPy arrays, waiting for their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens to Gluon: the only places where Barograph replaces something of MXNet.
+"""The Gluon integration: the only places where Barograph replaces MXNet functions.
 
 Gluon has hooks for the forward pass of single Blocks, and none for backward passes or Trainers. So we listen at:
 
@@ -38,7 +38,7 @@ Original = Callable[..., Any]
 
 
 class GluonIntegration(Patches):
-    """What is heard of Gluon in one recording.
+    """The Gluon integration of one recording.
 
     Args:
         recording: Whose integration this is.
@@ -71,7 +71,7 @@ class GluonIntegration(Patches):
         result = original(*args, **kwargs)
         heads = args[0] if args else kwargs.get("heads")
         if heads is not None and not self._session.closed:
-            with self._entry.guarded("hearing of a backward pass"):
+            with self._entry.guarded("recording a backward pass"):
                 self._losses.began_backward(heads, self._live_trainers())
             self._losses.read_old()
         return result
@@ -80,10 +80,10 @@ class GluonIntegration(Patches):
         """Keep gradients before they are clipped, where their step records them."""
         if not self._session.closed:
             found: list[tuple[int, Any]] = []
-            with self._entry.guarded("finding gradients that are clipped"):
+            with self._entry.guarded("finding gradients to be clipped"):
                 found = self._steps.found_before_clipping(args[0] if args else kwargs["arrays"])
             wait_for(array for _, array in found)
-            with self._entry.guarded("keeping gradients that are clipped"):
+            with self._entry.guarded("copying gradients before clipping"):
                 self._steps.keep(found)
         return original(*args, **kwargs)
 
@@ -110,7 +110,7 @@ class GluonIntegration(Patches):
 
     def _begin(self, trainer: Any) -> None:
         step = None
-        with self._entry.guarded("at the beginning of a step"):
+        with self._entry.guarded("starting a step"):
             step = self._under_way[id(trainer)] = self._steps.begin(trainer)
         if step is not None:
             self._losses.tell(trainer, step.integration)

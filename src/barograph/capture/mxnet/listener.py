@@ -1,4 +1,4 @@
-"""Has trainings of MXNet Gluon listened to, once MXNet has been imported."""
+"""Installs the Gluon hooks once MXNet is imported."""
 
 from __future__ import annotations
 

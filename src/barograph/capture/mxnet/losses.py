@@ -1,4 +1,4 @@
-"""The losses of the step under way: what backward passes start from, and what the losses of Gluon return."""
+"""The losses of the current step: starts of backward passes, and results of Gluon losses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Unread:
 
 
 class Losses:
-    """Gathers them until a Trainer steps: whose they are is known only then.
+    """Collects losses until a Trainer steps, which determines their series.
 
     Args:
         entrance: The way into the training.
@@ -147,7 +147,7 @@ def tells_answers(block: Any, args: Any) -> bool:
 def tell_answers(integration: ArrayIntegration, block: Any, predictions: Any, labels: Any) -> None:
     """Tell labels and answers that a loss over classes was called with."""
     wait_for([predictions, labels])
-    with integration.guarded("counting labels and answers"):
+    with integration.guarded("counting labels and predictions"):
         truth, answers = array_of(labels), array_of(predictions)
         if isinstance(block, SoftmaxCrossEntropyLoss):
             answers = np.moveaxis(answers, block._axis, -1)

@@ -1,4 +1,4 @@
-"""The names of Gluon's Blocks and Parameters: those that `save_parameters` writes, `0.weight`, `features.1.gamma`.
+"""Names of Gluon Blocks and Parameters, as `save_parameters` writes them: `0.weight`, `features.1.gamma`.
 
 The names that MXNet gives beside them (`dense0_weight`) count the Blocks that a process has made so far, and would be
 others in its second training.
@@ -31,7 +31,7 @@ _AUTOMATIC = re.compile(r"(\D*?)(\d+)_?$")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A model: a Block in no other, with Parameters that a Trainer holds.
+    """A model: an outermost Block with Parameters that a Trainer holds.
 
     Attributes:
         block: Weakly, so that Barograph keeps no model alive.
@@ -48,7 +48,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a Block, or a Parameter, stands.
+    """The position of a Block or a Parameter in a model.
 
     Attributes:
         thing: It, weakly; tells an address that is used again from what it was.
@@ -66,7 +66,7 @@ class Place:
 
 
 class GluonNames:
-    """Finds the models whose Parameters are trained, among all Blocks that there are, and names what is in them."""
+    """Finds the trained models among all live Blocks, and names their parts."""
 
     def __init__(self) -> None:
         self._roots: list[Root] = []

@@ -1,4 +1,4 @@
-"""Hears of Blocks that are called: outputs, inputs, batches; and of evaluations, which are passes without gradients.
+"""Records calls of Blocks (outputs, inputs, batches), and evaluations, which are passes without gradients.
 
 A Block whose call reaches no other Block is one that is recorded: the leaves of a model, or, where a Block is
 hybridized, that Block as a whole, since its compiled program calls none of those within.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class _Call:
-    """A Block that is being called.
+    """A current call of a Block.
 
     Attributes:
         integration: Who is told of what it returns; None: nobody.
@@ -42,14 +42,14 @@ class _Call:
 
 
 class _Here(threading.local):
-    """What is going on in one thread."""
+    """The state of one thread."""
 
     call: _Call | None = None
     in_loss = False
 
 
 class Passes:
-    """The passes of all models.
+    """The forward passes of all models.
 
     Args:
         entrance: The way into the training.
@@ -98,7 +98,7 @@ class Passes:
     def _begin(self, block: Any, args: Any) -> _Call:
         """Begin a pass of what the script itself calls: a model, or a part of one."""
         entry = None
-        with self._entry.guarded("at the start of a forward pass"):
+        with self._entry.guarded("starting a forward pass"):
             entry = self._belongs_to(block)
         if entry is None:
             return _Call(None)
@@ -155,7 +155,7 @@ class Passes:
         entry, counts = self._trainers.alone(), tells_answers(args[0], args)
         if autograd.is_recording():
             self._losses.read_old()
-            with self._entry.guarded("taking a loss"):
+            with self._entry.guarded("reading a loss"):
                 keeps = counts and entry is not None and entry.integration.due(Kind.LABEL, Kind.CONFUSION)
                 self._losses.made(args[0], args, loss, keeps_answers=keeps)
         elif entry is not None and entry.integration.evaluating:
@@ -202,8 +202,8 @@ class Passes:
                 place = self._names.place(block)
         if place is not None and not place.leaf and _hides_blocks(block):
             self._session.seen.reasons["hybridized"] = (
-                "Blocks within one that is hybridized: its compiled program calls none of them, so its own output is "
-                "recorded in their place (without hybridize() each is); weights, gradients and the loss are seen")
+                "Blocks inside a hybridized Block: the compiled program calls none of them, so its output is "
+                "recorded instead (without hybridize() each is); weights, gradients and the loss are recorded")
         return place
 
 

@@ -1,4 +1,4 @@
-"""Reads one step of a Trainer: gradients before the update, weights around it, what the optimizer keeps.
+"""Reads one Trainer step: gradients before the update, weights before and after, optimizer state.
 
 A Trainer first brings together the gradients of its contexts, then updates. Where its key-value store updates
 (`update_on_kvstore`), both are one, and gradients lie apart in their contexts: they are added up here.
@@ -32,7 +32,7 @@ _STATES: dict[str, tuple[str, ...]] = {
 
 
 class StepUnderWay:
-    """One step of one Trainer.
+    """The current step of one Trainer.
 
     Args:
         trainer: It.

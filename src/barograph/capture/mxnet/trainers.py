@@ -1,4 +1,4 @@
-"""Which Trainer is which: its series of steps, and the Parameters that it trains."""
+"""Identifies Trainers: their series of steps and their Parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ A Trainer and its Parameters hold each other, so that none of them goes by itsel
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One Parameter that a Trainer trains.
+    """One Parameter of a Trainer.
 
     Attributes:
         parameter: It.

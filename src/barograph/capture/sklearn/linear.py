@@ -1,4 +1,4 @@
-"""Listens to scikit-learn's linear models that are trained by SGD: each call of `partial_fit` is a step.
+"""The integration of scikit-learn's SGD models: each call of `partial_fit` is a step.
 
 What goes on within one call, over the samples and the epochs, is compiled code that tells nobody.
 """
@@ -39,7 +39,7 @@ def wrap_linear(patches: Patches, integrations: IntegrationPool, session: Sessio
 
 
 class _Linear:
-    """Knows each model's series of steps."""
+    """Assigns each model its series of steps."""
 
     def __init__(self, integrations: IntegrationPool) -> None:
         self._integrations = integrations
@@ -75,7 +75,7 @@ class _Linear:
         samples = args[1] if len(args) > 1 else kwargs.get("X")
         with integration.guarded("reading a linear model"):
             weights = _weights(model)
-            integration.session.seen.no_loss = "scikit-learn's SGD tells none"
+            integration.session.seen.no_loss = "scikit-learn's SGD reports none"
             integration.declare(parameters=weights)
             integration.after_update(weights)
             integration.fact(Fact.BATCH_SIZE, float(samples.shape[0] if hasattr(samples, "shape") else len(samples)))

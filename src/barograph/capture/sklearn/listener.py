@@ -1,4 +1,4 @@
-"""Listens to those estimators of scikit-learn that train step by step, each family once its module was imported."""
+"""Hooks into the iteratively trained estimators of scikit-learn, each once its module is imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(Patches):
-    """Wraps each family's own functions when it comes."""
+    """Wraps each family of estimators when it is imported."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Listener(Patches):
         try:
             wrap()
         except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
-            session.guard.caught(error, "listening to sklearn")
+            session.guard.caught(error, "hooking into sklearn")
 
     def _trees(self) -> None:
         from barograph.capture.sklearn.trees import wrap_trees

@@ -1,4 +1,4 @@
-"""Listens to scikit-learn's multi-layer perceptrons: every update of their own optimizers is a step."""
+"""The integration of scikit-learn's multi-layer perceptrons: each optimizer update is a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NETWORK = "neural_network._multilayer_perceptron.BaseMultilayerPerceptron"
 _OPTIMIZER = "neural_network._stochastic_optimizers.BaseOptimizer.update_params"
 _NEEDS = {
-    f"{_NETWORK}._fit_stochastic": "the beginning of a training", f"{_NETWORK}._backprop": "losses and gradients",
+    f"{_NETWORK}._fit_stochastic": "the start of a training", f"{_NETWORK}._backprop": "losses and gradients",
     f"{_NETWORK}._update_no_improvement_count": "epochs", _OPTIMIZER: "steps",
 }
 _LAYERS = {"relu": "ReLU", "tanh": "Tanh", "logistic": "Sigmoid", "softmax": "Softmax"}
@@ -45,7 +45,7 @@ def wrap_networks(patches: Patches, integrations: IntegrationPool, session: Sess
 
 
 class _Networks:
-    """Knows which network trains in this thread, and each network's series of steps.
+    """Tracks the network that trains in this thread, and each network's series of steps.
 
     Args:
         integrations: For the series.

@@ -1,4 +1,4 @@
-"""Listens to scikit-learn's gradient boosting: the classical one by its monitor, the histogram one tree by tree."""
+"""The integration of scikit-learn's gradient boosting: by its monitor, or tree by tree (histogram)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wrap_trees(patches: Patches, integrations: IntegrationPool, session: Session
 
 
 class _Classical:
-    """Hands a monitor to each training."""
+    """Adds a monitor to each training."""
 
     def __init__(self, integrations: IntegrationPool) -> None:
         self._integrations = integrations
@@ -125,7 +125,7 @@ class _ClassicalGrown:
 
 
 class _ByHistogram:
-    """Tells a round when the next begins to grow: only then is known how it was judged."""
+    """Reports a round when the next one starts, because its scores are known only then."""
 
     def __init__(self, integrations: IntegrationPool, session: Session) -> None:
         self._integrations = integrations

@@ -1,7 +1,7 @@
-"""When workers that train one model save a checkpoint together: after a step that one of them names beforehand.
+"""Coordinates distributed checkpoints: one worker announces the step after which all save.
 
-It is named in the store through which torch's workers found each other, far enough ahead for all to have read it. No
-worker waits for another: one that comes too late saves none, and from a checkpoint that is not whole nothing goes on.
+It announces the step in the torch.distributed store, early enough for all to read it. Workers never wait for each
+other: a late worker saves nothing, and an incomplete checkpoint cannot be resumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOOKS_AHEAD = 3
 
 
 class Agreement:
-    """Finds the steps after which all save.
+    """Finds the steps after which all workers save.
 
     Args:
         attempt: Which life of the run.
@@ -56,7 +56,7 @@ class Agreement:
             try:
                 self._look(steps, wanted)
             except RuntimeError as error:  # as torch raises where whoever holds the store is gone
-                raise NotDone(f"the store that torch's workers share does not answer ({error})") from error
+                raise NotDone(f"the torch.distributed store does not answer ({error})") from error
         if not self.why or steps < self.after_steps:
             return ""
         why = self.why if steps == self.after_steps else ""
@@ -85,7 +85,7 @@ class Agreement:
 
 def _shared_store() -> Any:
     if not (distributed.is_available() and distributed.is_initialized()):
-        raise NotDone("the workers share no store of torch.distributed")
+        raise NotDone("the workers share no torch.distributed store")
     from torch.distributed.distributed_c10d import _get_default_store
 
     return _get_default_store()

@@ -1,4 +1,4 @@
-"""Finds the operation that made a loss, or a gradient, not finite, from the tensors that the graph has saved."""
+"""Finds the operation that made a loss or gradient non-finite, from tensors saved in the graph."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def short_name(name: str) -> str:
 
 
 class _Search:
-    """Gathers over one walk which operations gave what is not finite, though they were given what is."""
+    """Collects the operations that returned non-finite values for finite inputs."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, Any] = {}

@@ -1,4 +1,4 @@
-"""Reads what models are fed: statistics, how many samples, what they were, and how much of it is padding."""
+"""Reads model inputs: statistics, number of samples, digests and share of padding."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ANSWERS = frozenset({"[labels]", "[label]", "[targets]", "[target]"})
 
 @dataclass(slots=True)
 class Fed:
-    """What a model was called with last.
+    """The latest inputs of a model.
 
     Attributes:
         tensors: By item.
@@ -50,7 +50,7 @@ class Fed:
 
 
 class BatchRecorder:
-    """Records what the models that are trained are called with."""
+    """Records the inputs of trained models."""
 
     def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
         self._session = session
@@ -134,7 +134,7 @@ class BatchRecorder:
                 if taking.raw:
                     buffer.tensors[key] = raw_tensor(tensor)
             except UnsupportedCapture as error:
-                self._session.seen.reasons[f"batch {error}"] = f"what the model was fed: {error}"
+                self._session.seen.reasons[f"batch {error}"] = f"the model's input: {error}"
 
     def _channel_axis(self, root: Root, tensor: torch.Tensor) -> int | None:
         """Return the axis of channels or features; None where a sample is one number."""
@@ -226,7 +226,7 @@ _RICH_ELEMENTS, _RICH_VALUES, _RICH_LOOKED_AT = 16, 8, 256
 
 
 class _FedSamples:
-    """The samples of one step or one evaluation, as they come.
+    """The samples of one step or evaluation, in order.
 
     Attributes:
         wants_digest: Whether a digest of all of them is asked for.

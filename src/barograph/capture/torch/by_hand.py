@@ -1,7 +1,7 @@
-"""Finds the steps of a script that moves its weights itself, with no optimizer: `p -= lr * p.grad`.
+"""Detects steps of scripts that update weights without an optimizer: `p -= lr * p.grad`.
 
-Nothing calls a hook there. So what the gradients belong to is looked at when a backward pass has ended, and again when
-the next pass begins: where it has changed in between, the script has made a step.
+Such a script calls no hooks. The parameters are compared after a backward pass and at the start of the next pass: if
+they changed in between, the script made a step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_COMPARED = 4
 
 
 class ByHand:
-    """Stands for the optimizer that the script does without.
+    """Represents the missing optimizer.
 
     Attributes:
         param_groups: As of an optimizer of torch: one group, of what moves.
@@ -38,7 +38,7 @@ class ByHand:
 
 @dataclass(frozen=True, slots=True)
 class _AsItWas:
-    """A tensor as a backward pass has left it."""
+    """A tensor as a backward pass left it."""
 
     tensor: torch.Tensor
     version: int
@@ -52,7 +52,7 @@ class _AsItWas:
 
 
 class HandSteps:
-    """Says when a script has made a step by hand.
+    """Reports when a script has made a step without an optimizer.
 
     Args:
         names: The models.

@@ -1,4 +1,4 @@
-"""Gathers what a step was made of, as the content of a capsule."""
+"""Collects the inputs of a step as the content of a capsule."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A checkpoint of a PyTorch training: how everything stands between two steps, without pickle.
+"""A checkpoint of a PyTorch training between two steps, without pickle.
 
-With its place in the data a training goes on from it as if nothing had been (`resuming.py`); `load` gives models and
-optimizers back to any script.
+Because it contains the position in the data, a training resumes from it exactly (`resuming.py`). `load` restores
+models and optimizers in any script.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def save(
     """
     roots = [(root, module) for root in names.roots if root.trained and (module := root.module()) is not None]
     if not roots:
-        raise NotDone("no model that is trained here is known")
+        raise NotDone("no trained model was found in this process")
     # Written before anything moves again, so nothing need be copied.
     together = worker[1] > 1
     packer = Packer(copies=False, takes_shards=together)
@@ -95,7 +95,7 @@ def save(
             "place": place(packer) if place is not None else None,
         }
     except NotPlain as error:
-        raise NotDone(f"{error}: hand attach a function that saves it, checkpoint=…") from error
+        raise NotDone(f"{error}: pass attach(checkpoint=…) a function that saves it") from error
     return write_checkpoint(store, attempt=attempt, steps=steps, who=who, content=content, tensors=packer.tensors,
                             finite=are_finite(names) if finite is None else finite)
 
@@ -125,14 +125,14 @@ def load(run: str, model: nn.Module | Mapping[str, nn.Module], optimizer: Any = 
     if checkpoint is None:
         raise UnknownKey(f"The run holds no checkpoint ({run}).")
     if (framework := checkpoint.content.get("framework", "torch")) != "torch":
-        raise NotPlain(f"It is a checkpoint of {framework}; barograph.capture.{framework}.checkpoint.load reads it "
+        raise NotPlain(f"A {framework} checkpoint; use barograph.capture.{framework}.checkpoint.load "
                        f"({checkpoint.name}).")
     for kind, wanted in (("models", model), ("optimizers", optimizer)):
         # One alone has no label; it can be called by its class.
         held = {label or item["class"].rpartition(":")[2]: item for label, item in checkpoint.content[kind].items()}
         for label, item in _wanted(wanted, held, kind):
             if held[label].get("parts"):
-                raise NotPlain(f"It holds a worker's part of a model that was split over {checkpoint.world_size} "
+                raise NotPlain(f"It holds one worker's part of a model split over {checkpoint.world_size} workers "
                                f"({checkpoint.name}).")
             state = Unpacker(checkpoint.tensors, checkpoint.name).unpack(held[label]["state"])
             (unwrapped(item) if isinstance(item, nn.Module) else item).load_state_dict(state)
@@ -144,7 +144,7 @@ def _wanted(wanted: Any, held: Mapping[str, Any], kind: str) -> list[tuple[str, 
         return []
     if not isinstance(wanted, Mapping):
         if len(held) != 1:
-            raise UnknownKey(f"The checkpoint holds {len(held)} {kind} ({', '.join(held)}); say which with a mapping.")
+            raise UnknownKey(f"The checkpoint holds {len(held)} {kind} ({', '.join(held)}); name one with a mapping.")
         return [(next(iter(held)), wanted)]
     for label in wanted:
         if label not in held:

@@ -1,7 +1,7 @@
-"""Saves checkpoints where the script asks for its next batch after a step: all that belongs to the step is done there.
+"""Saves checkpoints when the script requests its next batch: then the current step is complete.
 
-It is there that a script which is started anew can be taken to. What the next step begins with is written after it,
-so that a training which goes on from there can show that it is the same.
+A restarted script can be brought to this point. The start of the next step is saved too, so that a resumed training can
+verify that it matches.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Checkpointer:
 
     def will_begin(self, loader: Any) -> None:
         """Note how everything stands before a pass over a loader begins."""
-        self._guarded("noting where a pass begins", lambda: self.passes.will_begin(loader))
+        self._guarded("noting the start of a pass", lambda: self.passes.will_begin(loader))
 
     def asked(self, iterator: Any) -> None:
         """Hear that the script asks for its next batch; save a checkpoint where one is due.
@@ -121,7 +121,7 @@ class Checkpointer:
         self._batch = batch
         self._looks_at_gradients = True
         if self.next_step.waits:
-            self._guarded("noting what the next step begins with", lambda: self.next_step.batch_came(batch))
+            self._guarded("noting the state before the next step", lambda: self.next_step.batch_came(batch))
 
     def ended(self, iterator: Any) -> None:
         """Note that a loader has no more in this pass."""
@@ -134,7 +134,7 @@ class Checkpointer:
         if in_backward() or self.door.place.busy:
             return
         if self._looks_at_gradients and self._carries is not True:
-            self._guarded("looking at gradients", self._look_at_gradients)
+            self._guarded("checking gradients", self._look_at_gradients)
         if self.next_step.waits:
             self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
 
@@ -252,18 +252,18 @@ class Checkpointer:
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
             self._wanted = ""
             self._session.guard.report(
-                "this training cannot be resumed: its loop asks no loader for its batches; let it count its steps with "
+                "this training cannot be resumed: its loop uses no DataLoader. Count its steps with "
                 "run.steps. Checkpoints hold its models and optimizers")
-            self._save(lambda packer: {"why_not": "the loop of the script asks no loader for its batches, and does not "
+            self._save(lambda packer: {"why_not": "the script's loop uses no DataLoader and does not "
                                                   "count its steps with run.steps"})
 
     def _place(self, current: Pass, frame: FrameType, packer: Packer) -> Mapping[str, Any]:
         library = library_that_asks(frame)
         self._goes_on = not library
         if library:
-            self._session.guard.note(f"The loop over the data is {library}'s: from these checkpoints barograph resume "
-                                     "cannot go on.")
-            return {"why_not": f"the loop over the data is {library}'s, which has to go on by its own means"}
+            self._session.guard.note(f"{library} runs the loop over the data: barograph resume cannot "
+                                     "continue from these checkpoints.")
+            return {"why_not": f"{library} runs the loop over the data; resume with {library}"}
         others = [item for item in self.passes.open() if item is not current]
         passes = [packed_pass(item, packer, f"passes/{number}") for number, item in enumerate([current, *others])]
         batch = {id(tensor) for _, tensor in tensors_in(self._batch)}
@@ -301,7 +301,7 @@ class Checkpointer:
         if self._saved and not within:
             saved = f" A checkpoint was saved in {self._saved[-1]}."
             if self._goes_on and self._store is not None:
-                saved += f" To go on from it: barograph resume {shlex.quote(self._store.url)}"
+                saved += f" To resume: barograph resume {shlex.quote(self._store.url)}"
         self._session.steering.request_stop(f"{reason} came.{saved}", checkpoint=within)
         self._session.steering.raise_if_stopped()
 
@@ -325,7 +325,7 @@ class Checkpointer:
 
 
 class _Beside:
-    """Schedulers and scalers, found once for a set of optimizers: the walk over all objects takes long."""
+    """Schedulers and scalers, cached per set of optimizers: searching all objects is slow."""
 
     def __init__(self, optimizers: OptimizerBook) -> None:
         self._optimizers = optimizers

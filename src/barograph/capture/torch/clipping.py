@@ -1,4 +1,4 @@
-"""What clipping hides from the gate: how large gradients were before it, and that some of them were infinite."""
+"""Gradient norms before clipping, including infinite ones, for the gate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.capture.torch.optimizers import Slot
 
 
 class BeforeClip:
-    """Looks at gradients that are about to be clipped, each the first time in a step.
+    """Checks gradients before clipping, each once per step.
 
     Args:
         keeps_norms: Somebody asks how large they are.

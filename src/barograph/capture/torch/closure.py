@@ -1,7 +1,7 @@
-"""A step whose gradients are computed within it, by a closure: each time the closure was called is looked at.
+"""A step whose gradients are computed in a closure: each call of the closure is checked.
 
-Such an optimizer (L-BFGS) moves the weights between two calls, so they and its state are copied before the step, and
-put back where the step is held.
+Such an optimizer (L-BFGS) moves the weights between calls, so weights and optimizer state are copied before the step,
+and restored if the step is held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hooks of an optimizer's step that is compiled: they run where the compiler lets go of the step.
+"""Hooks of a compiled optimizer step, run at a graph break.
 
-A compiler that traces `optimizer.step` traces the hooks around it as well, and what they do would be done once, while
-it is compiled. Torch's own optimizers let go of their step by themselves, between these hooks and the arithmetic, so
-that one more pause costs no graph. Where a script wants one graph of all, a pause would be an error, and none is made.
+A compiler that traces `optimizer.step` also traces the hooks around it, so they would run only once, at compile time.
+PyTorch's own optimizers break the graph between these hooks and the arithmetic, so one more break costs no graph. With
+`fullgraph=True` a break would be an error, and none is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training is fed and what it is to answer: one door to what reads batches, labels, targets and loaders."""
+"""Reads the data of a training: batches, labels, targets and loaders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNDERSTOOD = CLASS_LOSSES | BINARY_LOSSES | VALUE_LOSSES
 
 
 class DataRecorder:
-    """Records labels, predictions and data, as far as the plan asks for them in a step or an evaluation."""
+    """Records labels, predictions and data that the plan requests in a step or an evaluation."""
 
     def __init__(self, session: Session, names: ModelNames, reader: Reader) -> None:
         self._session = session
@@ -82,7 +82,7 @@ class DataRecorder:
         if given is None:
             return
         if hasattr(given.outputs, "to_local") or hasattr(given.target, "to_local"):
-            raise UnsupportedCapture("labels and answers that are spread over devices cannot be read")
+            raise UnsupportedCapture("labels and predictions spread over devices cannot be read")
         if given.target.dim():
             self._batches.labelled(given.target.shape[0], buffer)
         if wants.loss_weighted and given.weighted:

@@ -1,4 +1,4 @@
-"""Reduces tensors on the device they are on, with torch's own operations, and fetches the few numbers later.
+"""Computes statistics on the tensor's device with PyTorch operations, and fetches the results later.
 
 This is the plain way, for every device that torch has; on CUDA the fused twin in `triton.py` is faster.
 Nothing here waits for the device: the numbers are copied behind the step's own work, and the writer's
@@ -173,7 +173,7 @@ def fetch_number_later(number: torch.Tensor, use: Callable[[float], object]) -> 
 
 
 class FetchedTensor:
-    """A copy to the host that is on its way."""
+    """A copy to the host that is in transfer."""
 
     def __init__(self, source: torch.Tensor) -> None:
         cuda = source.device.type == "cuda"

@@ -1,4 +1,4 @@
-"""The sums that samples' digests are made of, taken where the samples lie: in memory or on a device."""
+"""Sums for samples' digests, computed where the samples are: in memory or on a device."""
 
 from __future__ import annotations
 

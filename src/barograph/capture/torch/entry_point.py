@@ -1,4 +1,4 @@
-"""The door through which torch's hooks come in: guarded, paid for, and deaf to what we cause ourselves."""
+"""Entry points of PyTorch hooks: guarded, timed, and inactive for calls that Barograph itself causes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _P = ParamSpec("_P")
 HOOKS_WARNING = r"Using `torch\.compile\(module\)` when there are global hooks"
 """How torch begins to warn whoever compiles a model that global hooks fire once more for it: ours mind that."""
 
-GRAPH_REASON = "what runs inside a CUDA graph was not seen: a replay calls no hook"
+GRAPH_REASON = "operations inside a CUDA graph were not recorded: a replay calls no hooks"
 
 
 class Place(threading.local):
-    """Where one thread is.
+    """The state of one thread.
 
     Attributes:
         root: The model whose forward pass runs.
@@ -41,7 +41,7 @@ class Place(threading.local):
 
 
 class Door:
-    """What those share who come in: one session, and one at a time.
+    """State shared by all entry points: the session and a lock.
 
     Replicas of a data-parallel model run in threads, and all write into one step.
     """

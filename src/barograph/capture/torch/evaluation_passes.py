@@ -1,4 +1,4 @@
-"""Tells apart the passes over data that one evaluation makes: over training data and then over validation data, say."""
+"""Separates the passes over data in one evaluation, such as training data and validation data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIXED = "mixed"
 
 @dataclass(slots=True)
 class Pass:
-    """One of them.
+    """One pass over data.
 
     Attributes:
         buffer: What it has shown.
@@ -71,7 +71,7 @@ class Pass:
 
 
 class EvaluationPasses:
-    """The passes of the evaluation under way."""
+    """The passes of the current evaluation."""
 
     def __init__(self) -> None:
         self.current = Pass()

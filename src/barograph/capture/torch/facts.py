@@ -1,4 +1,4 @@
-"""Records facts: what is known of the loop, the parameters and the loss beside statistics of tensors.
+"""Records facts about the loop, the parameters and the loss, beside tensor statistics.
 
 Facts are looked for in the steps whose mask asks for them. Two that cost next to nothing, whether gradients were
 reset and how many backward passes there were, are also looked for in steps of plain numbers, and recorded
@@ -45,7 +45,7 @@ _STEEP_SECS = 0.0005
 
 
 class FactRecorder:
-    """Looks for facts where the plan asks for them.
+    """Records the facts that the plan requests.
 
     Attributes:
         schedulers: Those that have stepped.

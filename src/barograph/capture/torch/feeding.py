@@ -1,4 +1,4 @@
-"""Hears what feeds a training, loaders and loops that count their own steps, and tells those who follow it."""
+"""Tracks the data of a training (loaders, and loops that count their own steps) for its followers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Came(NamedTuple):
-    """What a loader gave.
+    """A batch from a loader.
 
     Attributes:
         iterator: Of the pass.
@@ -37,7 +37,7 @@ class Came(NamedTuple):
 
 
 class Feeding:
-    """Passes over data, from their first draw to their last batch.
+    """Tracks passes over data, from the first draw to the last batch.
 
     Args:
         door: The way into training. Its session's settings say who follows: the data trace, the checkpointer.
@@ -115,7 +115,7 @@ class Feeding:
         if self.checkpointer is not None:
             self.checkpointer.will_begin(loader)
 
-    @entry_point("at the start of a pass over the data")
+    @entry_point("starting a pass over the data")
     def loader_begins(self, loader: Any, iterator: Any, secs: float) -> None:
         """Note that a data loader begins a pass."""
         if self.checkpointer is not None:
@@ -168,7 +168,7 @@ class Feeding:
         try:
             note()
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
-            self.door.session.guard.caught(error, "noting what a resumed training passes over")
+            self.door.session.guard.caught(error, "noting what a resumed training skips")
 
     def loader_ended(self, iterator: Any) -> None:
         """Note that a pass over the data gave its last batch."""
@@ -184,7 +184,7 @@ class Feeding:
         if self._trace is not None and self._trace.begins_pass(iterator):
             self._begin_pass(iterator)
 
-    @entry_point("at the first draw of a pass over the data")
+    @entry_point("drawing the first batch of a pass over the data")
     def _begin_pass(self, iterator: Any) -> None:
         if self._trace is not None:
             self._trace.begin_pass(iterator)

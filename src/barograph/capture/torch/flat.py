@@ -1,4 +1,4 @@
-"""FSDP1's flat parameters: which parameters of a model are plain pieces of them, and of how large a whole.
+"""FSDP1's flat parameters: which parameters are pieces of larger ones.
 
 FSDP1 lays all weights of a module end to end and gives each worker a piece of that. What the optimizer holds is the
 piece itself (`use_orig_params=False`), or the share of each parameter that lies in it, in one dimension and often of
@@ -19,7 +19,7 @@ _FLAT = "FullyShardedDataParallel"
 
 @dataclass(frozen=True, slots=True)
 class FlatPiece:
-    """How a parameter is a piece of a larger one.
+    """A parameter as a piece of a larger one.
 
     Attributes:
         whole: Elements of the whole, over all workers.

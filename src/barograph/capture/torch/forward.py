@@ -1,4 +1,4 @@
-"""Hears of forward passes: which model is called, for training or in an evaluation, with what, and what comes out."""
+"""Records forward passes: which model runs, in training or evaluation, with which inputs and outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STEPS_ALONE = 10
 
 
 class ForwardRecorder:
-    """Listens to the modules of torch, as long as anything is asked of them.
+    """Hooks into PyTorch modules while anything of them is requested.
 
     Args:
         door: The way into training.
@@ -142,7 +142,7 @@ class ForwardRecorder:
         if not (training or self.heard or self._place.busy):
             self._await_evaluation(Mode.EVAL)
 
-    @entry_point("at the start of an evaluation")
+    @entry_point("starting an evaluation")
     def _await_evaluation(self, mode: Mode) -> None:
         self.hear_evaluation(mode)
 
@@ -158,7 +158,7 @@ class ForwardRecorder:
         if not (self.heard or self._place.busy) and self._facts.wants_to_hear():
             self._hear()
 
-    @entry_point("listening for an evaluation")
+    @entry_point("hooking into an evaluation")
     def _hear(self) -> None:
         if not in_backward():
             self._listen(True)
@@ -184,7 +184,7 @@ class ForwardRecorder:
         is_asked = self._place.mode is not None and self._place.mask
         return not (is_asked or self._outputs.always or isinstance(module, nn.DataParallel))
 
-    @entry_point("at the start of a forward pass")
+    @entry_point("starting a forward pass")
     def _enter(self, module: nn.Module, args: Any) -> None:
         if in_backward() or _is_hollow(args):
             return

@@ -1,4 +1,4 @@
-"""The gate before an update: are the gradients that are about to be used fit for it?"""
+"""The gate before an update: checks whether the gradients are fit for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GRAVE = 1024.0
 
 
 class Gate:
-    """Looks at the gradients of a step before they are used.
+    """Checks the gradients of a step before they are used.
 
     One pass over them, and one wait for a device: the norm of a tensor is not finite if any of its elements is not. In
     memory, where a finite step cannot be held, no norm is taken: they are read once, to see whether they are finite.
@@ -136,7 +136,7 @@ def _mean(root: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was read of a step, at once.
+    """Values of a step that were read together.
 
     Attributes:
         norms: Of each gradient.

@@ -1,4 +1,4 @@
-"""What FSDP2 gathers of the parameters that it has split: the wholes that a forward pass reads, and a loss reaches.
+"""FSDP2's gathered parameters: the full tensors that a forward pass reads and a loss reaches.
 
 FSDP2 has no public way from one to the other. It keeps a record of each parameter, and those are looked at here; where
 a version of torch has none of that kind, nothing is yielded, and nothing is said of who is reached.

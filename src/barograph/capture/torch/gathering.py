@@ -1,4 +1,4 @@
-"""Small tensors that a step gathers from call to call, brought to the host together, and what they then tell."""
+"""Small tensors collected over the calls of a step, and copied to the host together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Tell = Callable[["StepBuffer", "NDArray[np.float64] | NDArray[np.int64]", bool],
 
 
 class Gathering:
-    """Columns of one kind that come bit by bit: the labels of each micro-batch, the digests of each.
+    """Columns of one kind, collected per micro-batch: labels or digests.
 
     What lies in memory is there at once. What lies on a device stays there until the step or the evaluation ends,
     and is then copied behind the step's own work: nothing waits.

@@ -1,4 +1,4 @@
-"""Generators of random numbers that a script makes for itself: of torch, of NumPy, of Python."""
+"""Random generators that a script creates: PyTorch's, NumPy's, Python's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks the autograd graph behind a tensor: which operations made it, of what shapes, from which parameters.
+"""Walks the autograd graph behind a tensor: operations, shapes, parameters.
 
 Nothing here keeps a graph alive or makes it compute: nodes are held for one walk, and a saved tensor that a
 hook has packed away (activation checkpointing would recompute the forward pass for it) is not unpacked.
@@ -78,7 +78,7 @@ def roots_of(tensors: Any) -> list[Any]:
 
 
 class Walk:
-    """One walk over everything that some nodes were made from, the nearest first.
+    """One breadth-first walk over the ancestors of some nodes.
 
     Args:
         roots: Where it begins.

@@ -1,4 +1,4 @@
-"""What Barograph may do to a PyTorch training where that allows it: lower learning rates, withhold updates.
+"""Actions on a PyTorch training: lowering learning rates, withholding updates.
 
 Nothing here runs unless the script, or whoever started it, said so with `allow`.
 """
@@ -23,7 +23,7 @@ _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
 
 
 class TorchHands:
-    """Carries out what is asked of a PyTorch training.
+    """Carries out requested actions on a PyTorch training.
 
     Args:
         session: Whose requests.
@@ -68,9 +68,9 @@ class TorchHands:
             if optimizer.param_groups is not groups:
                 optimizer.param_groups = groups  # fastai's shows copies, and takes them back
         if not before:
-            raise NotDone("no optimizer of torch has made a step here")
+            raise NotDone("no PyTorch optimizer has stepped yet")
         if before == after:
-            raise NotDone(f"the learning rate is {_listed(before)}, which is at its floor already")
+            raise NotDone(f"the learning rate {_listed(before)} is already at its minimum")
         return f"lowered the learning rate from {_listed(before)} to {_listed(after)}"
 
     def _meant(self, request: Request) -> list[Any]:
@@ -90,11 +90,11 @@ class TorchHands:
             NotDone: There is no optimizer, or others are being withheld.
         """
         if self._left:
-            raise NotDone("updates are being withheld already")
+            raise NotDone("updates are already being withheld")
         labels = {entry.label for entry in self._optimizers if request.optimizer in ("", entry.label)
                   and entry.optimizer() is not None}
         if not labels:
-            raise NotDone("no optimizer of torch has made a step here")
+            raise NotDone("no PyTorch optimizer has stepped yet")
         self._left = dict.fromkeys(labels, int(request.options["steps"]))
         self._request, self._withheld = request, []
 
@@ -109,7 +109,7 @@ class TorchHands:
         if label not in self._left or self._request is None:
             return False
         if closure:
-            self._say("the optimizer computes its gradients within its step (a closure), so its update cannot be "
+            self._say("the optimizer computes its gradients in a closure, so its update cannot be "
                       "withheld", done=False)
             return False
         self._withholding.hide(optimizer, lambda: self._was_withheld(label))

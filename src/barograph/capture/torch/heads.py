@@ -1,4 +1,4 @@
-"""Finds out from the graph of a loss which layers lie on parallel paths: an actor and a critic, two towers.
+"""Finds parallel paths in the graph of a loss: an actor and a critic, two towers.
 
 A head is the first layer behind the loss. Each layer gets the heads it feeds as bits; layers without a common one have
 nothing to do with each other's gradients.
@@ -20,7 +20,7 @@ _MOST_LAYERS = 500
 
 
 class Heads:
-    """Gathers the heads of each parameter over the backward passes of a step."""
+    """Collects the heads of each parameter over the backward passes of a step."""
 
     def __init__(self) -> None:
         self._of: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The optimizer of torch inside the wrapper that fastai puts around it: the hooks that are called are its own."""
+"""The PyTorch optimizer inside fastai's wrapper, whose hooks are called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens to a PyTorch training through the official global hooks, and tells the session.
+"""The PyTorch integration, based on the official global hooks.
 
 The order of one step: modules are called (outputs), `backward` starts from a tensor (the loss), gradients
 may be clipped (gradients before), an optimizer steps (gradients, then weights). The step ends when
@@ -134,8 +134,8 @@ class TorchIntegration:
         self.take_part()
         self._wrappers.install()
         if not native.available():
-            self.session.guard.note("The native statistics loop is not built here (no C compiler when Barograph was "
-                                    "installed); the plain one serves, many times slower.")
+            self.session.guard.note("The native statistics code is missing (no C compiler when Barograph was "
+                                    "installed). The slower Python code is used.")
 
     def remove(self) -> None:
         """Take out every hook and wrapper; nothing of Barograph is left in torch."""
@@ -288,7 +288,7 @@ class TorchIntegration:
         self.session.price.charge(cpu_secs() - begin)
         return True
 
-    @entry_point("reading what a loss function returned")
+    @entry_point("reading a loss function's result")
     def _read_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> None:
         self._light.stop()
         if in_backward() or not isinstance(loss, torch.Tensor) or not loss.is_floating_point() or in_transform():
@@ -310,7 +310,7 @@ class TorchIntegration:
         if mask:
             self._data.handed(name, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
 
-    @entry_point("reading what a loss function was handed that raised")
+    @entry_point("reading the arguments of a loss function that raised")
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None:
         """Record the labels that a loss function refused: the step may never end, and they may be why."""
         self._light.stop()
@@ -344,7 +344,7 @@ class TorchIntegration:
         if self._parameters.asks_for_gradients(self._allowance.whole_mask()):
             self._read_before_clip(parameters)
 
-    @entry_point("looking at gradients before they are clipped")
+    @entry_point("checking gradients before clipping")
     def _look_before_clip(self, parameters: Any, by_value: bool) -> None:
         self._forwards.settle_names()
         if self._recorder is not None:
@@ -384,7 +384,7 @@ class TorchIntegration:
                 self._recorder.step_ended(optimizer)
             self.session.steering.raise_if_stopped()
 
-    @entry_point("looking at a skipped step")
+    @entry_point("checking a skipped step")
     def _look_at_skipped(self, scaler: Any, optimizer: Any) -> None:
         if self._recorder is not None and not self._is_strange(optimizer):
             self._forwards.settle_names()
@@ -448,7 +448,7 @@ class TorchIntegration:
             self._withholding.hide(optimizer)
         return self._recorder.around_closure(args, kwargs)
 
-    @entry_point("looking at a step before its update")
+    @entry_point("checking a step before its update")
     def _look_before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._recorder is None or self._is_strange(optimizer):
             return
@@ -593,13 +593,13 @@ class TorchIntegration:
         session.price.charge(cpu_secs() - begin)
         return True
 
-    @entry_point("putting weights back")
+    @entry_point("restoring weights")
     def _undo_closure(self) -> None:
         if self._recorder is not None and self._recorder.undo_closure():
             self._withheld = True
             self._allowance.wake()
 
-    @entry_point("giving gradients back")
+    @entry_point("restoring gradients")
     def _give_back(self, optimizer: Any) -> None:
         self._withheld = self._withholding.give_back(optimizer)
 
@@ -683,7 +683,7 @@ class TorchIntegration:
 
     # A step that the script makes by hand
 
-    @entry_point("waiting for a step that the script makes by hand")
+    @entry_point("waiting for a step without an optimizer")
     def _expect_hand_step(self) -> None:
         if in_backward():
             return
@@ -712,7 +712,7 @@ class TorchIntegration:
         if backwards and not any(self.session.steps_by_optimizer.values()):
             times = "once" if backwards == 1 else f"{backwards:,} times"
             self.session.seen.reasons["no step"] = (
-                f"0 training steps were recorded: backward() ran {times}, but no optimizer stepped and no weight "
+                f"no training step was recorded: backward() ran {times}, but no optimizer stepped and no weight "
                 "changed. Mark the end of each step: attach(explicit_steps=True), then run.step(loss)")
 
     def _take_hand_step(self) -> None:
@@ -727,7 +727,7 @@ class TorchIntegration:
         if self.feeding.checkpointer is not None:
             self.feeding.checkpointer.step_ended()
 
-    @entry_point("recording a step that the script has made by hand")
+    @entry_point("recording a step without an optimizer")
     def _record_hand_step(self, optimizer: Any) -> None:
         entry = self.optimizers.entry(optimizer, refresh=False)
         self.session.start_at(entry.label, 0)
@@ -776,7 +776,7 @@ class TorchIntegration:
             self._phase.evaluation_mask_for(mode)
         self._data.named(name, targets, predictions, self._phase.buffer_of(mode))
 
-    @entry_point("publishing what was pending")
+    @entry_point("publishing pending records")
     def _flush(self) -> None:
         self._light.stop()
         self._phase.end_evaluation()
@@ -796,4 +796,4 @@ def _was_skipped(optimizer: Any) -> bool:
 
 
 def _no_recorder(request: Request) -> str:
-    raise NotDone("the flight recorder is not on; begin the training with --record")
+    raise NotDone("the flight recorder is off; start the training with --record")

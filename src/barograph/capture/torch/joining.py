@@ -1,4 +1,4 @@
-"""Hears where a process joins the other workers of its training: no sooner does it say which of them it is.
+"""Detects when a process joins the other workers of its training; only then is its rank known.
 
 A launcher like torchrun says that in the environment. Of processes that a script starts by itself, as those of
 `torch.multiprocessing.spawn`, only the script knows.

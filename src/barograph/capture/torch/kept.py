@@ -1,4 +1,4 @@
-"""What is kept of the step under way, so that it can be run again: references and small copies, no weights.
+"""References and small copies of the current step, with which it can be run again; no weights.
 
 Forward and backward passes move no weights, so those need no copy: they are written only where the update is withheld.
 """
@@ -54,7 +54,7 @@ class Call:
 
 @dataclass(slots=True)
 class Kept:
-    """The step under way.
+    """The current step.
 
     Attributes:
         random: Random states right before the first forward pass; None: there was none yet.
@@ -86,7 +86,7 @@ class Kept:
 
 
 class Keeper:
-    """Keeps the step under way, and lets go of it when it ends.
+    """Keeps the current step, and releases it at its end.
 
     Args:
         names: The models.

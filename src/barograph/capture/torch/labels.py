@@ -1,4 +1,4 @@
-"""Counts labels and answers from what loss functions are handed, or from what the script names."""
+"""Counts targets and predictions from the arguments of loss functions, or from the script."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LEAST_TOLERANCE = 1e-3
 
 
 class LabelRecorder:
-    """Counts labels and answers.
+    """Counts targets and predictions.
 
     Of much (an image of labels, a sequence of tokens), at most 4096 places evenly spread are looked at.
     """
@@ -67,7 +67,7 @@ class LabelRecorder:
         few = classes <= MOST_CLASSES
         if wants.labels and not few:
             self._session.seen.reasons["many classes"] = (
-                f"labels of {name}: of more than {MOST_CLASSES} classes only the least and the greatest label is told"
+                f"labels of {name}: above {MOST_CLASSES} classes only the smallest and largest label are recorded"
             )
         answers = _rows(outputs, axis, places).argmax(-1) if wants.labels and few else None
         counts = LabelCounts(name, classes, answers is not None, wants.labels, wants.label_range and not soft)
@@ -118,9 +118,9 @@ class LabelRecorder:
         scored = answers.dim() == truth.dim() + 1
         if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
             raise ShapeMismatch(
-                f"save_predictions was given targets of shape {tuple(truth.shape)} and predictions of shape "
-                f"{tuple(answers.shape)}; predictions must have the shape of targets, or one axis more, of the scores "
-                "of the classes. Hand over one class number for each sample."
+                f"save_predictions got targets of shape {tuple(truth.shape)} and predictions of shape "
+                f"{tuple(answers.shape)}; pass predictions of the same shape, or with one more axis for class "
+                "scores. Pass one class number per sample."
             )
         labels = _class_numbers(truth, "targets")
         found = answers.argmax(-1) if scored else _class_numbers(answers, "predictions")
@@ -196,8 +196,8 @@ def _tensor(values: Any, what: str) -> torch.Tensor:
         return torch.as_tensor(values).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise UnsupportedCapture(
-            f"save_predictions was given {what} that are no numbers ({type(values).__name__}); hand over class numbers "
-            "from 0, or scores of the classes, as a tensor, an array or a list."
+            f"save_predictions got {what} that are not numbers ({type(values).__name__}). Pass class numbers "
+            "from 0, or class scores, as a tensor, array or list."
         ) from error
 
 
@@ -210,7 +210,7 @@ def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:
     numbers = values.to(torch.int64)
     if values.is_complex() or bool((numbers != values).any()) or bool((numbers < 0).any()):
         raise UnsupportedCapture(
-            f"save_predictions was given {what} that are no class numbers; they must be whole numbers from 0. "
+            f"save_predictions got {what} that are not class numbers: pass integers from 0. "
             "Record other numbers with run.log."
         )
     return numbers

@@ -1,4 +1,4 @@
-"""Steps of which nothing but numbers is taken: collected with a few operations each, and published in batches.
+"""Steps of which only numbers are recorded: a few operations each, published in batches.
 
 Where steps are short, what runs of ours at every step counts: a batch pays once for most of it.
 """
@@ -27,7 +27,7 @@ _Row = tuple[list[Any], float, list[float]]
 
 
 class LightSteps:
-    """The steps of one optimizer that are under way and not published yet.
+    """The unpublished steps of one optimizer.
 
     Whoever records anything else calls `stop` first.
 

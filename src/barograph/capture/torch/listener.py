@@ -1,4 +1,4 @@
-"""Has a PyTorch training listened to, once torch has been imported; and saves its checkpoints where that is asked."""
+"""Installs the PyTorch hooks once it is imported, and saves its checkpoints on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knows the loader that feeds training: which pass it is on, how long it is, and how long training waits for it."""
+"""The loader that feeds training: its current pass, its length, and the time training waits for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barograph.model.facts import Fact, fact
 
 @dataclass(slots=True, eq=False)
 class _Loader:
-    """What is known of one loader.
+    """The recorded facts of one loader.
 
     Attributes:
         loader: Weakly.
@@ -47,7 +47,7 @@ class _Pass:
 
 
 class LoaderRecorder:
-    """Hears of the passes over data loaders, in the process that trains.
+    """Tracks the passes over data loaders in the training process.
 
     A pass feeds training when an optimizer has stepped since its first batch: passes of an evaluation, and those
     of a script that only looks at a batch, do not.

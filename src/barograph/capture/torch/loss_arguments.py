@@ -1,4 +1,4 @@
-"""What the loss functions of torch are handed: outputs, targets, and how these are to be read."""
+"""The arguments of PyTorch loss functions: outputs, targets, and how to interpret them."""
 
 from __future__ import annotations
 

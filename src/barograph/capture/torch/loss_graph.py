@@ -1,4 +1,4 @@
-"""Tells from the graph of a loss how it was made: a softmax taken twice or over the samples, targets broadcast.
+"""Checks the graph of a loss: double softmax, softmax over the samples, broadcast targets.
 
 Only the loss itself is looked at: from the tensor that `backward` starts from, through reductions, arithmetic
 and views, as far as the layers of the model. Attention, gates and the like inside a model are no part of it.
@@ -69,7 +69,7 @@ def facts_of_loss(root: Any) -> dict[Fact, float]:
 
 
 class _Looked:
-    """What one look at a loss has shown."""
+    """The result of one check of a loss."""
 
     def __init__(self) -> None:
         self.twice = False

@@ -1,4 +1,4 @@
-"""Reads losses: what `backward` starts from, what loss functions return, what a model returns."""
+"""Reads losses: starts of `backward`, results of loss functions, results of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a tensor lies in this process's memory and can be read at once."""
+"""The part of a tensor that is in this process's memory and can be read at once."""
 
 from __future__ import annotations
 

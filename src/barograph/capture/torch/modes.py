@@ -1,4 +1,4 @@
-"""Looks which layers are in training and which in evaluation mode, where that makes a difference."""
+"""Checks which mode-dependent layers are in training mode and which in evaluation mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW_STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """In which mode a model was.
+    """The mode of a model.
 
     Attributes:
         layers: Layers that mind the mode.
@@ -34,7 +34,7 @@ class Modes:
 
 
 class LayerModes:
-    """Knows the layers of each model that mind the mode."""
+    """The mode-dependent layers of each model."""
 
     def __init__(self) -> None:
         self._layers: dict[int, tuple[Root, int, tuple[weakref.ref[nn.Module], ...]]] = {}
@@ -59,7 +59,7 @@ class LayerModes:
 
 
 class ModeFacts:
-    """What is known of the modes of the models in the step, and in the evaluation, under way."""
+    """The modes of the models in the current step and evaluation."""
 
     def __init__(self) -> None:
         self._layers = LayerModes()

@@ -1,4 +1,4 @@
-"""Hooks that every module of torch calls, and that are out of the way while one pass runs of whose inside nobody asks.
+"""Hooks on every module, removable for a single pass whose inside is not recorded.
 
 Where a global hook is there, torch takes a longer way into each module, some microseconds for each: of a model of a
 hundred layers that is half a millisecond a step, also where the hook itself does nothing.
@@ -19,7 +19,7 @@ _AFTER = "_global_forward_hooks"
 
 
 class _OfOneModule:
-    """A hook as one module has it while its pass runs.
+    """A hook on one module, during its pass.
 
     A pass that was broken off leaves it there until the next one, and the model may be saved or copied meanwhile:
     then it becomes something of Python's own that does nothing.
@@ -36,7 +36,7 @@ class _OfOneModule:
 
 
 class ModuleHooks:
-    """Calls back when the forward pass of any module begins, and when it has ended.
+    """Calls back at the start and the end of any module's forward pass.
 
     Args:
         begins: Called with the module and its arguments by position.

@@ -1,4 +1,4 @@
-"""Which module and which parameter is which: canonical paths for the models a script really uses."""
+"""Canonical paths of modules and parameters, for the models that a script uses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _WRAPPER_FIELDS = ("module", "_orig_mod")
 _WRAPPER_CLASSES = frozenset({"DistributedDataParallel", "DataParallel", "OptimizedModule", "FullyShardedDataParallel"})
 
 COMPILED_REASON = (
-    "layers inside a compiled model: their outputs exist only inside the compiled graph; weights, gradients and "
-    "the loss were seen"
+    "layer outputs inside a compiled model exist only in the compiled graph and were not recorded; weights, "
+    "gradients and the loss were"
 )
 """What the coverage says of a model that runs as a compiled graph."""
 
 
 @dataclass(slots=True)
 class Root:
-    """A model: a module that the script calls itself, not from within another.
+    """A model: a module that the script calls directly, not from within another.
 
     Attributes:
         module: Weakly, so that Barograph keeps no model alive.
@@ -52,7 +52,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:
-    """Where a module stands.
+    """The position of a module.
 
     Attributes:
         module: Weakly; tells a reused address from the module it was.
@@ -71,7 +71,7 @@ class ModuleName:
 
 @dataclass(frozen=True, slots=True)
 class ParameterName:
-    """Where a parameter stands.
+    """The position of a parameter.
 
     Attributes:
         root: The model it is in; None where no module holds it.
@@ -87,7 +87,7 @@ class ParameterName:
 
 
 class ModelNames:
-    """Finds models as they are used, and names what is in them.
+    """Finds models when they are used, and names their parts.
 
     One model that is trained: paths as in `named_parameters()`. Several: each path begins with the model's
     label, which is what the user gave to `attach`, else its class name. Whether there are several is settled

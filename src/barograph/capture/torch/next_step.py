@@ -1,4 +1,4 @@
-"""What the step after a checkpoint begins with: written down once, and looked at again where a training goes on.
+"""The start of the step after a checkpoint: saved once, and compared when a training resumes.
 
 The batch and the loss tell whether everything came back: weights, random numbers, the place in the data.
 """
@@ -15,11 +15,11 @@ from barograph.capture.torch.graph import given_tensors
 from barograph.capture.torch.kept import loss_value
 from barograph.capture.torch.values import tensors_in
 
-_SAME = "the batch and the loss of the first step after it are the same to the last bit"
+_SAME = "batch and loss of the next step are bit-identical"
 
 
 class NextStep:
-    """Sees the next step, where anybody wants to know of it.
+    """Records the next step on request.
 
     Attributes:
         waits: It is to be seen.
@@ -62,7 +62,7 @@ class NextStep:
         if expected:
             differ = [what for what in ("batch", "loss") if what in expected and expected[what] != self._seen.get(what)]
             verb = "differs from that" if len(differ) == 1 else "differ from those"
-            self._proved(f"the {' and the '.join(differ)} of the first step after it {verb} of the run before"
+            self._proved(f"the {' and the '.join(differ)} of the next step {verb} of the original run"
                          if differ else _SAME, not differ)
         write, self._write = self._write, lambda seen: None
         write(self._seen)

@@ -1,4 +1,4 @@
-"""Norms of gradients, in one pass, and numbers that lie on devices, with one wait for each."""
+"""Gradient norms in one pass, and numbers from devices with one wait per device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which optimizer is which, and which parameters are its own."""
+"""Identifies optimizers and their parameters."""
 
 from __future__ import annotations
 

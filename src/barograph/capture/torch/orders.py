@@ -1,4 +1,4 @@
-"""What the order of a pass is perhaps drawn from, told before it is drawn, without drawing anything.
+"""Predicts the random state that the order of a pass may be drawn from, without drawing.
 
 It is a guess that whoever writes the trace compares with what came: only what torch's own samplers are known to do.
 """

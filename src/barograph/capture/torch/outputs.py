@@ -1,4 +1,4 @@
-"""Reads what leaf modules are called with and return."""
+"""Reads inputs and outputs of leaf modules."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACTIVATION_CLASSES = ("ReLU", "Tanh", "Sigmoid")
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How the lone output of a module is read, so that a layer called again costs little beside the reading.
+    """How to read a module's single output, cached for later calls.
 
     Attributes:
         module: Weakly; tells a reused address from the module it was.

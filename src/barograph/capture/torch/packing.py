@@ -1,4 +1,4 @@
-"""What a training works on as plain data and tensors; `unpacking.py` is the way back.
+"""Converts the state of a training to plain data and tensors; `unpacking.py` reverses it.
 
 JSON holds null, truth values, whole numbers, texts, finite fractions and lists as they are. All else is an object
 with one entry that says what it is:
@@ -201,7 +201,7 @@ class Packer:
 
     def _apart(self, value: Any, name: str) -> dict[str, Any]:
         if not self._keeps_apart:
-            raise NotPlain(f"{name} holds {type(value).__name__}, which is no plain data")
+            raise NotPlain(f"{name} holds {type(value).__name__}, which is not plain data")
         self.apart.append(value)
         return {"apart": len(self.apart) - 1, "as": class_name(type(value))}
 

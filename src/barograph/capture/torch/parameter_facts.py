@@ -1,4 +1,4 @@
-"""Keeps the book of parameters: who learns, who is in which optimizer, and who is reached by the loss."""
+"""Facts about parameters: which are trained, in which optimizer, and reached by the loss."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GROUPS = frozenset({Fact.WEIGHT_DECAY, Fact.MOMENTUM, Fact.DECOUPLED})
 
 
 class ParameterFacts:
-    """Tells of parameters what no statistic of theirs tells."""
+    """Records facts about parameters that statistics do not show."""
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook) -> None:
         self._session = session

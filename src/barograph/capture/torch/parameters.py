@@ -25,7 +25,7 @@ _NAMED_IN_A_REASON = 3
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """How a list of slots was read the last time, to read it faster the next.
+    """How a list of slots was last read, to read it faster.
 
     Attributes:
         slots: The list, by identity.
@@ -41,7 +41,7 @@ class _Prepared:
 
 
 class ParameterRecorder:
-    """Records what belongs to parameters."""
+    """Records weights, gradients, updates and optimizer state."""
 
     def __init__(self, session: Session, names: ModelNames, optimizers: OptimizerBook, reader: Reader) -> None:
         self._session = session
@@ -382,7 +382,7 @@ class ParameterRecorder:
             seen.reasons["compiled"] = COMPILED_REASON
         elif missing and self._session.plan_asks(Kind.OUTPUT):
             seen.reasons["not called"] = (
-                f"{len(missing)} of {len(leaves)} leaf modules were not called in training: {_some(missing)}"
+                f"{len(missing)} of {len(leaves)} leaf modules never ran in training: {_some(missing)}"
             )
         else:
             seen.reasons.pop("not called", None)
@@ -399,8 +399,8 @@ class ParameterRecorder:
             if session.plan.taking(everything, Key(Kind.GRADIENT, path), trainable[path]) is not None
         )
         if paths and session.seen.gradients:
-            which = "1 parameter that is" if len(paths) == 1 else f"{len(paths)} parameters that are"
-            session.seen.reasons["no gradient"] = f"no gradient was seen of {which} to learn: {_some(paths)}"
+            which = "1 trainable parameter" if len(paths) == 1 else f"{len(paths)} trainable parameters"
+            session.seen.reasons["no gradient"] = f"no gradient for {which}: {_some(paths)}"
         else:
             session.seen.reasons.pop("no gradient", None)
 

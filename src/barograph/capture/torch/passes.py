@@ -1,4 +1,4 @@
-"""Knows where the script is in its data: which passes over which loaders are under way, and how far each is.
+"""The script's position in its data: current passes over loaders, and their progress.
 
 A pass is told from others by its loader (what it is made of, and its number among its likes, in the order in which
 they were first used) and by its number among the passes over that loader: a script that is started anew comes to the
@@ -26,7 +26,7 @@ from barograph.capture.torch.unpacking import Unpacker
 
 @dataclass(frozen=True, slots=True)
 class PassName:
-    """Which pass of a script it is.
+    """Identifies a pass of a script.
 
     Attributes:
         loader: What its loader is made of.
@@ -41,7 +41,7 @@ class PassName:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where generators of random numbers stood.
+    """The states of random generators.
 
     Attributes:
         random: All that are everybody's.
@@ -96,7 +96,7 @@ class LoaderNames:
 
 
 class PassBook:
-    """The passes that are under way in the thread that trains.
+    """The current passes in the training thread.
 
     Args:
         names: Of passes; those begun before count.
@@ -213,7 +213,7 @@ def _made_of(loader: Any) -> str:
         length = str(len(data))
     except (TypeError, NotImplementedError):
         length = "stream"
-    return f"{type(data).__name__}[{length}] by {loader.batch_size}, {type(loader.sampler).__name__}"
+    return f"{type(data).__name__}[{length}] in batches of {loader.batch_size}, {type(loader.sampler).__name__}"
 
 
 def _in_main_thread() -> bool:

@@ -1,4 +1,4 @@
-"""What a script is doing right now: training or evaluating, and where what it shows is gathered."""
+"""What a script is doing now (training or evaluating), and the buffer of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_BACKWARDS = 1024
 
 @dataclass(slots=True)
 class Phase:
-    """The step under way and the evaluation under way, each with its buffer.
+    """The current step and the current evaluation, each with its buffer.
 
     Attributes:
         session: Who publishes.

@@ -1,4 +1,4 @@
-"""Puts a script's models, optimizers and generators back to where a capsule or a checkpoint says they were."""
+"""Restores a script's models, optimizers and generators from a capsule or a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = 5
 
 
 class PuttingBack:
-    """Puts back, and says what is not as it was.
+    """Restores state, and reports differences.
 
     Args:
         content: Of the capsule, or of the checkpoint.
@@ -64,7 +64,7 @@ class PuttingBack:
         before = phase["buffers"] if phase is not None and phase is not self._content else {}
         for label, saved in self._content["models"].items():
             if label not in there:
-                raise self._failure(f"The script has no model {label or 'that trains'} by the time of its first step; "
+                raise self._failure(f"The script has no model {label or 'that trains'} at its first step; "
                                     f"it has {', '.join(map(repr, there)) or 'none'}.")
             self._model(label, unwrapped(there[label]), saved, before.get(label))
         self._gradients()
@@ -101,7 +101,7 @@ class PuttingBack:
         differ = list(_differences(found, wanted))
         if differ:
             more = f"; and {len(differ) - _NAMED} more" if len(differ) > _NAMED else ""
-            raise self._failure(f"The script's model {label or type(module).__name__} is another than the "
+            raise self._failure(f"The script's model {label or type(module).__name__} differs from the "
                                 f"{self._held_by}'s: {'; '.join(differ[:_NAMED])}{more}.")
         with torch.no_grad():
             for name, value in wanted.items():
@@ -123,12 +123,12 @@ class PuttingBack:
         there = {self._optimizers.entry(item).label: item for item in self._optimizers.innermost()}
         for label, saved in self._content["optimizers"].items():
             if label not in there:
-                raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} by the "
-                                    "time of its first step.")
+                raise self._failure(f"The script has no optimizer {label or saved['class'].rpartition(':')[2]} at "
+                                    "its first step.")
             try:
                 there[label].load_state_dict(self._unpacker.unpack(saved["state"]))
             except (ValueError, KeyError) as error:
-                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} is another than "
+                raise self._failure(f"The script's optimizer {label or type(there[label]).__name__} differs from "
                                     f"the {self._held_by}'s: {error}") from error
 
     def _scaler(self) -> None:
@@ -137,7 +137,7 @@ class PuttingBack:
             return
         scalers = instances_of(torch.amp.GradScaler)
         if len(scalers) != 1:
-            raise self._failure(f"The step went through a gradient scaler, and the script has {len(scalers)} of them.")
+            raise self._failure(f"The step used one gradient scaler; the script has {len(scalers)}.")
         scalers[0].load_state_dict(self._unpacker.unpack(saved))
 
     def _schedulers(self) -> None:
@@ -150,7 +150,7 @@ class PuttingBack:
                 waiting.remove(item)
                 item.load_state_dict({**item.state_dict(), **self._unpacker.unpack(packed["state"])})
         if len(there) != len(saved) or len(waiting):
-            self.notes.append(f"{len(saved)} learning-rate schedulers had stepped, and the script has {len(there)}.")
+            self.notes.append(f"{len(saved)} learning-rate schedulers had stepped; the script has {len(there)}.")
 
 
 def unpacked_random(packed: Any, unpacker: Unpacker) -> RandomStates:
@@ -177,11 +177,11 @@ def put_settings(content: Mapping[str, Any]) -> list[str]:
 def _other_machine(content: Mapping[str, Any]) -> Iterable[str]:
     machine, versions = content["machine"], content["versions"]
     if processor() != machine["processor"]:
-        yield f"torch uses other instructions of the processor: {machine['processor']} then, {processor()} now."
+        yield f"torch uses different CPU instructions: {machine['processor']} then, {processor()} now."
     if machine["devices"] and torch.cuda.is_available() and devices() != machine["devices"]:
-        yield f"Other devices: {', '.join(machine['devices'])} then, {', '.join(devices())} now."
+        yield f"Different devices: {', '.join(machine['devices'])} then, {', '.join(devices())} now."
     if versions["torch"] != str(torch.__version__):
-        yield f"Another torch: {versions['torch']} then, {torch.__version__} now."
+        yield f"Different torch: {versions['torch']} then, {torch.__version__} now."
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterable[str]:

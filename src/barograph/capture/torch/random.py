@@ -1,4 +1,4 @@
-"""Random states: of Python, of NumPy where it is used, of torch on every device."""
+"""Random states of Python, NumPy (if used) and PyTorch on every device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class RandomStates:
-    """Where all generators stood.
+    """The states of all generators.
 
     Attributes:
         python: Of `random`.

@@ -1,4 +1,4 @@
-"""How the elements of a torch tensor are read: where they lie, and into which row their statistics go."""
+"""Reads elements of PyTorch tensors: locates them, and the rows of their statistics."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             return _own_part(tensor)
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        raise UnsupportedCapture("a tensor inside a torch.func transform cannot be read")
+        raise UnsupportedCapture("tensors inside a torch.func transform cannot be read")
     return tensor.detach()
 
 
@@ -65,7 +65,7 @@ def _own_part(tensor: Any) -> torch.Tensor:
     part: torch.Tensor = tensor.to_local()
     placements = tensor.placements
     if any(placement.is_partial() for placement in placements):
-        raise UnsupportedCapture("a distributed tensor that is not reduced yet cannot be summarised")
+        raise UnsupportedCapture("a distributed tensor that is not reduced yet has no statistics")
     if any(placement.is_shard() for placement in placements):
         coordinate = tensor.device_mesh.get_coordinate() or ()
         for placement, position in zip(placements, coordinate, strict=False):
@@ -122,7 +122,7 @@ def plainly_finite(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 class Difference(NamedTuple):
-    """What a tensor has become, and what it was, of one shape; and where the statistics of after − before go."""
+    """A tensor before and after a step, and the row for the statistics of after − before."""
 
     after: torch.Tensor
     before: torch.Tensor
@@ -251,7 +251,7 @@ class Reader:
 
 
 class PreparedRead:
-    """Reads the same list of tensors step after step in one native call, as long as they look the same.
+    """Reads the same list of tensors at every step in one native call, while their layout is unchanged.
 
     Asking each tensor again for all that the careful way asks costs more than reading a small one.
 
@@ -329,7 +329,7 @@ def _elements(tensor: torch.Tensor, row: int, buffer: StepBuffer) -> torch.Tenso
     if item.is_nested:
         item = torch.cat([part.reshape(-1) for part in item.unbind()])
     if item.layout != torch.strided:
-        raise UnsupportedCapture(f"a tensor of layout {item.layout} cannot be read")
+        raise UnsupportedCapture(f"tensors of layout {item.layout} cannot be read")
     _code(item)
     return dense(item)
 
@@ -345,5 +345,5 @@ def _count_zeros(moments: Any, zeros: int) -> None:
 def _code(tensor: torch.Tensor) -> int:
     code = _CODES.get(tensor.dtype)
     if code is None:
-        raise UnsupportedCapture(f"elements of type {tensor.dtype} cannot be summarised")
+        raise UnsupportedCapture(f"no statistics for elements of type {tensor.dtype}")
     return code

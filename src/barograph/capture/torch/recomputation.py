@@ -1,4 +1,4 @@
-"""Activation checkpointing: a forward pass whose results are not kept, and that the backward pass makes once more.
+"""Activation checkpointing: forward passes that the backward pass runs again.
 
 Reentrant checkpointing makes the first of the two without gradients, which by itself would look like an evaluation.
 """

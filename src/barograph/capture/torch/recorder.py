@@ -1,4 +1,4 @@
-"""The flight recorder: keeps the step under way, looks at it before the update, and holds and saves one that fails."""
+"""The flight recorder: keeps the current step, checks it before the update, and saves a failing one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEAST_SCALE = 1.0
 
 
 class TorchRecorder:
-    """Holds the update of a step that fails.
+    """Withholds the update of a failing step.
 
     Args:
         door: The way into training. Its session writes capsules and is asked to stop.
@@ -79,7 +79,7 @@ class TorchRecorder:
         """What is kept of the step under way."""
         return self._keeper.kept
 
-    @entry_point("keeping a batch")
+    @entry_point("copying a batch")
     def batch_came(self, batch: Any, made_of: MadeOf | None) -> None:
         """Keep what a loader gave, and what that was made of, where it is known."""
         self._keeper.batch_came(batch, made_of)
@@ -88,19 +88,19 @@ class TorchRecorder:
         """Keep how everything stands before a model is called in training."""
         self._keeper.forward_begins(root)
 
-    @entry_point("keeping what a model was called with")
+    @entry_point("copying a model's inputs")
     def forward_ended(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         """Keep what a model was called with in training."""
         if not in_backward():
             self._keeper.forward_ended(module, args, kwargs)
 
-    @entry_point("keeping what a loss function was called with")
+    @entry_point("copying a loss function's arguments")
     def loss_returned(self, name: str, args: Any, kwargs: Any) -> None:
         """Keep what a loss function was called with."""
         if gets_gradients() and not (in_backward() or in_transform()):
             self._keeper.loss_returned(name, args, kwargs)
 
-    @entry_point("keeping the loss")
+    @entry_point("copying the loss")
     def backward_begins(self, tensors: Any) -> None:
         """Keep what a backward pass starts from."""
         if not in_backward():
@@ -128,7 +128,7 @@ class TorchRecorder:
             self._closure.copy()
             self._keeper.closure_begins(self._closure.weights)
             for request in self._due(entry.label):
-                why = "the optimizer computes its gradients within its step (a closure)"
+                why = "the optimizer computes its gradients in a closure"
                 self._session.steering.report(request, f"did nothing: {why}", done=False)
             return
         if self._scaler_skips(optimizer):
@@ -155,7 +155,7 @@ class TorchRecorder:
 
         return with_closure(args, kwargs, functools.wraps(closure)(watched))
 
-    @entry_point("looking at what a closure has computed")
+    @entry_point("checking a closure's gradients")
     def _closure_called(self) -> None:
         """Look at gradients of a step with a closure; save it the first time that they are not fit."""
         step = self._closure
@@ -186,8 +186,8 @@ class TorchRecorder:
         """Save a step that a gradient scaler has skipped, where its scale can be no reason any more."""
         scale = float(scaler.get_scale()) if scaler is not None else math.inf
         if scale <= _LEAST_SCALE:
-            self._hold(Verdict(Held.SCALE, f"The gradient scaler has lowered its scale to {scale:.4g}, and the "
-                               "gradients are not finite all the same.", {"scale": scale}), entry.label,
+            self._hold(Verdict(Held.SCALE, f"The gradient scaler lowered its scale to {scale:.4g}, but the "
+                               "gradients are still not finite.", {"scale": scale}), entry.label,
                        functools.partial(self._take, entry, scaler, list(schedulers)))
 
     def _looks(self, entry: Entry, first_root: int) -> Verdict | None:
@@ -206,7 +206,7 @@ class TorchRecorder:
             NotDone: As many were saved as may be.
         """
         if len(self._saved) >= self._settings.at_most:
-            raise NotDone(f"{self._settings.at_most} steps were saved because of findings already (recorder.at_most)")
+            raise NotDone(f"{self._settings.at_most} steps were already saved for findings (recorder.at_most)")
         # Where the fault began, if that is still at hand; else where it was seen to be one.
         steps = [int(request.options[name]) for name in ("since", "step") if name in request.options]
         taken = next((found for step in steps if (found := self._ring.find(step, request.optimizer))), None)
@@ -269,7 +269,7 @@ class TorchRecorder:
         return saved(self._session, taken.head, taken.content, taken.packer.tensors,
                      pickle.dumps(apart) if apart else None)
 
-    @entry_point("letting go of a step")
+    @entry_point("releasing a step")
     def step_ended(self, optimizer: Any) -> None:
         """Let go of the step of an optimizer."""
         self._clips.forget()

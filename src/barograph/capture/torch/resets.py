@@ -1,4 +1,4 @@
-"""Sees whether a script resets its gradients between the steps of an optimizer.
+"""Checks whether a script resets its gradients between optimizer steps.
 
 One small parameter stands for all. At the beginning of a backward pass its gradient must once have been None or
 zero since the optimizer's step before; when and how the script did that is its own affair.
@@ -26,7 +26,7 @@ _STEPS_TO_ANOTHER = 8
 
 
 class _Watch:
-    """The parameter that stands for an optimizer, and its gradient as the step before left it.
+    """The representative parameter of an optimizer, with its gradient after the last step.
 
     Attributes:
         parameter: Weakly.
@@ -69,7 +69,7 @@ class _Watch:
 
 
 class GradientResets:
-    """Watches the optimizers of a script.
+    """Watches a script's optimizers.
 
     Attributes:
         missed: Backward passes that nobody looked at; those who do not look count them here.

@@ -1,4 +1,4 @@
-"""Takes a script that was started anew to where a checkpoint was saved, and puts everything back there.
+"""Brings a restarted script to the position of a checkpoint, and restores its state there.
 
 The script runs as always. Of each pass over a loader that was begun before, it gets one batch and then the end: so its
 own loops count on, whatever they do once a pass, and what they use after a loop is there. Where it asks for the second
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from barograph.capture.torch.integration import TorchIntegration
 
 
-_ENDED_BEFORE = "The script ended before it came to where the checkpoint was saved."
+_ENDED_BEFORE = "The script ended before it reached the position of the checkpoint."
 
 
 class PassedOver:
-    """What a script gets for an iterator over a loader until its training goes on.
+    """The iterator a script gets over a loader until its training resumes.
 
     Args:
         resuming: Knows when that is.
@@ -79,7 +79,7 @@ class PassedOver:
 
 
 class Resuming:
-    """Takes the script to its checkpoint.
+    """Brings the script to its checkpoint.
 
     Args:
         checkpoint: From which it goes on.
@@ -203,7 +203,7 @@ class Resuming:
             text = str(error) if isinstance(error, BarographError) else f"{type(error).__name__}: {error}"
             self._fail(text)
         if self._notes and not self._order.inexact:
-            self._fail(f"It would not go on as it was: {' '.join(self._notes)}")
+            self._fail(f"The training would differ from the original: {' '.join(self._notes)}")
         self.over = True
         self._undo_all()
         self.say()
@@ -215,7 +215,8 @@ class Resuming:
         for name, packed in self._targets.items():
             stub = self._under_way.get(name)
             if stub is None:
-                raise ResumeFailed(f"A pass over {name.loader} was under way, and the script has not begun it.")
+                raise ResumeFailed(f"The checkpoint was saved during a pass over {name.loader}, which the script "
+                                   "has not started.")
             iterator, known = begun_again(stub.loader, packed, self._unpacker, self._iterate)
             going_on.append((iterator, known))
             count_on(stub, int(packed["given"]) - stub.given, frame)
@@ -226,7 +227,7 @@ class Resuming:
         putting.everything()
         self._notes += putting.notes
         self._notes += put_back(self._content["place"]["variables"], frames_of_script(frame), self._unpacker)
-        self._notes += [f"{device} is not here." for device in sorted(self._unpacker.moved)]
+        self._notes += [f"This machine has no {device}." for device in sorted(self._unpacker.moved)]
         putting.random()
         return going_on
 
@@ -299,7 +300,7 @@ def begin_resuming(
     rank, world_size = integration.session.rank
     # Before anything is read: threads of the store's would be missing in workers that are forked of this process.
     if order.workers != world_size:
-        text = f"The checkpoint was saved by {order.workers} workers, and here {_are(world_size)}. Start as many."
+        text = f"The checkpoint was saved by {order.workers} workers, but here {_are(world_size)}. Start as many."
         if world_size > 1 or not distributed.is_available() or distributed.is_initialized():
             raise ResumeFailed(text)
         trains = _refuse_to_train(order, text)
@@ -315,8 +316,8 @@ def begin_resuming(
         before_joining(join)
         return
     if order.child and not is_child():
-        _refuse_to_train(order, "The checkpoint was saved by a process that the script had started by itself. One that "
-                                "is forked cannot go on from it: start it by multiprocessing's spawn, or train in the "
+        _refuse_to_train(order, "The checkpoint was saved by a child process of the script. A forked process cannot "
+                                "resume from it: use multiprocessing's spawn, or train in the "
                                 "script's own process.")
         return
     if rank:
@@ -324,8 +325,8 @@ def begin_resuming(
                         result=result_of_worker(order.result, rank))
     checkpoint = read_checkpoint(store, order.checkpoint)
     if checkpoint is None or checkpoint.why_not:
-        why = checkpoint.why_not if checkpoint is not None else "there is none"
-        raise ResumeFailed(f"A training cannot go on from {order.checkpoint}: {why}.")
+        why = checkpoint.why_not if checkpoint is not None else "it does not exist"
+        raise ResumeFailed(f"Cannot resume from {order.checkpoint}: {why}.")
     begun(_from_checkpoint(integration, store, order, checkpoint))
 
 
@@ -337,9 +338,9 @@ def _from_checkpoint(
     def proved(text: str, same: bool) -> None:
         resuming.say(proof=text)
         if same:
-            session.guard.note(f"It goes on from step {checkpoint.steps}: {text}.")
+            session.guard.note(f"Resumed from step {checkpoint.steps}: {text}.")
         else:
-            session.guard.report(f"this training does not go on as it was: {text}")
+            session.guard.report(f"the resumed training differs from the original: {text}")
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
         session.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})

@@ -1,4 +1,4 @@
-"""The latest steps, whole: a finding tells of a step that is over, and its weights have moved since."""
+"""The latest steps, kept in full: a finding refers to a past step, whose weights have changed since."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.model.capsule import CapsuleHead
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A step, taken right before its update.
+    """A step, copied right before its update.
 
     Attributes:
         head: Of which step, and why.

@@ -1,4 +1,4 @@
-"""Counts the steps of learning-rate schedulers, and knows how many each was made for."""
+"""Counts the steps of learning-rate schedulers, and their intended totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of tensors that are split over workers: what a worker holds of one, and how that is the whole again.
+"""Parts of tensors split over workers: one worker's part, and how to rebuild the tensor.
 
 FSDP2 (`fully_shard`) and tensor parallelism make DTensors, which know of what they are a part. FSDP1 keeps all weights
 of a module end to end in one flat parameter, of which each worker holds a plain piece.
@@ -75,8 +75,8 @@ def whole_of(part: torch.Tensor, said: Mapping[str, Any], meshes: Iterable[Any],
     mesh = next((mesh for mesh in meshes if _said_of_mesh(mesh) == said["mesh"]), None)
     if mesh is None:
         over = " × ".join(map(str, said["mesh"]["shape"]))
-        raise NotPlain(f"It holds parts of tensors that were split over {over} workers, and the script has split none "
-                       f"so ({where}).")
+        raise NotPlain(f"It holds parts of tensors split over {over} workers; the script has no such split "
+                       f"({where}).")
     # Loaded already by whoever has made a mesh; by no other training.
     from torch.distributed.tensor import DTensor, Replicate, Shard
 

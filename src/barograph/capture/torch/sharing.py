@@ -1,4 +1,4 @@
-"""What workers that train one model decide together: who withholds an update alone leaves the others behind.
+"""Collective decisions of workers that train one model: they withhold an update together.
 
 One all-reduce of two numbers a step, over the group in which the model's gradients are reduced; two of FSDP1's hybrid
 sharding, which has a group for the pieces and one for their copies.

@@ -1,4 +1,4 @@
-"""Names of samples: what the data set, or the user, calls the sample of an index. Nothing is read for it but a name."""
+"""Sample names: what the data set or the user calls a sample of an index. Reads only names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script's own variables and calls say of the data that it evaluates on: which set, and where it is called.
+"""Infers from the script's variables and calls which data set it evaluates on, and where.
 
 Looked at in evaluations alone. Nothing is kept of what the variables hold but the word that names a set.
 """
@@ -37,7 +37,7 @@ Variable = tuple[Any, str]
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is seen of the script where it calls a model.
+    """The script's variables and position at a call of a model.
 
     Attributes:
         site: The calls that led here: code and line of each function of the script, the innermost first.

@@ -1,4 +1,4 @@
-"""How everything stands in a training, packed: models, optimizers, scaler, schedulers, random states.
+"""The packed state of a training: models, optimizers, scaler, schedulers, random states.
 
 What a capsule and a checkpoint have in common; `putting_back.py` is the way back.
 """

@@ -1,4 +1,4 @@
-"""What the script's own variables held when a step began: a step's number, labels that it picked by hand.
+"""The values of the script's variables at the start of a step, such as step numbers or labels.
 
 A loss may be made of more than what a loader gave and a model was called with. What is kept is plain: numbers, texts,
 and tensors and arrays that were given anew since the step before, by reference.
@@ -32,7 +32,7 @@ _NEVER_KEPT = (ModuleType, FunctionType, type, nn.Module)
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """Those of one function that runs, or of one object that it is a method of.
+    """The variables of one running function, or of the object of a method.
 
     Attributes:
         where: File and name of the function, "train.py:fit"; "train.py:<module>" for those of the script itself; with
@@ -45,7 +45,7 @@ class Variables:
 
 
 class VariableWatch:
-    """Remembers which tensors there were, to tell those that are new."""
+    """Remembers existing tensors, to detect new ones."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, str], weakref.ref[Any]] | None = None

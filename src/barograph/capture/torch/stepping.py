@@ -1,4 +1,4 @@
-"""Whose step is being made: one optimizer may call another, and a gradient scaler may call none."""
+"""Determines whose step is running: optimizers can nest, and a gradient scaler may skip one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Stepping:
-    """Knows the optimizer whose step runs, from the hooks before and after it."""
+    """Tracks the running optimizer step, from the hooks before and after it."""
 
     def __init__(self) -> None:
         self._running: Callable[[], Any] = _nobody

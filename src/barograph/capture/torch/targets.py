@@ -1,4 +1,4 @@
-"""Reads the targets of losses: their statistics, whether they are class numbers, whether they stand in the input."""
+"""Reads the targets of losses: statistics, whether they are class numbers, whether the input contains them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMED_FROM = 0.5
 
 
 class TargetRecorder:
-    """Records what the outputs of a model are to become, where that is values."""
+    """Records the targets of regression losses."""
 
     def __init__(self, session: Session, reader: Reader) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""The data trace: knows which samples each batch was made of, and which batches fed each step.
+"""The data trace: the samples of each batch, and the batches of each step.
 
 Indices are drawn in the process that trains, whoever reads the samples then: they are noted as they are drawn, and
 found again by the number of the draw when the batch comes. The loader's order, its randomness and what it gives stay
@@ -52,7 +52,7 @@ class _DataSet:
 
 
 class MadeOf(NamedTuple):
-    """What a batch was made of, as a capsule keeps it.
+    """The samples of a batch, as stored in a capsule.
 
     Attributes:
         loader: Class of the data set.
@@ -81,7 +81,7 @@ class MadeOf(NamedTuple):
 
 @dataclass(slots=True)
 class _Drawn:
-    """One batch on its way.
+    """A drawn batch that has not arrived.
 
     Attributes:
         first: Place of its first sample in the pass.
@@ -133,7 +133,7 @@ class _Pass:
 
 
 class Dealt(NamedTuple):
-    """The order of a pass that a loader of another library has drawn for itself, before torch's reads a batch.
+    """The order of a pass that another library's loader has drawn itself.
 
     Attributes:
         data: The data set.
@@ -149,7 +149,7 @@ class Dealt(NamedTuple):
 
 
 class Traced(NamedTuple):
-    """A batch that came, with the pass that gave it.
+    """A batch that arrived, with its pass.
 
     Attributes:
         of: The pass.

@@ -76,7 +76,7 @@ def reduce_many(
 
 
 class _Layout(NamedTuple):
-    """How tensors of certain sizes are cut into chunks; on the device."""
+    """The chunk layout of tensors of certain sizes, on the device."""
 
     sizes: torch.Tensor
     chunk_tensor: torch.Tensor

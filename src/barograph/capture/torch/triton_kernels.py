@@ -1,7 +1,7 @@
 # What stands in these functions is Triton's language, not Python's, and its constants are written large.
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""The kernels of `triton.py`, in Triton's language. Importing this file imports triton.
+"""The Triton kernels of `triton.py`. Importing this file imports triton.
 
 A tensor is cut into chunks of CHUNK elements, and one program reads one chunk. Like its twin on the CPU it sums
 in float32 and knows nothing of NaN as long as all is well; where something in the chunk is not finite, or its

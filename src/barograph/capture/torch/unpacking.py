@@ -1,4 +1,4 @@
-"""Values of what `packing.py` has made plain: nothing that is read can run code, and nothing is imported for a file."""
+"""Restores values from the plain data of `packing.py`, without running code or importing modules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.errors import BarographError, DamagedChunk, NotPlain
 
 
 class Unpacker:
-    """Makes values of what `Packer` made of them.
+    """Restores the values that a `Packer` packed.
 
     Args:
         tensors: By name.
@@ -69,12 +69,12 @@ class Unpacker:
         raise self._damaged(f"an entry of {', '.join(map(str, value)) or 'nothing'}")
 
     def _damaged(self, what: str) -> DamagedChunk:
-        return DamagedChunk(f"It holds an entry that it must not: {what} ({self._where}).")
+        return DamagedChunk(f"Unexpected entry: {what} ({self._where}).")
 
     def _array_called(self, name: Any) -> NDArray[Any]:
         array = self._tensors.get(name)
         if array is None:
-            raise DamagedChunk(f"It lacks the tensor {name} ({self._where}).")
+            raise DamagedChunk(f"The tensor {name} is missing ({self._where}).")
         return array
 
     def _plain_tensor(self, name: Any) -> torch.Tensor:
@@ -187,7 +187,7 @@ class Unpacker:
             for field, item in values.items():
                 object.__setattr__(made, field, item)
             return made
-        raise NotPlain(f"It holds a {said['as']}, and the script has loaded no such dataclass or named tuple "
+        raise NotPlain(f"It holds a {said['as']}, but the script has loaded no such dataclass or named tuple "
                        f"({self._where}).")
 
     def _image(self, made_of: Any, _: Mapping[str, Any]) -> Any:
@@ -199,7 +199,7 @@ class Unpacker:
 
     def _kept_apart(self, number: Any, said: Mapping[str, Any]) -> Any:
         if self._apart is None:
-            raise NotPlain(f"It holds a {said['as']}, which only pickle can hold, and that was not opened "
+            raise NotPlain(f"It holds a {said['as']}, which is pickled, and the pickle was not opened "
                            f"({self._where}).")
         return self._apart[number]
 
@@ -208,7 +208,7 @@ def _pillow(where: str) -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise NotPlain(f"It holds an image, and Pillow is not installed here ({where}).") from error
+        raise NotPlain(f"It holds an image, but Pillow is not installed ({where}).") from error
     return Image
 
 
@@ -260,12 +260,12 @@ _ENTRIES: Mapping[str, Callable[[Unpacker, Any, Mapping[str, Any]], Any]] = {
 def _kind_of_array(name: Any, kinds: str) -> np.dtype[Any]:
     found = np.dtype(str(name))
     if found.kind not in kinds:
-        raise ValueError(f"{name} is no type of such elements")
+        raise ValueError(f"{name} is not a type of such elements")
     return found
 
 
 def _dtype(name: Any) -> torch.dtype:
     found = getattr(torch, str(name))
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{name} is no type of elements")
+        raise ValueError(f"{name} is not an element type")
     return found

@@ -1,4 +1,4 @@
-"""Finds parameters that the loss reaches and that no model and no optimizer knows: those of layers in a list, say."""
+"""Finds parameters that the loss reaches, but no model or optimizer has: layers in a list, for example."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.capture.torch.untrained import likeness_of
 
 
 class Unregistered:
-    """Keeps in mind which they are, and whether anybody changes them.
+    """Tracks these parameters, and whether anything changes them.
 
     Args:
         names: Of all models.

@@ -1,4 +1,4 @@
-"""Finds frozen parameters that nobody has trained: they lie as they were drawn, and stay so."""
+"""Finds frozen parameters that still have their initial values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ELEMENTS = 16
 
 
 class Untrained:
-    """Keeps in mind which frozen parameters lay as they were drawn when they were looked at first."""
+    """Tracks the frozen parameters that had their initial values when first checked."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[torch.Tensor], list[Any] | None]] = {}

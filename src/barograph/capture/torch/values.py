@@ -1,4 +1,4 @@
-"""What modules are called with and return, taken apart: tuples, dicts, dataclasses, and what made them."""
+"""Flattens the inputs and outputs of modules: tuples, dicts, dataclasses, and their sources."""
 
 from __future__ import annotations
 

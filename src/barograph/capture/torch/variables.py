@@ -1,4 +1,4 @@
-"""What the script keeps in variables of its own: counters, best values, histories, averages of weights.
+"""The script's own variables: counters, best values, histories, weight averages.
 
 A checkpoint holds those that have changed since the training began, as far as they are plain data, tensors, models that
 no optimizer moves, or objects of the script's own classes that hold such. What the script was started with (how many
@@ -91,7 +91,7 @@ def _inside(path: str, value: Any, holder: Any, seen: set[int], depth: int) -> I
 
 
 class Variables:
-    """Knows how the script's variables stood when its training began.
+    """The script's variables at the start of its training.
 
     Args:
         frames: Of the script at that moment.
@@ -133,7 +133,7 @@ def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Un
     """
     places = [place_of(frame) for frame in frames]
     if places != saved["places"]:
-        return [f"The script stands elsewhere: in {places[0] if places else 'no code of its own'}, and stood in "
+        return [f"The script is in {places[0] if places else 'no code of its own'}; it was in "
                 f"{saved['places'][0] if saved['places'] else 'none'}."]
     notes = list(_loops_that_differ(saved["loops"], frames))
     there = {item.path: item for item in variables_of(frames, ())}
@@ -143,7 +143,7 @@ def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Un
         try:
             value = unpacker.unpack(packed["value"])
         except BarographError as error:
-            notes.append(f"{name} could not be put back: {error}")
+            notes.append(f"{name} could not be restored: {error}")
             continue
         item = there.get(path)
         if item is not None and _in_place(item.value, value):
@@ -155,7 +155,7 @@ def put_back(saved: Mapping[str, Any], frames: Sequence[FrameType], unpacker: Un
         elif "/" not in name and where in sys.modules:
             setattr(sys.modules[where], name, value)
         else:
-            notes.append(f"{path} is not there to be put back.")
+            notes.append(f"{path} does not exist, so it was not restored.")
     for number, values in loose.items():
         set_locals(frames[len(frames) - 1 - number], values)
     return notes
@@ -261,8 +261,8 @@ def _loops_that_differ(saved: Sequence[Any], frames: Sequence[FrameType]) -> Ite
         now = _loop_values(frame)
         for (name, was), (_, found) in zip(then, now, strict=False):
             if was != found:
-                yield (f"A loop of {place_of(frame)} counts with {name}, which stood at {was} and stands at {found}: "
-                       "it cannot be put forward.")
+                yield (f"A loop of {place_of(frame)} counts with {name}, which was {was} and is {found}: "
+                       "it cannot be advanced.")
 
 
 def _file_of(kind: type) -> str:

@@ -1,4 +1,4 @@
-"""Withholds an update: the optimizer is shown no gradients, and moves nothing."""
+"""Withholds an update by hiding the gradients from the optimizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.capture.torch.optimizers import parameters_of
 
 @dataclass(slots=True)
 class _Hidden:
-    """What is hidden from whom.
+    """Hidden gradients, and the optimizer they are hidden from.
 
     Attributes:
         optimizer: From it.
@@ -27,7 +27,7 @@ class _Hidden:
 
 
 class Withholding:
-    """Hides the gradients of one optimizer's step, and gives them back after it.
+    """Hides the gradients of one optimizer step, and restores them afterwards.
 
     An optimizer passes over a parameter without a gradient: it moves neither the weight nor what it keeps of it.
     """

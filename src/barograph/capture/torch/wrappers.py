@@ -1,4 +1,4 @@
-"""The reversible wrappers: the only places where Barograph replaces something of torch.
+"""The reversible wrappers: the only places where Barograph replaces PyTorch functions.
 
 Everything else rests on torch's official global hooks. There is no hook for these:
 
@@ -68,7 +68,7 @@ _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
 
 class Listener(Protocol):
-    """Who is told; each of these must not raise, except where it means to."""
+    """Receives the wrappers' calls; the methods must not raise, except on purpose."""
 
     def backward_begins(self, tensors: Any) -> None: ...
     def backward_ended(self) -> None: ...
@@ -87,7 +87,7 @@ class Listener(Protocol):
 
 
 class Feeder(Protocol):
-    """Who is told of loaders; likewise."""
+    """Receives calls of data loaders; the methods must not raise, except on purpose."""
 
     @property
     def traces(self) -> bool: ...
@@ -102,7 +102,7 @@ class Feeder(Protocol):
 
 
 class Wrappers:
-    """Puts the wrappers in and takes them out again.
+    """Installs and removes the wrappers.
 
     Args:
         listener: Who is told.

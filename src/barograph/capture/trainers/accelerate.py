@@ -1,4 +1,4 @@
-"""Listens to what scripts with Accelerate log, and to its loaders: all else of them is plain PyTorch."""
+"""Hooks into Accelerate's logging and loaders; everything else in it is plain PyTorch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from barograph.capture.recording import Recording
 
 _LOADERS = {
-    "DataLoaderShard.__iter__": "which batch is whose",
-    "DataLoaderDispatcher.__iter__": "which batch is whose",
+    "DataLoaderShard.__iter__": "batches by loader",
+    "DataLoaderDispatcher.__iter__": "batches by loader",
 }
 
 
@@ -24,7 +24,7 @@ def listen(recording: Recording) -> None:
     """Have what every `Accelerator` of this process logs told to the recording, and which batch its loaders give."""
     loop = _Listener(recording)
     recording.add_integration(loop)
-    if not say_missing(recording.session, accelerator, {"Accelerator.log": "what is logged"}):
+    if not say_missing(recording.session, accelerator, {"Accelerator.log": "logged metrics"}):
         loop.wrap(accelerator.Accelerator, "log", loop.logged)
     if not say_missing(recording.session, data_loader, _LOADERS):
         loop.wrap(data_loader.DataLoaderShard, "__iter__", loop.shard_begins)
@@ -32,7 +32,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it.
+    """Receives calls of Accelerate.
 
     Args:
         recording: Who is told.

@@ -1,4 +1,4 @@
-"""Batches that a loop draws before it uses them: each step is told the batch that it was made of, and not the next."""
+"""Prefetched batches: assigns each step the batch it uses, not the latest one drawn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _END = object()
 
 
 class DrawnAhead:
-    """What was drawn and not handed over yet, by who draws it.
+    """Prefetched batches that are not in use yet, by loop.
 
     Args:
         recording: Whose torch integration hears of the batches.
@@ -35,7 +35,7 @@ class DrawnAhead:
             return draw()
         with integration.feeding.drawing_ahead() as came:
             batch = draw()
-        with self._entry.guarded("noting a batch that is drawn ahead"):
+        with self._entry.guarded("noting a prefetched batch"):
             self._waiting.setdefault(drawer, deque()).append(came)
         return batch
 
@@ -70,7 +70,7 @@ class DrawnAhead:
                 batch = next(batches, _END)
             if batch is _END:
                 return
-            with self._entry.guarded("noting which batch is used"):
+            with self._entry.guarded("noting the batch in use"):
                 waiting.extend(came)
                 for _ in range(min(over, len(waiting))):
                     waiting.popleft()

@@ -30,7 +30,7 @@ def listen(recording: Recording) -> None:
     """Have every training of fastai in this process told to the recording."""
     session = recording.session
     if say_missing(session, optimizer, {"Optimizer.step": "steps", "Optimizer.param_groups": "parameters"}) or \
-            say_missing(session, learner, {"Recorder.after_epoch": "what is logged"}):
+            say_missing(session, learner, {"Recorder.after_epoch": "logged metrics"}):
         return
     loop = _Listener(recording)
     recording.add_integration(loop)
@@ -41,7 +41,7 @@ def listen(recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it."""
+    """Receives calls of fastai."""
 
     def __init__(self, recording: Recording) -> None:
         super().__init__(recording, "fastai")
@@ -58,7 +58,7 @@ class _Listener(TrainerLoop):
     def follow(self, recording: Recording) -> None:
         """Have the data trace know what loaders of fastai give: each is a stream to torch."""
         if recording.torch is not None and not say_missing(self._session, load, {
-                "_FakeLoader": "which samples a step was fed", "DataLoader.do_item": "which samples a step was fed"}):
+                "_FakeLoader": "the samples of each step", "DataLoader.do_item": "the samples of each step"}):
             recording.torch.feeding.dealt_by(self._dealt)
             self.wrap(load.DataLoader, "do_item", self.item_read)
 

@@ -1,4 +1,4 @@
-"""Listens to the engines of Ignite: those that train, and those that evaluate."""
+"""Hooks into Ignite engines, for training and evaluation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listen(recording: Listening) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of each epoch of an engine.
+    """Receives each epoch of an engine.
 
     An engine trains if optimizers step while it runs, but for those that step in engines that it runs in turn.
     """
@@ -89,7 +89,7 @@ class _Listener(TrainerLoop):
 
 @dataclass(slots=True)
 class _Epoch:
-    """The epoch of an engine that is under way.
+    """The current epoch of an engine.
 
     Attributes:
         begins_after: Steps of all optimizers that were made before.

@@ -1,4 +1,4 @@
-"""Has trainings of Lightning listened to, once `lightning.pytorch` has been imported."""
+"""Installs the Lightning hooks once `lightning.pytorch` is imported."""
 
 from __future__ import annotations
 

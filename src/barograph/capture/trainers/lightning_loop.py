@@ -1,4 +1,4 @@
-"""What Lightning says of its trainings: what is logged, where an epoch begins, what is evaluation, what a trial.
+"""Reads Lightning trainings: logged metrics, epochs, evaluations, sanity checks.
 
 A training that is stopped ends by the exception: Lightning then calls `on_exception`, closes its loggers and tears
 down, and neither evaluates nor saves what is lost, as it would for `should_stop`.
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 _CONNECTOR = "trainer.connectors.logger_connector.logger_connector._LoggerConnector"
 _NEEDS = {
-    f"{_CONNECTOR}.log_metrics": "what is logged",
+    f"{_CONNECTOR}.log_metrics": "logged metrics",
     "loops.fit_loop._FitLoop.run": "the first step of a training",
     "loops.fit_loop._FitLoop.on_advance_start": "epochs",
     "loops.evaluation_loop._EvaluationLoop.run": "evaluations",
     "loops.prediction_loop._PredictionLoop.run": "predictions",
-    "loops.fetchers._DataFetcher.__next__": "which batch is whose",
-    "loops.fetchers._PrefetchDataFetcher.__next__": "which batch is whose",
-    "loops.fetchers._PrefetchDataFetcher.reset": "which batch is whose",
+    "loops.fetchers._DataFetcher.__next__": "batches by loader",
+    "loops.fetchers._PrefetchDataFetcher.__next__": "batches by loader",
+    "loops.fetchers._PrefetchDataFetcher.reset": "batches by loader",
     "Trainer._run_sanity_check": "sanity checks",
 }
 
@@ -53,7 +53,7 @@ def listen_to(library: Any, recording: Recording) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears of it.
+    """Receives calls of Lightning.
 
     Args:
         recording: Who is told.
@@ -78,16 +78,16 @@ class _Listener(TrainerLoop):
 
         def hands_over(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
             if not self.silent:
-                with self._entry.guarded("noting how many batches are drawn ahead"):
+                with self._entry.guarded("counting prefetched batches"):
                     self._ahead.holds(args[0], len(args[0].batches))
             batch = original(*args, **kwargs)
             if not self.silent:
-                with self._entry.guarded("noting which batch is used"):
+                with self._entry.guarded("noting the batch in use"):
                     self._ahead.handed_over(args[0])
             return batch
 
         def begins_anew(original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-            with self._entry.guarded("letting go of batches that are drawn ahead"):
+            with self._entry.guarded("releasing prefetched batches"):
                 self._ahead.forget(args[0])
             return original(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""What a trainer logs and does, beside the steps that the torch integration sees.
+"""Records a trainer's logged metrics and phases, besides the steps of the PyTorch integration.
 
 Losses and steps are none of its business: torch's integration has them of the optimizer, and they must not be told
 twice.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TrainerLoop(Patches):
-    """Listens to the loops of one library.
+    """Records the loops of one library.
 
     Args:
         recording: Who is told.
@@ -50,7 +50,7 @@ class TrainerLoop(Patches):
         """
         if self.silent or self._session.passes_over:
             return
-        with self._entry.guarded(f"recording what {self._library} logs"):
+        with self._entry.guarded(f"recording metrics of {self._library}"):
             numbers = dict(numbers_in(values()))
             if numbers:
                 self._session.log(numbers, mode=mode)

@@ -1,4 +1,4 @@
-"""Has trainings of Lightning listened to, once it has been imported by its older name, `pytorch_lightning`."""
+"""Installs the Lightning hooks once it is imported by its older name, `pytorch_lightning`."""
 
 from __future__ import annotations
 

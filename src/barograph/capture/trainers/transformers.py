@@ -1,4 +1,4 @@
-"""Listens to the `Trainer` of Transformers, and to those that are made of it."""
+"""Hooks into the `Trainer` of Transformers, and its subclasses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NEEDS = {
     "Trainer.train": "the end of a training", "Trainer.evaluate": "evaluations", "Trainer.predict": "predictions",
-    "CallbackHandler.call_event": "what is logged",
+    "CallbackHandler.call_event": "logged metrics",
 }
 
 
@@ -33,7 +33,7 @@ def listen(recording: Listening) -> None:
 
 
 class _Listener(TrainerLoop):
-    """Hears what the callbacks of trainers hear, after them."""
+    """Receives the callbacks of trainers, after the user's."""
 
     def called(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Hear an event."""

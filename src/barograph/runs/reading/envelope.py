@@ -1,4 +1,4 @@
-"""A series as a screen can show it: in buckets, with the true least and greatest number of each."""
+"""A series reduced for drawing: buckets with their exact minimum and maximum."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from barograph.runs.reading.series import Series
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A series in few buckets of points that follow each other. No spike is lost, and what is not finite is counted.
+    """A series in a few buckets of consecutive points. It keeps every spike, and counts non-finite points.
 
     Attributes:
-        key: Of what.
-        statistic: Which number.
-        buckets: Array of `measures.buckets.BUCKET`, in the order in which the points were made. Where the series has
-            few points each is a bucket.
+        buckets: Array of `measures.buckets.BUCKET`, in recorded order. A short series has one bucket per point.
     """
 
     key: Key
@@ -32,24 +29,24 @@ class Envelope:
 
     @property
     def count(self) -> int:
-        """Points of the series, those too that are not finite."""
+        """Number of points, including non-finite ones."""
         return int(self.buckets["count"].sum())
 
     @property
     def nonfinite(self) -> int:
-        """Points that are NaN or infinite."""
+        """Number of points that are NaN or infinite."""
         return int(sum(self.buckets[name].sum() for name in ("nan", "posinf", "neginf")))
 
     def nonfinite_steps(self) -> NDArray[np.int64]:
-        """Return the first and the last step of each bucket in which a point is NaN or infinite; shape (n, 2)."""
+        """Return the first and last step of each bucket that has a non-finite point; shape (n, 2)."""
         buckets = self.buckets
         broken = buckets[(buckets["nan"] > 0) | (buckets["posinf"] > 0) | (buckets["neginf"] > 0)]
         return np.stack([broken["first_step"], broken["last_step"]], axis=1)
 
     def line(self) -> Series:
-        """Return the points to draw: of each bucket the least and the greatest, in the order of their steps.
+        """Return the points to draw: the minimum and maximum of each bucket, in the order of their steps.
 
-        At most two a bucket. A bucket without a finite point is one NaN, so that the line breaks there.
+        A bucket without a finite point becomes one NaN, which interrupts the line.
         """
         buckets = self.buckets
         some = np.isfinite(buckets["min"])

@@ -1,4 +1,4 @@
-"""The analysis API: what a run holds, asked by kind, name, pattern, step, mode and worker; live or after."""
+"""Reading API: query a run by kind, name, pattern, step, mode and worker, during or after training."""
 
 from __future__ import annotations
 
@@ -72,29 +72,29 @@ _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
 
 def open(url: str | os.PathLike[str]) -> Run:
-    """Return the run at that URL, to be asked questions.
+    """Open the run at a directory or URL.
 
     Args:
         url: A directory, or a URL as in `store.urls.store_from_url`.
 
     Raises:
-        NotARun: There is no run.
-        NewerFormat: A newer Barograph wrote it.
-        DamagedChunk: Its manifest cannot be read.
-        StoreError: The place cannot be read.
+        NotARun: No run is there.
+        NewerFormat: A newer Barograph wrote the run.
+        DamagedChunk: The run's manifest cannot be read.
+        StoreError: The URL cannot be read.
     """
     return Run(store_from_url(url))
 
 
 class Run:
-    """A run as it was when it was opened, or last refreshed.
+    """A run as of the time it was opened or refreshed.
 
-    Where a run was resumed, a later attempt supersedes an earlier one from its first step on, so every step is
-    there once. What is damaged or missing is named in `damage`, and everything else still reads.
+    Every step occurs once: after a resume, the later attempt replaces the steps of the earlier one from its first step
+    on. `damage` lists damaged and missing data; everything else is readable.
 
     Args:
-        store: Where it is.
-        clock: For how long heartbeats have been watched.
+        store: The run's store.
+        clock: Measures how long heartbeats have been watched.
     """
 
     def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
@@ -116,50 +116,50 @@ class Run:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the run."""
         return self.store.url
 
     @property
     def workers(self) -> tuple[WorkerState, ...]:
-        """The workers that declared themselves, attempt by attempt, and how each stands."""
+        """The workers of each attempt, with their states."""
         return self._roster.workers(self._records.survey)
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, and which chunks are missing, one sentence each.
+        """Unreadable files found so far, and missing chunks; one sentence each.
 
-        Files are looked at when something is asked of them; `doctor.examine` looks at everything.
+        Files are checked when a query reads them; `doctor.examine` checks all.
         """
         missing = self._gaps.named(self._records.survey)
         return tuple(dict.fromkeys((*self._records.damage, *missing, *self._roster.damage, *self._heard)))
 
     @property
     def findings(self) -> Findings:
-        """What a watcher found, by the step it began."""
+        """The findings of the rules, ordered by their first step."""
         log = read_findings(self.store)
         self._heard.update(dict.fromkeys(log.damage))
         return Findings(log.findings)
 
     def refresh(self) -> None:
-        """See what was published since."""
+        """Load what was published since."""
         self._records.refresh()
 
     def keys(self, kind: Kind | str | None = None, path: str = "*", pattern: str | None = None) -> list[Key]:
         """Return the keys recorded in the run, sorted.
 
         Args:
-            kind: Only of this kind.
-            path: Only those whose path matches this shell pattern.
-            pattern: Only those in whose path this regular expression is found.
+            kind: Only keys of this kind.
+            path: Only keys whose path matches this shell pattern.
+            pattern: Only keys whose path contains a match of this regular expression.
 
         Raises:
-            UnknownName: There is no such kind, or the regular expression cannot be read.
+            UnknownName: No such kind, or the regular expression is invalid.
         """
         wanted = kind_from_name(kind) if kind is not None else None
         try:
             expression = re.compile(pattern or "")
         except re.error as error:
-            raise UnknownName(f'"{pattern}" is no regular expression: {error}.') from None
+            raise UnknownName(f'"{pattern}" is not a regular expression: {error}.') from None
         found = [
             key for key in self._records.known_keys()
             if (wanted is None or key.kind == wanted)
@@ -171,15 +171,15 @@ class Run:
     def steps(
         self, mode: Mode | str | None = Mode.TRAIN, *, worker: str | None = None, optimizer: str | None = None
     ) -> NDArray[np.int64]:
-        """Return the steps of which something was recorded, rising, each once.
+        """Return the recorded steps, in ascending order, without duplicates.
 
         Args:
-            mode: Only of this mode; None: of any.
-            worker, optimizer: Only of this one.
+            mode: Only steps of this mode. None: all modes.
+            worker, optimizer: Only steps of this worker or optimizer.
 
         Raises:
-            UnknownName: There is no such mode or optimizer.
-            UnknownWorker: No such worker published anything.
+            UnknownName: No such mode or optimizer.
+            UnknownWorker: The worker published nothing.
         """
         query = _query(mode=mode, optimizer=optimizer)
         # What the machine does between two steps makes no step.
@@ -203,22 +203,22 @@ class Run:
         """Return one statistic of a key over the steps.
 
         Args:
-            key: Or its text, "gradient:fc1.weight".
+            key: A Key, or a string such as "gradient:fc1.weight".
             statistic: "value" for losses, learning rates and logged numbers; for tensors "mean", "mean_abs", "std",
                 "variance", "l1", "l2", "rms", "min", "max", "max_abs", "sparsity", "count", "nan", "posinf",
                 "neginf", "nonfinite", "finite", "zeros", "sum", "sum_sq", "sum_abs".
-            mode: Only of this mode; None: of any.
-            worker: As this one saw it; None: merged over the ranks, replicas as the first has them; without ranks,
-                of the first process that recorded it.
-            optimizer: Only of steps of this one.
+            mode: Only steps of this mode. None: all modes.
+            worker: Only the records of this worker. None: merged over the ranks, with replicas taken from the first
+                rank; without ranks, from the first process that recorded the key.
+            optimizer: Only steps of this optimizer.
             start, stop: Only steps >= start, < stop.
 
         Returns:
-            Empty arrays where the key was recorded in another mode, or outside these steps.
+            Empty arrays if the key was recorded only in other modes or steps.
 
         Raises:
-            UnknownKey, UnknownWorker: The run holds no such thing.
-            UnknownName: There is no such statistic, mode or optimizer, or the key has no such statistic.
+            UnknownKey, UnknownWorker: The run has no such key or worker.
+            UnknownName: No such statistic, mode or optimizer, or the key does not have this statistic.
         """
         wanted, number = _key(key), statistic_named(statistic)
         # Of plain numbers there are no parts, so where one worker is, its rows are the series.
@@ -247,22 +247,22 @@ class Run:
         start: int | None = None,
         stop: int | None = None,
     ) -> Envelope:
-        """Return a series as a screen can show it: in few buckets, with the true least and greatest number of each.
+        """Return a series reduced for drawing: a few buckets, each with its exact minimum and maximum.
 
-        What was logged by millions is read from files of a hundredth of the size; where these are missing or damaged,
-        from the records.
+        Long logged series are read from condensed files of a hundredth of the size, or from the records if these files
+        are missing or damaged.
 
         Args:
             key, statistic, mode, worker, optimizer, start, stop: As for `series`.
-            points: How many the line may have; it has two a bucket. A series with fewer comes as it is; of any other
-                the line has about a quarter of that at least.
+            points: Maximum number of points to draw, two per bucket. Shorter series are returned unchanged; longer ones
+                have at least about a quarter of `points`.
 
         Raises:
             SettingsError: `points` is less than 2.
             UnknownKey, UnknownWorker, UnknownName: As for `series`.
         """
         if points < 2:
-            raise SettingsError(f"A curve has at least 2 points; this asks for {points}.")
+            raise SettingsError(f"A curve has at least 2 points, not {points}.")
         wanted = _key(key)
         query = _query(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
@@ -277,22 +277,22 @@ class Run:
         self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
         optimizer: str | None = None,
     ) -> Summary:
-        """Return the Summary of a key at one step, with its exponent histogram where one was taken.
+        """Return the Summary of a key at one step, with its exponent histogram if recorded.
 
         Args:
             key, mode, worker, optimizer: As for `series`.
-            step: As the user counts.
+            step: Step number.
 
         Raises:
-            UnknownKey, UnknownWorker: The run holds no such thing.
-            UnknownName: There is no such mode or optimizer.
-            UnknownStep: The key was not summarised at that step.
+            UnknownKey, UnknownWorker: The run has no such key or worker.
+            UnknownName: No such mode or optimizer.
+            UnknownStep: The key was not recorded at that step.
         """
         wanted = _key(key)
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         summary = view.summary(wanted) if view else None
         if summary is None:
-            raise self._not_at(wanted, step, optimizer, "summarised")
+            raise self._not_at(wanted, step, optimizer, "recorded")
         return summary
 
     def units(
@@ -304,24 +304,24 @@ class Run:
         view = self._view(_query(wanted, mode, optimizer, step, step + 1), worker)
         units = view.units(wanted) if view else None
         if units is None:
-            raise self._not_at(wanted, step, optimizer, "summarised by unit")
+            raise self._not_at(wanted, step, optimizer, "recorded by unit")
         return units
 
     def at(
         self, step: int, *, mode: Mode | str | None = Mode.TRAIN, worker: str | None = None,
         optimizer: str | None = None,
     ) -> StepView:
-        """Return everything recorded in one step, merged over workers as rules see it.
+        """Return everything recorded in one step, merged over workers, as rules get it.
 
         Args:
-            step: As the user counts.
-            mode: Of this mode; None: of any, and of several the one recorded last.
-            worker, optimizer: Only of this one.
+            step: Step number.
+            mode: Only this mode. None: the mode that was recorded last in this step.
+            worker, optimizer: Only this worker or optimizer.
 
         Raises:
-            UnknownName: There is no such mode or optimizer.
-            UnknownStep: Nothing was recorded in that step of that mode.
-            UnknownWorker: No such worker published anything.
+            UnknownName: No such mode or optimizer.
+            UnknownStep: Nothing was recorded in that step and mode.
+            UnknownWorker: The worker published nothing.
         """
         view = self._view(_query(None, mode, optimizer, step, step + 1), worker)
         if view is None:
@@ -334,22 +334,22 @@ class Run:
         self, key: Key | str, step: int, *, mode: Mode | str = Mode.TRAIN, worker: str | None = None,
         optimizer: str | None = None,
     ) -> NDArray[Any]:
-        """Return a whole tensor that was saved, as an array that cannot be written to.
+        """Return a saved tensor as a read-only array.
 
-        bfloat16 and float8 come as the types of `ml_dtypes`.
+        bfloat16 and float8 use the types of `ml_dtypes`.
 
         Args:
             key, mode, optimizer: As for `series`.
-            step: As the user counts.
-            worker: Whose, which of a tensor that is split over workers is this worker's part; None: of the first
-                worker that saved it.
+            step: Step number.
+            worker: The worker that saved it; of a tensor that is split over workers, the part of this worker. None: the
+                first worker that saved it.
 
         Raises:
-            UnknownKey, UnknownWorker: The run holds no such thing.
-            UnknownStep: It was not saved at that step.
-            SplitTensor: No worker was named, and each saved a part. A run does not say along which axis, so they
-                are yours to join: ask for the part of each.
-            DamagedChunk: The file it was in is damaged or gone.
+            UnknownKey, UnknownWorker: The run has no such key or worker.
+            UnknownStep: The tensor was not saved at that step.
+            SplitTensor: Each worker saved a part and `worker` is None. The run does not record the split axis, so read
+                and join the parts yourself.
+            DamagedChunk: The tensor's file is damaged or missing.
         """
         wanted = _key(key)
         query = _query(wanted, mode, optimizer, step, step + 1)
@@ -361,12 +361,12 @@ class Run:
         array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
         if row["shard"] and worker is None and array.size != row["whole"]:
             parts = sorted({row["worker"] for row in rows}, key=worker_order)
-            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Ask for the part "
-                              f'of one of them, worker="{parts[0]}"; there are: {", ".join(parts)} ({self.url}).')
+            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Read one part "
+                              f'with worker="{parts[0]}". Workers: {", ".join(parts)} ({self.url}).')
         return array
 
     def trace(self) -> Trace:
-        """Return the data trace: what each step was fed, as far as it was published; read anew at each call.
+        """Return the data trace: the samples of each published step. Each call reads it again.
 
         Raises:
             StoreError: The store cannot be read.
@@ -376,7 +376,7 @@ class Run:
         return trace
 
     def views(self) -> Iterator[StepView]:
-        """Yield every complete step there is by now, in order, those of all attempts."""
+        """Yield every complete step in order, of all attempts."""
         feed = Feed(self.store, clock=self._clock, patient=False)
         more = True
         while more:
@@ -388,19 +388,19 @@ class Run:
     def follow(
         self, *, interval_secs: float = 0.5, away_secs: float = AWAY_SECS, wait: Callable[[float], object] = time.sleep
     ) -> Iterator[StepView]:
-        """Yield every step as it becomes complete, until the run has ended.
+        """Yield every step as it becomes complete, until the run ends.
 
-        A store that cannot be reached is tried again, and no step is lost or comes twice.
+        An unreachable store is retried; no step is lost or repeated.
 
         Args:
-            interval_secs: How often to look.
-            away_secs: How long the store may be away. After that its error is raised, which ends the iteration;
-                a new one begins with the first step.
-            wait: Lets some seconds pass.
+            interval_secs: Polling interval.
+            away_secs: How long the store may be unreachable before its error is raised, which ends the iteration. A new
+                iteration starts at the first step.
+            wait: Sleeps for some seconds.
 
         Raises:
-            StoreUnavailable: The store was away for longer.
-            StoreError: It does not do what is asked, and trying again would not help.
+            StoreUnavailable: The store was unreachable for longer than `away_secs`.
+            StoreError: The store refused an operation, and retrying would not help.
         """
         feed = Feed(self.store, clock=self._clock)
         seen_at = self._clock.monotonic()
@@ -432,21 +432,21 @@ class Run:
         stop: int | None = None,
         columns: Sequence[str] | str | None = None,
     ) -> pa.Table:
-        """Return rows as an Arrow table, columns as `FORMAT.md` says, superseded rows left out.
+        """Return rows as an Arrow table with the columns of `FORMAT.md`, without superseded rows.
 
         Args:
             kind, path: As for `keys`.
             mode, worker, optimizer, start, stop: As for `series`.
-            columns: Only these, or this one.
+            columns: Only these columns.
 
         Raises:
-            UnknownName: There is no such kind, mode, optimizer or column.
-            UnknownWorker: No such worker published anything.
+            UnknownName: No such kind, mode, optimizer or column.
+            UnknownWorker: The worker published nothing.
         """
         columns = (columns,) if isinstance(columns, str) else columns
         for name in columns or ():
             if name not in SCHEMA.names:
-                raise UnknownName(f'"{name}" is no column. {nearest(str(name), SCHEMA.names)}')
+                raise UnknownName(f'"{name}" is not a column. {nearest(str(name), SCHEMA.names)}')
         query = _query(None, mode, optimizer, start, stop)
         tests = list(query.tests)
         if kind is not None:
@@ -459,21 +459,21 @@ class Run:
         return table
 
     def pandas(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> pandas.DataFrame:
-        """Return what `arrow` returns, for pandas."""
+        """Return the rows of `arrow` as a pandas DataFrame."""
         return self.arrow(kind, path, **filters).to_pandas()
 
     def polars(self, kind: Kind | str | None = None, path: str = "*", **filters: Any) -> polars.DataFrame:
-        """Return what `arrow` returns, for polars."""
+        """Return the rows of `arrow` as a polars DataFrame."""
         import polars
 
         return polars.DataFrame(self.arrow(kind, path, **filters))
 
     def condensed(self, worker: str) -> Sequence[SeriesBuckets]:
-        """Return all plain numbers of a worker in buckets, in parts that follow each other; see `Condensed`."""
+        """Return all plain numbers of a worker as buckets, in consecutive parts; see `Condensed`."""
         return self._condensed.of_worker(worker)
 
     def condensed_names(self, worker: str) -> Collection[SeriesName]:
-        """Return of which plain numbers of a worker there are any; see `Condensed`."""
+        """Return the names of a worker's plain numbers; see `Condensed`."""
         return self._condensed.names_of_worker(worker)
 
     def _buckets(
@@ -524,7 +524,7 @@ class Run:
         if not known or optimizer in known:
             return
         names = known - {""}
-        which = nearest(str(optimizer), names) if names else "The run has but one, which has no name: ask without."
+        which = nearest(str(optimizer), names) if names else "The run has one unnamed optimizer: omit the argument."
         raise UnknownName(f'No optimizer "{optimizer}" made a step. {which}')
 
     def _not_at(
@@ -540,7 +540,7 @@ class Run:
 
 def _key(key: Key | str) -> Key:
     if not isinstance(key, Key | str):
-        raise UnknownName(f'{key!r} is no key. Ask for a `Key`, or for its text, such as "loss:loss".')
+        raise UnknownName(f'{key!r} is not a valid key: pass a Key or a string such as "loss:loss".')
     return key_from_text(key) if isinstance(key, str) else key
 
 
@@ -553,7 +553,7 @@ def _query(
         tests += [equals("kind", key.kind.value), equals("path", key.path)]
     if mode is not None:
         if mode not in tuple(Mode):
-            raise UnknownName(f'"{mode}" is no mode. {nearest(str(mode), Mode)}')
+            raise UnknownName(f'"{mode}" is not a mode. {nearest(str(mode), Mode)}')
         tests.append(equals("mode", Mode(mode).value))
     if optimizer is not None:
         tests.append(equals("optimizer", optimizer))
@@ -569,5 +569,5 @@ def _speaking(tables: dict[str, list[pa.Table]]) -> dict[str, list[pa.Table]]:
 
 def _known_steps(steps: NDArray[np.int64]) -> str:
     if not len(steps):
-        return "There are none."
-    return f"There are {len(steps)}, from {steps[0]} to {steps[-1]}."
+        return "No steps were recorded."
+    return f"Recorded steps: {steps[0]} to {steps[-1]} ({len(steps)})."

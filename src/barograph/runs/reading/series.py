@@ -1,4 +1,4 @@
-"""One number a step: a statistic of a key, as arrays."""
+"""A statistic of a key over the steps, as arrays."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ class Series:
     """A statistic of a key over the steps.
 
     Attributes:
-        key: Of what.
-        statistic: Which number.
-        steps: As the user counts; shape (n,). In the order they were made, so they go up within an optimizer. Where
-            several workers' are merged, as the first of them made them.
-        values: Shape (n,). NaN and inf are what was recorded.
-        times: Seconds since 1970 UTC, by the worker's clock; shape (n,).
+        steps: Step numbers, shape (n,), in recorded order: ascending within an optimizer. Merged series have the order
+            of the first worker.
+        values: Shape (n,). NaN and inf are recorded values.
+        times: Seconds since 1970 UTC by the worker's clock, shape (n,).
     """
 
     key: Key
@@ -68,7 +66,7 @@ def statistic_named(name: str) -> Statistic:
         ('sum_sq',)
     """
     if name not in _STATISTICS:
-        raise UnknownName(f'"{name}" is no statistic. {nearest(name, _STATISTICS)}')
+        raise UnknownName(f'"{name}" is not a statistic. {nearest(name, _STATISTICS)}')
     return _STATISTICS[name]
 
 

@@ -1,4 +1,4 @@
-"""The data trace of a run, asked: what a step was fed, which steps saw a sample or a file, where two runs part."""
+"""The data trace of a run: the samples of each step, the steps of a sample, and the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from barograph.store.base import Store
 
 _ORDERS_KEPT = 4
 
-NO_TRACE = ("This run holds no data trace: its training read no DataLoader of torch, `trace` was off, or a Barograph "
-             "without it recorded the run.")
+NO_TRACE = ("This run has no data trace: its training used no PyTorch DataLoader, `trace` was off, or an older "
+            "Barograph recorded the run.")
 
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where the data of two runs first differs.
+    """The first difference between the data of two runs.
 
     Attributes:
-        step: The first step that was fed otherwise; None: none that both made.
-        same_steps: Steps before it, which were fed the same.
-        one, other: What each run fed that step.
-        only: "one" or "other": the run that alone made more steps, where no step differs; "" otherwise.
+        step: The first step with different samples. None: no difference in their common steps.
+        same_steps: Number of steps before it, which have the same samples.
+        one, other: Batches of each run at that step.
+        only: "one" or "other": the run that has more steps, if no common step differs; otherwise "".
     """
 
     step: int | None
@@ -45,16 +45,16 @@ class Parting:
 
 
 class Trace:
-    """What fed the steps of a run, as of when it was made.
+    """The samples that each step of a run used, as of when this object was created.
 
     Args:
-        store: The run's.
-        run_id: Of the run.
-        superseding: Which attempt's steps count; None: there is but one.
+        store: The run's store.
+        run_id: Id of the run.
+        superseding: Decides which attempt's steps count. None: there is only one attempt.
 
     Attributes:
-        damage: What could not be read, one sentence a file.
-        dropped_batches: Batches that were not taken down, because the store did not keep up.
+        damage: Unreadable files, one sentence each.
+        dropped_batches: Number of batches that were not recorded because the store was too slow.
 
     Raises:
         StoreError: The store cannot be read.
@@ -73,64 +73,64 @@ class Trace:
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """The steps that are known, rising, each once."""
+        """The recorded steps, in ascending order, without duplicates."""
         return np.unique(self._steps)
 
     def data_sets(self) -> list[DataRead]:
-        """Return which data sets fed steps, worker by worker."""
+        """Return the data sets that steps used, worker by worker."""
         rows: dict[tuple[int, str, str], list[int]] = {}
         for row in range(len(self._table)):
             rows.setdefault(self._loader(row), []).append(row)
         return [self._data_read(*whose, found) for whose, found in rows.items()]
 
     def at(self, step: int, *, before: int = 0) -> tuple[TracedBatch, ...]:
-        """Return the batches that fed a step, in the order in which they came, worker by worker.
+        """Return the batches of a step, in the order they were used, worker by worker.
 
         Args:
-            step: As the user counts.
-            before: Also those of so many steps before.
+            step: Step number.
+            before: Number of preceding steps to include.
 
         Raises:
-            UnknownStep: Nothing is known of that step; the message says of which.
+            UnknownStep: The step was not recorded.
         """
         if not (self._steps == step).any():
-            raise UnknownStep(f"It is not known what step {step} was fed. {self._known_steps()}")
+            raise UnknownStep(f"The data of step {step} was not recorded. {self._known_steps()}")
         return self._batches(np.flatnonzero((self._steps <= step) & (self._steps >= step - before)))
 
     def seeing(self, sample: int | str) -> tuple[TracedBatch, ...]:
-        """Return the batches that a sample was in, in order; none where it never came.
+        """Return the batches that contained a sample, in order.
 
         Args:
-            sample: Its index in the data set; of a stream the loader's worker and the place, as in "0:25".
+            sample: Its index in the data set; for a stream, the loader's worker and the position, as in "0:25".
         """
         wanted = str(sample)
         return self._seeing(lambda loader: np.array([int(wanted)] if wanted.lstrip("-").isdecimal() else [], np.int64),
                             streams=wanted)
 
     def of_file(self, name: str) -> tuple[TracedBatch, ...]:
-        """Return the batches with a sample of that name, in order.
+        """Return the batches that contained a named sample, in order.
 
         Args:
-            name: Whole, or its end (`cat.png`, `train/cat.png`), or a pattern (`*cat*`). Of a sample in a file of many,
+            name: The name, its end (`cat.png`, `train/cat.png`), or a pattern (`*cat*`). For a sample in an archive,
                 named `FILE#KEY`, either part.
 
         Raises:
-            UnknownName: No sample is called so; the message says what is near.
+            UnknownName: No sample has this name; the message suggests similar ones.
         """
         known = {loader: {number for number, text in names.items() if is_called(text, name)}
                  for loader, names in self._names.items()}
         rows = [at for at, (_, names) in self._named_rows.items() if any(is_called(text, name) for text in names)]
         if not any(known.values()) and not rows:
             every = {text.rpartition("/")[2] for names in self._names.values() for text in names.values()}
-            what = nearest(name, every) if every else "The run knows no names of samples."
-            raise UnknownName(f'No sample is called "{name}". {what}')
+            what = nearest(name, every) if every else "The run has no sample names."
+            raise UnknownName(f'No sample is named "{name}". {what}')
         streams = [at for at in rows if self._is_stream[at]]
         return self._seeing(lambda loader: np.array(sorted(known.get(loader, ())), np.int64), more=streams)
 
     def parting(self, other: Trace) -> Parting:
-        """Return where the data of this run and another first differs, over the steps that both know.
+        """Return the first difference between the data of two runs, over their common steps.
 
-        Samples are the same where their indices and, where both know them, their names are.
+        Samples are equal if their indices are equal and, if both runs recorded names, their names.
         """
         mine, others = self._rows_by_step, other._rows_by_step
         shared = [step for step in mine if step in others]
@@ -258,7 +258,7 @@ class Trace:
         steps = self.steps
         if not len(steps):
             return NO_TRACE
-        return f"Known are {len(steps)} steps, from {steps[0]} to {steps[-1]}."
+        return f"Recorded steps: {steps[0]} to {steps[-1]} ({len(steps)})."
 
 
 def _fed(batches: Sequence[TracedBatch], with_names: bool) -> list[tuple[str, str, str]]:

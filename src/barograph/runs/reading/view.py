@@ -1,4 +1,4 @@
-"""What rules look at: everything recorded in one step, over the workers that share it."""
+"""The input of rules: everything recorded in one step, over the workers that share it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class Columns:
     """All subjects of one kind in one step.
 
     Attributes:
-        subjects: What each row is about, in the order in which the worker first met them: layers as they ran.
-        moments: Shape (len(subjects), 10), columns as in `MOMENT_FIELDS`. Not to be written to.
-        exponents: Shape (len(subjects), 512); a row is all zero where that subject has no histogram. None
-            where no subject has one.
+        subjects: The subject of each row, in the order in which the worker first recorded them: layers as they ran.
+        moments: Shape (len(subjects), 10), columns as in `MOMENT_FIELDS`. Read-only.
+        exponents: Shape (len(subjects), 512); rows of subjects without histogram are zero. None: no histograms.
     """
 
     subjects: tuple[Subject, ...]
@@ -35,16 +34,16 @@ class Columns:
 
 
 class StepView:
-    """Everything that was recorded in one step by the workers of one group.
+    """Everything that the workers of one group recorded in one step.
 
-    The ranks of one training are a group, named "r"; a process without rank is a group of its own, named
-    as the worker. Shards and activations are merged over the workers; of replicas the first worker's are
-    shown, and `by_worker` shows all.
+    The ranks of a training form the group "r"; a process without rank is a group of its own, named after the worker.
+    Shards and activations are merged over the workers. Replicas are taken from the first worker; `by_worker` returns
+    all.
 
     Attributes:
-        step: Which one, as the first worker counted and timed it.
+        step: The step, as the first worker counted and timed it.
         group: "r", or the worker's name.
-        attempt: How often the run had been started before; steps may go back where this goes up.
+        attempt: Number of earlier starts of the run. Step numbers can decrease when it increases.
     """
 
     __slots__ = (
@@ -80,15 +79,15 @@ class StepView:
         group: str = "",
         attempt: int = 0,
     ) -> Self:
-        """Return the view of literal records, for tests of rules.
+        """Return a view of literal records, for tests of rules.
 
         Args:
-            step: A number stands for that training step, with the same tick.
-            records: Of the one worker "p0". A Summary is a row, a number a scalar.
-            layers, dtypes, units: By key; what is not there is "" or absent. Units stand beside a Summary.
+            step: A Step, or the number of a training step.
+            records: Records of one worker, "p0". A Summary becomes a row, a number a scalar.
+            layers, dtypes, units: By key; default "" or absent. Units accompany a Summary.
             shards: Keys that are one worker's part of a split tensor.
-            workers: Instead of `records`, where there are several workers: name to records.
-            group: "" names it as the workers say.
+            workers: Worker name to records, instead of `records`.
+            group: "": derived from the workers.
             attempt: See `StepView`.
 
         Example:
@@ -109,26 +108,26 @@ class StepView:
         return f"StepView({self.step!r}, group={self.group!r}, workers={self.workers!r})"
 
     def at(self, step: Step) -> StepView:
-        """Return the same records as those of another step."""
+        """Return the same records with another step."""
         return StepView(step, self._rows, group=self.group, attempt=self.attempt, beside=self._beside)
 
     def with_beside(self, views: Mapping[str, StepView]) -> StepView:
-        """Return the same step beside that of other runs, by the place of each."""
+        """Return the same step with the same step of other runs, by their URLs."""
         return StepView(self.step, self._rows, group=self.group, attempt=self.attempt, beside=views)
 
     def beside(self, place: str) -> StepView | None:
-        """Return the same step of another run; None where it recorded no such step, or nobody looked.
+        """Return the same step of another run; None if that run did not record it or was not loaded.
 
         Args:
-            place: Of the run, as the rule names it (`Rule.other_run`).
+            place: The other run, as the rule names it (`Rule.other_run`).
         """
         return self._beside.get(place)
 
     def portable(self, *, histograms: bool) -> StepView:
-        """Return the same step as data alone, which another process can be sent.
+        """Return the same step as plain data, to send to another process.
 
         Args:
-            histograms: Whether the histograms are wanted there.
+            histograms: Include the histograms.
         """
         rows = {name: rows.portable(histograms=histograms) for name, rows in self._rows.items()}
         beside = {place: view.portable(histograms=histograms) for place, view in self._beside.items()}
@@ -136,28 +135,26 @@ class StepView:
 
     @property
     def rows(self) -> Mapping[str, WorkerRows]:
-        """Each worker's own records, by its name. Not to be written to."""
+        """Records by worker name. Read-only."""
         return self._rows
 
     @property
     def workers(self) -> tuple[str, ...]:
-        """Names of the workers that recorded something in this step."""
+        """Names of the workers that recorded this step."""
         return tuple(self._rows)
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """Kinds of which anything was recorded in this step."""
+        """Kinds recorded in this step."""
         if self._kinds is None:
             self._kinds = frozenset(self.merged().table.rows_of_kind) | self._numbers_by_kind().keys()
         return self._kinds
 
     def columns(self, kind: Kind, *, histograms: bool = True) -> Columns:
-        """Return all subjects of that kind as columns; empty ones where there is none.
+        """Return all subjects of a kind as columns; empty columns if there are none.
 
         Args:
-            kind: Which.
-            histograms: Whether to unpack the histograms, too: they are large, and most who look need the
-                moments alone.
+            histograms: Unpack the histograms, which are large; most callers need only the moments.
         """
         merged = self.merged()
         rows = merged.table.rows_of_kind.get(kind)
@@ -174,7 +171,7 @@ class StepView:
         return Columns(subjects, self._moments[kind].moments, exponents)
 
     def summaries(self, kind: Kind, layers: Collection[str] = ()) -> Iterator[tuple[Subject, Summary]]:
-        """Yield each subject of that kind, of those layer classes only where any are given, with its Summary."""
+        """Yield each subject of a kind with its Summary; with layer classes, only subjects of these."""
         found = self.columns(kind)
         for row, subject in enumerate(found.subjects):
             if not layers or subject.layer in layers:
@@ -182,46 +179,46 @@ class StepView:
                 yield subject, summary_from_row(found.moments[row], exponents)
 
     def summary(self, key: Key) -> Summary | None:
-        """Return the merged Summary of a key; None where it was not seen in this step."""
+        """Return the merged Summary of a key; None if it was not recorded in this step."""
         return _summary(self.merged(), key)
 
     def subject(self, key: Key) -> Subject | None:
-        """Return what is known of the tensor behind a key; None where it was not seen in this step."""
+        """Return the metadata of a key's tensor; None if it was not recorded in this step."""
         merged = self.merged()
         row = merged.table.row_of_key.get(key)
         return None if row is None else merged.table.subjects[row]
 
     def scalar(self, key: Key) -> float | None:
-        """Return a plain number, or the mean of a loss; None where it was not seen in this step."""
+        """Return a plain number, or the mean of a loss; None if it was not recorded in this step."""
         return self.merged().scalars.get(key)
 
     def scalars(self, kind: Kind) -> dict[Key, float]:
-        """Return the plain numbers of that kind, the means of losses among them. Not to be written to."""
+        """Return the plain numbers of a kind; losses as their means. Read-only."""
         found = self._scalars.get(kind)
         if found is None:
             found = self._scalars[kind] = dict(self.numbers(kind))
         return found
 
     def numbers(self, kind: Kind) -> Iterator[tuple[Key, float]]:
-        """Yield what `scalars` holds: who only passes over them need not wait for a table of them."""
+        """Yield the items of `scalars` without building a dictionary."""
         keys, values = self._numbers_by_kind().get(kind, _NO_NUMBERS)
         return zip(keys, values, strict=True)
 
     def merged(self) -> WorkerRows:
-        """Return the records of all workers as one worker's. Not to be written to."""
+        """Return the records of all workers, merged into one worker's. Read-only."""
         if self._merged is None:
             rows = tuple(self._rows.values())
             self._merged = merge_workers(rows) if len(rows) > 1 or rows[0].table.has_parts else rows[0]
         return self._merged
 
     def units(self, key: Key) -> UnitSummaries | None:
-        """Return the per-unit summaries of a key, merged over workers; None where none were taken."""
+        """Return the per-unit summaries of a key, merged over workers; None if not recorded."""
         merged = self.merged()
         row = merged.table.row_of_key.get(key)
         return None if row is None else merged.units.get(row)
 
     def unit_summaries(self, kind: Kind, layers: Collection[str] = ()) -> Iterator[tuple[Subject, UnitSummaries]]:
-        """Yield each subject of that kind that has per-unit summaries, with them."""
+        """Yield each subject of a kind that has per-unit summaries, with them."""
         merged = self.merged()
         if not merged.units:
             return
@@ -231,16 +228,16 @@ class StepView:
                 yield merged.table.subjects[row], units
 
     def by_worker(self, key: Key) -> dict[str, Summary]:
-        """Return each worker's own Summary of a key, of those workers that saw it."""
+        """Return the Summary of a key from each worker that recorded it."""
         found = {name: _summary(rows, key) for name, rows in self._rows.items()}
         return {name: summary for name, summary in found.items() if summary is not None}
 
     def worker_scalars(self, key: Key) -> dict[str, float]:
-        """Return each worker's own plain number, of those workers that saw it."""
+        """Return the plain number of a key from each worker that recorded it."""
         return {name: rows.scalars[key] for name, rows in self._rows.items() if key in rows.scalars}
 
     def tensors(self) -> dict[Key, tuple[str, ...]]:
-        """Return the keys whose whole tensor was saved in this step, with the workers that saved it."""
+        """Return the keys of the tensors saved in this step, with the workers that saved them."""
         found: dict[Key, tuple[str, ...]] = {}
         for name, rows in self._rows.items():
             for key in sorted(rows.tensors):
@@ -265,7 +262,7 @@ _NO_NUMBERS: tuple[list[Key], list[float]] = [], []
 
 
 def group_of(worker: str) -> str:
-    """Return the group a worker belongs to: all ranks are one, any other process is its own.
+    """Return the group of a worker: "r" for all ranks, its own name for any other process.
 
     Example:
         >>> group_of("r3"), group_of("p1")
@@ -275,7 +272,7 @@ def group_of(worker: str) -> str:
 
 
 def worker_order(worker: str) -> tuple[str, int, str]:
-    """Return what workers sort by, so that r2 stands before r10."""
+    """Return the sort key of a worker: r2 comes before r10."""
     digits = worker[1:]
     return worker[:1], int(digits) if digits.isdigit() else -1, worker
 

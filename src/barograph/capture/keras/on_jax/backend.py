@@ -1,4 +1,4 @@
-"""Keras on JAX: its steps are functions of all variables, and compiled.
+"""Keras on JAX: steps are compiled functions of all variables.
 
 In a step that is compiled, what is picked up of layers and gradients is marked, and the step is made anew, with
 statistics of what is marked in the place of that, as steps of JAX itself are. Loops and branches stay as they are.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class JaxBackend:
-    """A step is a function of all variables that returns them, compiled; its gradients are a function within."""
+    """A step is a compiled function from all variables to all variables, with the gradients inside."""
 
     waits = True
     several = True
@@ -123,7 +123,7 @@ class JaxBackend:
 
 
 class _Within:
-    """Carries what is picked up while gradients are computed out of that, among the variables that are returned."""
+    """Carries values out of the gradient function, among the returned variables."""
 
     def __init__(self, model: Any, collector: Collector) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""Marks what a step of Keras computes while JAX traces it, for its program to be made anew with that in it."""
+"""Marks the values of a Keras step while JAX traces it."""
 
 from __future__ import annotations
 

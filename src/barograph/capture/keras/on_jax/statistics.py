@@ -1,4 +1,4 @@
-"""Makes a step of Keras anew that JAX is tracing, with statistics of what is marked in it beside its results."""
+"""Rebuilds a traced Keras step with the statistics of marked values as additional results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class _Version:
-    """What a program gives out of what is marked in it.
+    """The additional results of a program.
 
     Attributes:
         found, places: As of `Returns`.
@@ -35,7 +35,7 @@ class _Version:
 
 @jax.tree_util.register_pytree_node_class
 class Told:
-    """That of one call.
+    """The additional results of one call.
 
     Attributes:
         version: Says what it is.
@@ -56,7 +56,7 @@ class Told:
 
 
 class Variables:
-    """What a step of training changes, by where it stands among what the step is given and returns.
+    """The variables that a training step changes, by position in its arguments and results.
 
     Args:
         model: Whose step.

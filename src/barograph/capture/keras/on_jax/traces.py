@@ -1,4 +1,4 @@
-"""Where tensors of JAX live while a step is traced, and whether they can leave it."""
+"""The trace that a JAX tensor belongs to, and whether it can leave it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Traces:
-    """Where tensors of JAX live: in the trace of the step, or in that of its gradients within."""
+    """JAX tensors belong to the trace of the step, or to that of its gradients."""
 
     def __init__(self, args: Any) -> None:
         self._traces = {id(trace): trace for trace in map(_trace_of, jax.tree_util.tree_leaves(args))}
