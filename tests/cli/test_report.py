@@ -89,7 +89,7 @@ def test_with_both_the_page_is_written_and_standard_output_is_json_alone(call: C
 
 
 @pytest.mark.parametrize(("words", "why"), [
-    (("--price-per-hour=-1",), "--price-per-hour is -1; it must be at least 0"),
+    (("--price-per-hour=-1",), "--price-per-hour is -1; it must be finite and at least 0"),
     (("--price-per-hour", "nan"), "--price-per-hour is nan"), (("--price-per-hour", "inf"), "--price-per-hour is inf"),
     (("--currency", "EUR"), "no price was given"), (("--price-per-hour", "1", "--currency", ""), "short word"),
 ])
@@ -170,4 +170,4 @@ def test_a_run_that_goes_on_is_told_as_it_stands(
     with going_on(tmp_path / "run"):
         assert call("report", tmp_path / "run").code == 0
 
-    assert "This run is still going on" in Path("run.html").read_text(encoding="utf-8")
+    assert "The run is still in progress" in Path("run.html").read_text(encoding="utf-8")

@@ -62,5 +62,5 @@ def test_its_json_is_the_same_in_data(desk: Any) -> None:
 def test_of_a_sound_training_nothing_would_have_been_saved(desk: Any) -> None:
     told = report(desk, "sound", "--out", "page.html")
 
-    assert "Nothing would have been saved: no breaking finding opened." in (desk.folder / "page.html").read_text()
+    assert "Nothing: no breaking finding opened." in (desk.folder / "page.html").read_text()
     assert "Stopping when" not in told.text

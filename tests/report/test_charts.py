@@ -87,7 +87,7 @@ def test_a_cell_of_a_matrix_says_what_was_taken_for_what() -> None:
     svg = drawn(matrix("x", "y", ["3", "5"], [[8, 2], [0, 4]], numbers=True))
 
     assert [item[0].text for item in svg.iter("rect") if len(item)] == [
-        "3 taken for 3: 8 (80.0%)", "3 taken for 5: 2 (20.0%)", "5 taken for 5: 4 (100%)"]
+        "3 predicted as 3: 8 (80.0%)", "3 predicted as 5: 2 (20.0%)", "5 predicted as 5: 4 (100%)"]
 
 
 def test_bars_are_as_long_as_their_numbers_and_never_negative() -> None:

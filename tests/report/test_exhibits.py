@@ -57,8 +57,8 @@ def test_a_page_without_pictures_allows_none(diary: Any) -> None:
 
 def test_a_matrix_says_how_many_answers_are_right_and_what_stands_in_its_cells() -> None:
     html = exhibit(ConfusionMatrix("m", ("cat", "dog"), ((3.0, 1.0), (0.0, 2.0))))
-    assert "83.3% of the answers are right." in html
-    assert "cat taken for dog: 1 (25.0%)" in html
+    assert "Accuracy: 83.3%." in html
+    assert "cat predicted as dog: 1 (25.0%)" in html
     shares = exhibit(ConfusionMatrix("m", ("cat", "dog"), ((0.75, 0.25), (0.0, 1.0)), "true"))
     assert "shares of the row" in shares
     assert "are right" not in shares
@@ -67,7 +67,7 @@ def test_a_matrix_says_how_many_answers_are_right_and_what_stands_in_its_cells()
 def test_of_very_many_classes_the_most_frequent_are_drawn() -> None:
     counts = tuple(tuple(float(row + 1) if row == column else 0.0 for column in range(30)) for row in range(30))
     html = exhibit(ConfusionMatrix("m", tuple(f"class {number}" for number in range(30)), counts))
-    assert "Rarer classes that are left out here: 6." in html
+    assert "6 rarer classes not shown." in html
     assert "class 29" in html
     assert "class 5 " not in html
 
@@ -84,7 +84,7 @@ def test_curves_say_their_areas_and_nan_is_no_number_of_them() -> None:
 def test_a_picture_that_no_page_shows_is_named(picture: Picture) -> None:
     html = exhibit(picture)
     assert "<img" not in html
-    assert "A picture of" in html
+    assert "Image of" in html
 
 
 def test_a_large_table_says_how_much_more_there_is() -> None:

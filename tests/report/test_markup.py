@@ -36,7 +36,7 @@ def test_a_name_without_end_stands_with_its_beginning_and_its_end() -> None:
 
     assert len(text) < 600
     assert "The gradient of beginLLL" in text
-    assert "LLL…(10,000 letters)…LLL" in text
+    assert "LLL…(10,000 characters)…LLL" in text
     assert "LLLends. vanishes, at 中文" + 300 * "中" in text
 
 

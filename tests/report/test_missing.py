@@ -20,7 +20,7 @@ def test_labels_without_answers_ask_for_answers(diary: Any) -> None:
 
     reason, feed = missing(diary.ended())["Confusion"]
 
-    assert reason == "labels were seen, and no answers."
+    assert reason == "labels recorded, but no predictions."
     assert "run.save_predictions(targets, predictions)" in feed
 
 
@@ -44,11 +44,11 @@ def test_tensors_without_histograms_ask_for_them(diary: Any) -> None:
     told = missing(diary.ended())
 
     assert "Health by layer" not in told
-    assert told["Distributions"][0] == "no histogram was taken."
+    assert told["Distributions"][0] == "no histograms recorded."
 
 
-@pytest.mark.parametrize("section", ["Losses", "Health by layer", "Distributions", "Use of the machine",
-                                     "Where the time of a step goes"])
+@pytest.mark.parametrize("section", ["Losses", "Health by layer", "Distributions", "Machine use",
+                                     "Step time by part"])
 def test_of_a_run_that_holds_one_number_everything_else_is_named(diary: Any, section: str) -> None:
     diary.step(0, {"scalar:accuracy": 0.5})
 

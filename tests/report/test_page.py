@@ -93,7 +93,7 @@ def test_sections_without_data_are_not_there_and_are_named(diary: Any, page: Cal
     seen = page(diary.ended())
 
     assert seen.titles() == ["#findings", "#savings", "#losses", "#missing", "#run"]
-    assert "Labels and confusion: no labels were seen. Use a loss of torch" in seen.text
+    assert "Labels and confusion: no labels recorded. Use a PyTorch loss" in seen.text
 
 
 def test_nothing_in_a_run_gets_out_of_its_text(
@@ -164,7 +164,7 @@ def test_what_was_told_once_takes_no_chart_from_what_has_a_course(diary: Any, pa
     drawn = [attributes["aria-label"] or "" for tag, attributes in shown.tags if tag == "svg"]
 
     assert [label for label in drawn if label.startswith("scalar:")] == [
-        "scalar:train.auc. train: 0.5 at first, 0.75 at last."]
+        "scalar:train.auc. train: 0.5 first, 0.75 last."]
     assert "scalar:hyperparameter[29]" in shown.text
 
 
@@ -173,8 +173,8 @@ def test_what_is_not_so_yet_is_said_at_the_top(diary: Any, page: Callable[..., R
 
     text = page(diary.run()).text
 
-    assert "This run is still going on" in text
-    assert "To have it judged: barograph watch" in text
+    assert "The run is still in progress" in text
+    assert "No rules have been evaluated. Run barograph watch" in text
 
 
 def test_a_loss_that_was_never_finite_is_drawn_all_the_same(diary: Any, page: Callable[..., Reader]) -> None:

@@ -55,7 +55,7 @@ def test_the_last_step_at_which_both_were_saved_counts(diary: Any) -> None:
 
 
 @pytest.mark.parametrize(("targets", "predictions", "why"), [
-    (np.zeros(3), np.zeros((2, 2)), "has shape (3,)"), (np.array([0.5, 1.0]), np.zeros((2, 3)), "no class numbers"),
+    (np.zeros(3), np.zeros((2, 2)), "has shape (3,)"), (np.array([0.5, 1.0]), np.zeros((2, 3)), "class numbers"),
     (np.zeros((2, 2, 2)), np.zeros(8), "has shape"),
 ])
 def test_what_does_not_fit_together_is_named(
@@ -118,10 +118,9 @@ def test_predictions_that_are_not_finite_are_said_to_be_left_out(diary: Any) -> 
 
     assert [item.negatives for item in roc] == [1]
     assert refused == [
-        "Of 4 predictions in predictions, 1 are not finite; ROC curves are of the others.",
-        "Of 2 predictions in valid.predictions, 2 are not finite; ROC curves are of the others.",
-        "All targets beside the finite predictions of valid.predictions are of one class, of which there is no ROC "
-        "curve.",
+        "1 of 4 predictions in predictions are not finite; the ROC curves leave them out.",
+        "2 of 2 predictions in valid.predictions are not finite; the ROC curves leave them out.",
+        "All targets with finite predictions in valid.predictions have the same class: no ROC curve.",
     ]
 
 

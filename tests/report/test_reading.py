@@ -43,7 +43,7 @@ def test_a_training_is_told_with_what_it_has_not(diary: Any, report: Callable[..
     assert [layer.health for layer in made.layers] == ["not finite"]
     assert len(made.distributions) == 2
     assert "run.save_predictions(targets, predictions)" in missing(made)["Labels and confusion"]
-    assert set(missing(made)) == {"Labels and confusion", "Where the time of a step goes", "Use of the machine",
+    assert set(missing(made)) == {"Labels and confusion", "Step time by part", "Machine use",
                                   "Residuals"}
 
 

@@ -38,7 +38,7 @@ def test_time_and_money_are_those_after_the_first_breaking_finding(finding: Call
     assert (told.secs, told.share) == (7.5 * HOUR, 0.75)
     assert (told.cost, told.saved, told.currency) == (20.0, 15.0, "EUR")
     assert told.text == ("Stopping when N101 non-finite opened at step 25 would have saved 7 h 30 min, 15.00 EUR: 74 "
-                         "steps made after it, 75.0% of all the time it trained.")
+                         "steps came after it, 75.0% of the training time.")
 
 
 def test_without_a_price_hours_alone_are_told(finding: Callable[..., Any]) -> None:
@@ -66,9 +66,9 @@ def test_where_nothing_breaking_was_found_that_is_said(finding: Callable[..., An
     told = saved([finding(Severity.COSTLY)], [worker(0, HOUR)], Price(1.0))
 
     assert (told.finding, told.step, told.secs, told.share, told.saved) == ("", -1, 0.0, 0.0, 0.0)
-    assert told.text == "Nothing would have been saved: no breaking finding opened."
+    assert told.text == "Nothing: no breaking finding opened."
     unjudged = saved([], [worker(0, HOUR)], judged=False)
-    assert unjudged.text.startswith("That is not known: not all of the run was judged")
+    assert unjudged.text.startswith("Unknown: not all of the run was evaluated")
 
 
 def test_pauses_between_attempts_cost_nothing(finding: Callable[..., Any]) -> None:
@@ -87,12 +87,12 @@ def test_a_worker_that_gave_no_sign_counts_for_nothing(finding: Callable[..., An
 
     assert (told.secs, told.saved) == (0.0, 0.0)
     assert math.isnan(told.share)
-    assert "of all the time" not in told.text
+    assert "of the training time" not in told.text
 
 
 @pytest.mark.parametrize("per_hour", [-0.01, math.nan, math.inf, -math.inf])
 def test_a_price_that_is_none_is_refused(per_hour: float) -> None:
-    with pytest.raises(SettingsError, match="must be at least 0"):
+    with pytest.raises(SettingsError, match="must be finite and at least 0"):
         price_from(per_hour, None)
 
 

@@ -94,4 +94,4 @@ def test_a_run_without_an_origin_says_so_on_the_page(tmp_path: Path) -> None:
         made.log_metric("loss", 1.0)
     run = Run(store_from_url(tmp_path / "bare"))
     page = page_of(report_of(run, background=background_of(run), clock=ManualClock()))
-    assert "What made it</b>: it was not kept." in page
+    assert "Provenance</b>: not recorded." in page

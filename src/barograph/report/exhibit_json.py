@@ -56,7 +56,7 @@ def exhibit_from_bytes(data: bytes) -> Exhibit:
                               "Update Barograph.")
         return _READERS[body["kind"]](body)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DamagedChunk(f"It makes no sense as a matrix or a curve: {type(error).__name__}: {error}.") from error
+        raise DamagedChunk(f"It is not a valid matrix or curve: {type(error).__name__}: {error}.") from error
 
 
 def _confusion(body: Mapping[str, Any]) -> Exhibit:
@@ -89,7 +89,7 @@ def _precision_recall(body: Mapping[str, Any]) -> Exhibit:
 
 def _numbers(values: list[Any], count: int) -> tuple[float, ...]:
     if len(values) != count:
-        raise ValueError(f"{len(values)} numbers where {count} must stand")
+        raise ValueError(f"{len(values)} numbers, expected {count}")
     return tuple(map(_number, values))
 
 

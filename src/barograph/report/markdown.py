@@ -41,7 +41,7 @@ def rendered(text: str) -> Markup:
     body = _rendered(_READER.parse(text[:MOST_CHARS]))
     if len(text) <= MOST_CHARS:
         return body
-    return joined(body, element("p", f"And {len(text) - MOST_CHARS:,} characters more.", class_="note"))
+    return joined(body, element("p", f"{len(text) - MOST_CHARS:,} more characters not shown.", class_="note"))
 
 
 def _rendered(tokens: Sequence[Token]) -> Markup:

@@ -84,6 +84,6 @@ def brief(text: str) -> str:
 
     Example:
         >>> brief(500 * "ab")[76:104]
-        'abab…(1,000 letters)…abababa'
+        'abab…(1,000 characters)…aba'
     """
-    return _LONG_WORD.sub(lambda word: f"{word[0][:_BEGINNING]}…({len(word[0]):,} letters)…{word[0][-_END:]}", text)
+    return _LONG_WORD.sub(lambda word: f"{word[0][:_BEGINNING]}…({len(word[0]):,} characters)…{word[0][-_END:]}", text)

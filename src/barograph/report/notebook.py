@@ -68,7 +68,7 @@ def findings_html(findings: Sequence[Finding]) -> str:
 
 def curve_html(title: str, xs: Sequence[float], ys: Sequence[float], x_title: str = "step") -> str:
     """Return one curve, drawn."""
-    said = f"{figure(ys[0])} at first, {figure(ys[-1])} at last." if len(ys) else "It is empty."
+    said = "No data." if len(ys) else "It is empty."
     return fragment(line_chart(title, said, [Line(title, list(xs), list(ys))], x_title=x_title))
 
 
@@ -82,7 +82,7 @@ def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()
     more = len(findings) - MOST_FINDINGS
     return joined(
         [finding_article(item, diagnosis) for item in findings[:MOST_FINDINGS]],
-        element("p", f"And {count(more, 'finding')} more: barograph show tells of each.", class_="note")
+        element("p", f"{count(more, 'more finding')}: barograph show lists all.", class_="note")
         if more > 0 else None,
     )
 
@@ -103,7 +103,7 @@ def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding]
                         for key in kept if str(key) in of_key],
                 class_="charts"),
         element("p", strange, class_="note") if strange else None,
-        element("p", f"And {count(more, 'curve')} more, which are drawn where they are named.", class_="note")
+        element("p", f"{count(more, 'more curve')} not shown: name those to draw.", class_="note")
         if more > 0 and not metrics else None,
     )
 
@@ -121,7 +121,7 @@ def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
     if "loss:total" in known:
         short.setdefault("loss", known["loss:total"])
     strange = [name for name in metrics if name not in known and name not in short]
-    said = f'There is no curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
+    said = f'No curve "{strange[0]}" so far. {nearest(strange[0], [*known, *short])}' if strange else ""
     return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], said
 
 

@@ -55,7 +55,7 @@ def origin(report: Report) -> Markup:
     known = _known(report)
     parameters = _named("Parameters", ("parameter", "value"), known.parameters) if known.parameters else None
     if known.made is None:
-        return joined(parameters, element("p", "What else made it was not kept.", class_="note"))
+        return joined(parameters, element("p", "No other provenance was recorded.", class_="note"))
     made = known.made
     return joined(
         parameters, facts(_entries(made)),
@@ -94,9 +94,9 @@ def _entries(made: Made) -> list[tuple[str, str]]:
     entries = []
     if made.code is not None:
         code = made.code
-        changed = " with changes that were not committed" if code.dirty else ""
+        changed = " with changes that were not committed" if code.dirty else " with uncommitted changes"
         entries = [("repository", code.repository), ("branch", code.branch),
-                   ("commit", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
+                   ("nearest tag", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
                    ("changed", ", ".join(code.changed)), ("not kept", "; ".join(code.left_out))]
     return [*entries, ("directory", made.directory), ("python", made.python),
             ("seeds", ", ".join(f"{name}={told(value)}" for name, value in made.seeds.items())),
@@ -105,10 +105,10 @@ def _entries(made: Made) -> list[tuple[str, str]]:
 
 
 def _data(made: Made) -> Markup:
-    more = f", and {made.data_left_out:,} more that are not listed" if made.data_left_out else ""
+    more = f", and {made.data_left_out:,} more not listed" if made.data_left_out else ""
     rows = [(file.path, file.fingerprint or "–", size(file.size_bytes)) for file in made.data[:_MOST_ROWS]]
     return folded(f"Data ({count(len(made.data), 'file')} opened{more})",
-                  table("Files that were opened", ("file", "fingerprint (XXH3)", "size"), rows, numbers=1))
+                  table("Files opened", ("file", "fingerprint (XXH3)", "size"), rows, numbers=1))
 
 
 def _named(caption: str, heads: tuple[str, str], values: Mapping[str, Any]) -> Markup:

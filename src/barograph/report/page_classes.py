@@ -39,16 +39,16 @@ def _part(item: Classes) -> Markup:
         every = [item.accuracy, *list(item.accuracy_by_class.values())[:_CHARTED]]
         labels = ["all", *(f"class {number}" for number in list(item.accuracy_by_class)[:_CHARTED])]
         left.append(element(
-            "div", line_chart("Share of right answers, by class",
-                              f"All classes together: {share(item.accuracy.first)} at first, "
-                              f"{share(item.accuracy.last)} at last.",
+            "div", line_chart("Accuracy by class",
+                              f"All classes: {share(item.accuracy.first)} first, "
+                              f"{share(item.accuracy.last)} last.",
                               [line_of(curve, label) for curve, label in zip(every, labels, strict=True)],
                               y_text=percent, y_range=(0.0, 1.0), log=False), behind(every, labels, share),
         ))
     left.append(bars(("class", "", "samples"), [(name, times, f"{times:,.0f}") for name, times in
                                                  zip(names, item.labels, strict=True)],
-                      "How often each class was the truth, in the steps recorded"))
-    more = f"Rarer classes that are left out here: {item.left_out:,}." if item.left_out else ""
+                      "Samples by true class, over the recorded steps"))
+    more = f"{item.left_out:,} rarer classes not shown." if item.left_out else ""
     return joined(element("h3", f"{item.name}, {item.mode}"),
                   element("div", element("div", left), _last(item, names) if item.frames else None, class_="charts"),
                   _frames(item, names), _confused(item), element("p", more, class_="note") if more else None)
@@ -58,19 +58,19 @@ def _last(item: Classes, names: list[str]) -> Markup:
     last = item.frames[-1]
     right = sum(line[at] for at, line in enumerate(last.counts))
     total = sum(map(sum, last.counts)) or 1.0
-    drawing = matrix(f"Confusion, {_when(last)}: rows are truths, columns answers",
-                     f"{share(right / total)} of the answers are right.", names, last.counts, numbers=True)
+    drawing = matrix(f"Confusion, {_when(last)}: targets in rows, predictions in columns",
+                     f"Accuracy: {share(right / total)}.", names, last.counts, numbers=True)
     rows = [(name, *(f"{times:.0f}" for times in line)) for name, line in zip(names, last.counts, strict=True)]
-    return element("div", drawing, element("details", element("summary", "The numbers"), table(
-        "A row for each truth, a column for each answer", ("truth", *names), rows, numbers=len(names))))
+    return element("div", drawing, element("details", element("summary", "Data"), table(
+        "Targets in rows, predictions in columns", ("target", *names), rows, numbers=len(names))))
 
 
 def _frames(item: Classes, names: list[str]) -> Markup | None:
     if len(item.frames) < 2:
         return None
-    drawn = [matrix(_when(frame).capitalize(), "The confusion matrix, shaded by the share of each row.", names,
+    drawn = [matrix(_when(frame).capitalize(), "Confusion matrix, shaded by the share of each row.", names,
                     frame.counts, numbers=False) for frame in item.frames]
-    return joined(element("p", "Confusion over time: rows are truths, columns answers.", class_="note"),
+    return joined(element("p", "Confusion over time: targets in rows, predictions in columns.", class_="note"),
                   element("div", drawn, class_="charts frames"))
 
 
@@ -83,10 +83,11 @@ def _when(frame: ConfusionFrame) -> str:
 def _confused(item: Classes) -> Markup | None:
     if not item.confused:
         return None
-    rows = [(f"{target} taken for {prediction}", f"{times:,.0f}", share(part))
+    rows = [(f"{target} predicted as {prediction}", f"{times:,.0f}", share(part))
             for target, prediction, times, part in item.confused]
     return element("details", element("summary", "Most often confused"),
-                   table("Over all steps recorded", ("truth and answer", "times", "of the truth"), rows, numbers=2))
+                   table("Over all recorded steps",
+                         ("target and prediction", "samples", "of the target"), rows, numbers=2))
 
 
 def _roc(name: str, step: int, items: list[Roc]) -> Markup:
@@ -103,10 +104,10 @@ def _residuals(item: Residuals) -> Markup:
     edges = zip(item.edges, item.edges[1:], item.counts, strict=False)
     rows = [(f"{figure(low)} to {figure(high)}", f"{times:,}") for low, high, times in edges]
     return joined(
-        element("p", f"Of {item.name} at step {item.step}. {said}{bad}"),
+        element("p", f"{item.name} at step {item.step}. {said}{bad}"),
         element("div", histogram("Residuals", said, item.edges, item.counts),
-                scatter("Residual by prediction", "A point a sample, evenly taken; the line is at zero.",
+                scatter("Residual by prediction", "One point per sample, evenly sampled; the line is at zero.",
                         item.predictions, item.residuals, "prediction"), class_="charts"),
-        element("details", element("summary", "The numbers"),
+        element("details", element("summary", "Data"),
                 table("Samples by residual", ("residual", "samples"), rows, numbers=1)),
     )

@@ -54,7 +54,7 @@ def roc_chart(title: str, lines: Sequence[Line], rows: Sequence[tuple[str, str, 
     """
     return joined(
         line_chart(title, _said(rows, "area"), [*lines, Line("chance: 0.5", (0.0, 1.0), (0.0, 1.0))],
-                   x_title="share of others taken for the class", x_text=percent, y_text=percent, y_range=(0.0, 1.0),
+                   x_title="false positive rate", x_text=percent, y_text=percent, y_range=(0.0, 1.0),
                    log=False, square=True),
         _folded(table("Area under the curve", ("class", "samples", "others", "area"), rows, numbers=3)),
     )
@@ -71,16 +71,16 @@ def _confusion(shown: ConfusionMatrix) -> Markup:
     counts = [[shown.counts[row][column] for column in kept] for row in kept]
     whole = not shown.normalize and all(times.is_integer() for row in shown.counts for times in row)
     text: Callable[[float], str] = "{:.0f}".format if whole else "{:.2g}".format
-    said = "" if math.isnan(shown.accuracy) else f"{share(shown.accuracy)} of the answers are right."
+    said = "" if math.isnan(shown.accuracy) else f"Accuracy: {share(shown.accuracy)}."
     shares = {"": "", "true": ", shares of the row", "pred": ", shares of the column", "all": ", shares of all"}
-    drawing = matrix(f"{shown.title}: rows are truths, columns answers{shares.get(shown.normalize, '')}",
-                     said or "A confusion matrix.", names, counts, numbers=True, text=text)
+    drawing = matrix(f"{shown.title}: targets in rows, predictions in columns{shares.get(shown.normalize, '')}",
+                     said or "Confusion matrix.", names, counts, numbers=True, text=text)
     rows = [(name, *map(text, line)) for name, line in zip(names, counts, strict=True)]
     left_out = len(shown.labels) - len(kept)
     return joined(
         drawing, element("p", said, class_="note") if said else None,
-        element("p", f"Rarer classes that are left out here: {left_out:,}.", class_="note") if left_out else None,
-        _folded(table("A row for each truth, a column for each answer", ("truth", *names), rows, numbers=len(names))),
+        element("p", f"{left_out:,} rarer classes not shown.", class_="note") if left_out else None,
+        _folded(table("Targets in rows, predictions in columns", ("target", *names), rows, numbers=len(names))),
     )
 
 
@@ -124,7 +124,7 @@ def _sheet(shown: Sheet) -> Markup:
 
 def _picture(shown: Picture) -> Markup:
     if shown.media_type not in _DRAWN or len(shown.data) > MOST_PICTURE_BYTES:
-        return _not_shown(NotShown(shown.title, f"A picture of {len(shown.data):,} bytes, {shown.media_type}."))
+        return _not_shown(NotShown(shown.title, f"Image of {len(shown.data):,} bytes, {shown.media_type}."))
     # As an image, whose scripts no browser runs; not as SVG of the page's own, whose it would.
     source = f"data:{shown.media_type};base64,{base64.b64encode(shown.data).decode()}"
     return figure_of(shown.title, element("img", src=source, alt=shown.title, style="max-width:100%"))
@@ -152,4 +152,4 @@ def _said(rows: Sequence[tuple[str, ...]], what: str) -> str:
 
 
 def _folded(inside: Markup) -> Markup:
-    return element("details", element("summary", "The numbers"), inside)
+    return element("details", element("summary", "Data"), inside)

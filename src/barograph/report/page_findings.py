@@ -83,12 +83,12 @@ def findings(report: Report) -> Markup:
     if not judgement.findings:
         parts.append(element("p", judgement.verdict))
     else:
-        parts.append(element("h3", f"The {count(len(judgement.findings), 'finding')} behind them"))
+        parts.append(element("h3", f"{count(len(judgement.findings), 'finding')} behind them"))
     parts += [finding_article(item, judgement.diagnosis) for item in judgement.findings[:MOST_FINDINGS]]
     if len(judgement.findings) > MOST_FINDINGS:
-        parts.append(element("p", f"And {len(judgement.findings) - MOST_FINDINGS} more: barograph show tells of each."))
+        parts.append(element("p", f"{len(judgement.findings) - MOST_FINDINGS} more: barograph show lists all."))
     lists = (
-        ("Done about them", judgement.actions), ("Not seen", judgement.unseen),
+        ("Actions taken", judgement.actions), ("Not recorded", judgement.unseen),
         ("Not evaluated", not_evaluated_lines(judgement.not_evaluated, whole=True)), ("Warnings", judgement.warnings),
     )
     parts += [_folded(title, texts) for title, texts in lists if texts]
@@ -100,10 +100,10 @@ def savings(report: Report) -> Markup:
     saved = report.savings
     rest = None
     if saved.cost is not None and saved.price_per_hour is not None:
-        rest = (f"The whole run cost {money(saved.cost, saved.currency)}, at "
-                f"{money(saved.price_per_hour, saved.currency)} an hour.")
+        rest = (f"The run cost {money(saved.cost, saved.currency)} in total, at "
+                f"{money(saved.price_per_hour, saved.currency)} per hour.")
     elif saved.finding:
-        rest = "In money: with --price-per-hour."
+        rest = "For the cost in money, pass --price-per-hour."
     return joined(element("p", saved.text), element("p", rest, class_="note") if rest else None)
 
 
@@ -111,21 +111,21 @@ def _banners(report: Report) -> Markup:
     run, judgement = report.run, report.judgement
     texts = []
     if run.state in _GOING_ON:
-        texts.append(f"This run is still going on; so it stood at {local_time(report.made_unix)}.")
+        texts.append(f"The run is still in progress. This report shows its state at {local_time(report.made_unix)}.")
     if run.shown:
         others = ", ".join(name for name in run.workers if name != run.shown)
-        texts.append(f"Several processes trained, each by itself. The figures are those of {run.shown}; there are "
-                     f"also: {others}.")
+        texts.append(f"Several processes trained independently. The figures are those of {run.shown}; the others "
+                     f"are {others}.")
     if report.damage:
         parts = "1 part" if len(report.damage) == 1 else f"{len(report.damage)} parts"
-        texts.append(f"{parts} of this run cannot be read, and the rest is shown: {report.damage[0]} "
-                     "barograph doctor tells all that is wrong.")
+        texts.append(f"{parts} of this run cannot be read; the rest is shown. Run barograph doctor to list every "
+                     f"problem. {report.damage[0]}")
     if judgement.problem:
-        texts.append(f"{judgement.problem} To judge it anew: barograph watch --fresh.")
+        texts.append(f"{judgement.problem} To evaluate the rules again, run barograph watch --fresh.")
     elif not judgement.watched:
-        texts.append("To have it judged: barograph watch, and then this report again.")
+        texts.append("No rules have been evaluated. Run barograph watch, then create this report again.")
     elif not judgement.complete and run.state not in _GOING_ON:
-        texts.append("Its last watcher did not get to the end. To go on: barograph watch, and then this report again.")
+        texts.append("The last barograph watch did not finish. Run it again, then create this report again.")
     return joined([element("p", text, class_="banner") for text in texts])
 
 

@@ -22,13 +22,13 @@ def layers(report: Report) -> Markup:
     heads = ("layer", "health", "findings", "gradient norm over time", "weight", "gradient", "update",
              "update / weight", "output")
     rows = [_row(layer) for layer in report.layers]
-    more = f"And {count(report.layers_left_out, 'layer')} more: barograph show tells of each."
+    more = f"{count(report.layers_left_out, 'more layer')}: barograph show lists all."
     with_norms = [(layer.path or "(model)", layer.gradient_norms) for layer in report.layers
                   if layer.gradient_norms is not None][:_MOST_ROWS]
-    heat = heat_rows("Norm of the gradient by layer", "A row a layer, in the order they ran; steps from left to right.",
+    heat = heat_rows("One row per layer, in execution order; steps from left to right.", "Gradient norm by layer",
                      with_norms) if len(with_norms) > 1 else None
     return joined(
-        table("Norm ± standard deviation of the last step recorded; share of zeros; NaN and infinite elements", heads,
+        table("Norm ± standard deviation at the last recorded step; share of zeros; NaN and infinite elements", heads,
               rows, numbers=5),
         element("p", more, class_="note") if report.layers_left_out else None, heat,
     )
@@ -36,8 +36,8 @@ def layers(report: Report) -> Markup:
 
 def distributions(report: Report) -> Markup:
     """Return how magnitudes were spread, tensor by tensor, those of one kind on one scale."""
-    parts = [element("p", "Magnitudes of the elements that are not zero, within a factor of two: median, the middle "
-                          "half (dark) and 5 to 95 % (pale). All tensors of a kind share one scale.", class_="note")]
+    parts = [element("p", "Magnitudes of the nonzero elements, within a factor of two: median, the middle half "
+                          "(dark) and 5% to 95% (pale). All tensors of a kind share one scale.", class_="note")]
     for kind, title in _KINDS.items():
         of_kind = [item for item in report.distributions if item.key.startswith(f"{kind}:")]
         if of_kind:
@@ -91,5 +91,5 @@ def _behind(of_kind: list[Distribution]) -> Markup:
     heads = ("tensor", "step", "5 %", "25 %", "median", "75 %", "95 %", "zeros", "NaN/inf")
     rows = [(item.key, f"{item.steps[at]}", *(figure(value) for value in item.quantiles[at]), share(item.zeros[at]),
              f"{item.nonfinite[at]:,}") for item in of_kind for at in dict.fromkeys((0, len(item.steps) - 1))]
-    return element("details", element("summary", "The numbers"),
-                   table("The first histogram and the last", heads, rows, numbers=8))
+    return element("details", element("summary", "Data"),
+                   table("First and last histogram", heads, rows, numbers=8))

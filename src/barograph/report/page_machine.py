@@ -28,13 +28,13 @@ def step_time(report: Report) -> Markup:
     names = [name for name in told.over_time if name != "longest"]
     curves = [told.over_time[name] for name in names]
     labels = [_WORDS.get(name, name) for name in names]
-    chart = line_chart("Mean seconds of a step and of its parts", f"{duration(whole)} a step on average.",
+    chart = line_chart("Mean seconds per step, by part", f"{duration(whole)} per step on average.",
                        [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=_span,
                        from_zero=True, log=False)
-    slowest = f" The longest took {duration(longest.greatest)}, by step {longest.greatest_step}." if longest else ""
+    slowest = f"The slowest took {duration(longest.greatest)} (step {longest.greatest_step})." if longest else ""
     return joined(
         element("p", f"A step took {duration(whole)} on average.{slowest}"),
-        element("div", bars(("part", "", "a step"), rows, "Mean time of a step by part") if rows else None,
+        element("div", bars(("part", "", "per step"), rows, "Mean step time by part") if rows else None,
                 element("div", chart, behind(curves, labels, duration)), class_="charts"),
     )
 
@@ -42,8 +42,8 @@ def step_time(report: Report) -> Markup:
 def machine(report: Report) -> Markup:
     """Return how much of the machine was used: shares, memory, and what went through disks and network."""
     groups: tuple[tuple[str, str, Callable[[float], str]], ...] = (
-        ("percent", "Use, in percent", figure), ("bytes", "Memory", _bytes),
-        ("bytes a second", "Disk and network, a second", _bytes),
+        ("percent", "Utilization, percent", figure), ("bytes", "Memory", _bytes),
+        ("Disk and network, per second", "Disk and network, a second", _bytes),
     )
     charts = []
     for unit, title, text in groups:
@@ -54,7 +54,7 @@ def machine(report: Report) -> Markup:
     rows = [(gauge.name, gauge.unit, *(_told(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
             for gauge in report.machine]
     return joined(element("div", charts, class_="charts"), element(
-        "details", element("summary", "The numbers"), table("Of the whole run", heads, rows, numbers=3)))
+        "details", element("summary", "Over the whole run"), table("Of the whole run", heads, rows, numbers=3)))
 
 
 def importance(report: Report) -> Markup:
@@ -62,12 +62,12 @@ def importance(report: Report) -> Markup:
     rows = [(item.feature, item.share, share(item.share)) for item in report.importance]
     first = report.importance[:_FEATURES_CHARTED]
     curves, names = [item.over_time for item in first], [item.feature for item in first]
-    chart = line_chart("Importance of the heaviest features", "Over the rounds.",
+    chart = line_chart("Importance of the top features", "By round.",
                        [line_of(curve, name) for curve, name in zip(curves, names, strict=True)], x_title="round",
                        from_zero=True, log=False)
-    more = f"And {count(report.importance_left_out, 'feature')} more, which count for less."
+    more = f"{count(report.importance_left_out, 'more feature')} with less importance."
     return joined(
-        element("div", bars(("feature", "", "share"), rows, "Share of all importance, at last"),
+        element("div", bars(("feature", "", "share"), rows, "Share of total importance, last round"),
                 element("div", chart, behind(curves, names)), class_="charts"),
         element("p", more, class_="note") if report.importance_left_out else None,
     )
@@ -78,7 +78,7 @@ def trees(report: Report) -> Markup:
     charts = []
     for curve in report.trees:
         name = curve.key.partition(":")[2]
-        charts.append(element("div", line_chart(name, f"{figure(curve.first)} at first, {figure(curve.last)} at last.",
+        charts.append(element("div", line_chart(name, f"{figure(curve.first)} first, {figure(curve.last)} last.",
                                                 [line_of(curve, name)], x_title="round", from_zero=True, log=False),
                               behind([curve], [name])))
     return element("div", charts, class_="charts")

@@ -28,7 +28,9 @@ def losses(report: Report) -> Markup:
     """Return a chart for each loss, training and evaluation together, with the findings at which they opened."""
     marks = marks_of(report.judgement.findings)
     charts = [chart_of(name, curves, marks) for name, curves in by_key(report.losses)]
-    note = "Upright dashed lines: findings, where they opened. Crosses at the top: NaN or infinite." if marks else None
+    note = (
+        "Dashed vertical lines: findings, at the step where they opened. Crosses at the top: NaN or infinite."
+    ) if marks else None
     return joined(element("div", charts, class_="charts"), element("p", note, class_="note") if note else None)
 
 
@@ -44,7 +46,7 @@ def numbers(report: Report) -> Markup:
     rest = [(curve.key, curve.mode, f"{curve.count:,}", figure(curve.first), figure(curve.last), figure(curve.least),
              figure(curve.greatest)) for _, curves in (*courses[MOST_CHARTS:], *once) for curve in curves]
     heads = ("number", "mode", "points", "first", "last", "least", "greatest")
-    more = f"And {count(report.numbers_left_out, 'number')} more: barograph keys --kind scalar."
+    more = f"{count(report.numbers_left_out, 'more number')}: barograph keys --kind scalar lists all."
     return joined(
         element("div", charts, class_="charts") if charts else None,
         table("The others" if charts else "Told once", heads, rest, numbers=5) if rest else None,
@@ -65,7 +67,7 @@ def chart_of(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Marku
     several = len({curve.optimizer for curve in curves}) > 1
     names = [curve.mode + (f", {named(curve.optimizer)}" if several and curve.optimizer else "") for curve in curves]
     lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
-    said = "; ".join(f"{label}: {figure(curve.first)} at first, {figure(curve.last)} at last"
+    said = "; ".join(f"{label}: {figure(curve.first)} first, {figure(curve.last)} last"
                      for curve, label in zip(curves, names, strict=True))
     high = max(max(line.xs, default=0.0) for line in lines)
     low = min(min(line.xs, default=0.0) for line in lines)

@@ -46,9 +46,9 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
     for name, step, targets, predictions in _pairs(run, refused):
         named = f"{name}{PREDICTIONS}"
         if len(targets) != len(predictions) or not len(targets) or targets.ndim != 1 or predictions.ndim > 2:
-            refused.append(f"What was saved as {name}{TARGETS} has shape {targets.shape}, and {name}{PREDICTIONS} "
-                           f"{predictions.shape}; one target and one prediction, or one row of scores, a sample is "
-                           "what can be shown.")
+            refused.append(f"{name}{TARGETS} has shape {targets.shape} and {name}{PREDICTIONS} has shape "
+                           f"{predictions.shape}. Save one target per sample, and one prediction or one row of "
+                           "scores per sample.")
             continue
         every = -(-len(targets) // MOST_SAMPLES)
         target, prediction = targets[::every].astype(np.float64), predictions[::every].astype(np.float64)
@@ -57,8 +57,9 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
         elif prediction.ndim == 1:
             residuals.append(_residuals(named, step, target, prediction))
         else:
-            refused.append(f"What was saved as {name}{TARGETS} are no class numbers below the number of columns of "
-                           f"{name}{PREDICTIONS}, so that neither a ROC curve nor residuals can be made of them.")
+            refused.append(f"{name}{TARGETS} must be class numbers below the number of columns of "
+                           f"{name}{PREDICTIONS}. They are not, so there is no ROC curve and there are no "
+                           "residuals.")
     return tuple(roc), tuple(residuals), refused
 
 
@@ -98,12 +99,11 @@ def _are_scores(targets: Floats, predictions: Floats) -> bool:
 def _roc(name: str, step: int, targets: Floats, predictions: Floats, refused: list[str]) -> Iterator[Roc]:
     known: NDArray[np.bool_] = np.asarray(np.isfinite(predictions.reshape(len(predictions), -1)).all(axis=1), bool)
     if not known.all():
-        refused.append(f"Of {len(known):,} predictions in {name}, {int((~known).sum()):,} are not finite; ROC curves "
-                       "are of the others.")
+        refused.append(f"{int((~known).sum()):,} of {len(known):,} predictions in {name} are not finite; the ROC "
+                       "curves leave them out.")
     targets, scores = targets[known], _ranked(predictions[known])
     if len(np.unique(targets)) < 2:
-        refused.append(f"All targets beside the finite predictions of {name} are of one class, of which there is no "
-                       "ROC curve.")
+        refused.append(f"All targets with finite predictions in {name} have the same class: no ROC curve.")
     for label, column in list(scores.items())[:MOST_ROC]:
         positive = targets == label
         if not 0 < positive.sum() < len(positive):

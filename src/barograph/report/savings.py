@@ -37,13 +37,13 @@ def price_from(per_hour: float | None, currency: str | None) -> Price | None:
     """
     if per_hour is None:
         if currency is not None:
-            raise SettingsError("--currency says what --price-per-hour is in, and no price was given.")
+            raise SettingsError("--currency needs --price-per-hour: no price was given.")
         return None
     if not 0 <= per_hour < math.inf:
-        raise SettingsError(f"--price-per-hour is {per_hour:g}; it must be at least 0, and not without end.")
+        raise SettingsError(f"--price-per-hour is {per_hour:g}; it must be finite and at least 0.")
     word = "USD" if currency is None else currency.strip()
     if not word or len(word) > _LONGEST_CURRENCY or not word.isprintable():
-        raise SettingsError(f"--currency is {currency!r}; it must be a short word, as in USD.")
+        raise SettingsError(f"--currency is {currency!r}; it must be a short word, such as USD.")
     return Price(per_hour, word)
 
 
@@ -110,11 +110,11 @@ def _text(
 ) -> str:
     if first is None:
         if not judged:
-            return "That is not known: not all of the run was judged, and no breaking finding opened in what was."
-        return "Nothing would have been saved: no breaking finding opened."
+            return "Unknown: not all of the run was evaluated, and no breaking finding opened in the part that was."
+        return "Nothing: no breaking finding opened."
     since = f"{first.code} {first.rule} opened at step {first.opened_step}"
     worth = f", {money(saved, price.currency)}" if price is not None and saved is not None else ""
-    of_all = f", {share(part)} of all the time it trained" if not math.isnan(part) else ""
+    of_all = f", {share(part)} of the training time" if not math.isnan(part) else ""
     goes_on = " so far" if so_far else ""
-    return (f"Stopping when {since} would have saved {duration(secs)}{worth}{goes_on}: {count(steps, 'step')} made "
-            f"after it{of_all}.")
+    return (f"Stopping when {since} would have saved {duration(secs)}{worth}{goes_on}: {count(steps, 'step')} "
+            f"came after it{of_all}.")

@@ -26,7 +26,7 @@ def sparkline(curve: Curve, name: str) -> Markup:
     across = axis_for([float(step) for step in curve.steps], 1, _SPARK_WIDTH - 1, log=False)
     up = axis_for(curve.values, _SPARK_HEIGHT - 2, 2, log=True)
     points = [(across.at(x), up.at(y)) for x, y in zip(curve.steps, curve.values, strict=True)]
-    said = f"{figure(curve.first)} at first, {figure(curve.last)} at last, at most {figure(curve.greatest)}"
+    said = f"{figure(curve.first)} first, {figure(curve.last)} last, maximum {figure(curve.greatest)}"
     if curve.nonfinite:
         said += f", {curve.nonfinite} times NaN or infinite"
     return svg(name, said, element("path", d=path_of(points), class_="line s0"), _SPARK_WIDTH, _SPARK_HEIGHT, "spark")
@@ -51,7 +51,7 @@ def band_chart(distribution: Distribution, low: float, high: float) -> Markup:
                      class_="line s0")
     path = distribution.key.partition(":")[2]
     said = (f"Median magnitude {figure(columns[2][0])} at step {distribution.steps[0]}, {figure(columns[2][-1])} at "
-            f"step {distribution.steps[-1]}; zeros at last: {share(distribution.zeros[-1])}.")
+            f"step {distribution.steps[-1]}; last share of zeros: {share(distribution.zeros[-1])}.")
     inside = joined(axes(across, up, _BAND_HEIGHT, "step", figure, figure), bands, median)
     return figure_of(path, svg(f"Magnitudes of {distribution.key}", said, inside, WIDTH, _BAND_HEIGHT))
 
@@ -78,7 +78,7 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
     ends = [element("text", f"step {step}", x=x, y=height - 3, class_="tick", text_anchor=anchor)
             for step, x, anchor in ((first, _LABEL, "start"), (last, WIDTH, "end"))]
     span = f"From {figure(min(positive))} (pale) to {figure(max(positive))} (full); red: not finite." if positive else (
-        "It was never finite.")
+        "Never finite.")
     said = f"{description} {span}"
     return element("figure", element("figcaption", title),
                    svg(title, said, joined(cells, ends), WIDTH, height), element("p", said, class_="note"))
@@ -116,7 +116,7 @@ def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[
             right = "right" if row == column else "wrong"
             cells.append(element("rect", **where, width=size - 1, height=size - 1, class_="empty"))
             if times:
-                said = f"{name} taken for {names[column]}: {text(times)} ({share(part)})"
+                said = f"{name} predicted as {names[column]}: {text(times)} ({share(part)})"
                 cells.append(element("rect", element("title", said), **where, width=size - 1, height=size - 1,
                                      class_=f"cell {right}", opacity=f"{0.12 + 0.88 * part:.2f}"))
             if numbers and times and size >= _ROOM_FOR_A_NUMBER:

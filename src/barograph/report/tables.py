@@ -45,7 +45,7 @@ def behind(curves: Sequence[Curve], names: Sequence[str], text: Callable[[float]
     points = [(name, "; ".join(f"{step}: {text(value)}" for step, value in some_points(curve)))
               for name, curve in zip(names, curves, strict=True)]
     return element(
-        "details", element("summary", "The numbers"), table("In figures", heads, rows, numbers=6),
+        "details", element("summary", "Data"), table("In figures", heads, rows, numbers=6),
         table("Some points, step: value", ("series", "points"), points, numbers=0),
     )
 
