@@ -126,7 +126,7 @@ def test_an_interrupted_cell_is_a_run_that_failed_and_the_next_goes_on(notebook:
 
 
 def test_what_is_logged_draws_itself(notebook: Notebook) -> None:
-    assert "rows are truths, columns answers" in notebook.html(5)
+    assert "targets in rows, predictions in columns" in notebook.html(5)
 
 
 def test_a_run_is_watched_and_drawn(notebook: Notebook) -> None:
