@@ -86,7 +86,7 @@ def test_runs_of_two_roots_are_told_apart_and_what_to_do_is_said(call: Call, roo
     other = tmp_path / "others" / "second"
     said = call("compare", root / "first", other)
     assert said.code == 2
-    assert f"{root / 'first'} is one of the runs in {root}, and {other} of those in" in said.err
+    assert f"{root / 'first'} belongs to the runs in {root}, but {other} belongs to those in" in said.err
     assert "--root" in said.err
 
 

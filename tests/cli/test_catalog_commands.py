@@ -128,7 +128,7 @@ def test_a_name_of_several_is_refused_and_they_are_listed(call: Call, tmp_path: 
                   ["lineage", "same"], ["export", "archive", "same", "-o", tmp_path / "a.zip"]):
         said = call(*words, "--root", root)
         assert said.code == 2, words
-        assert '3 things are called "same"' in said.err
+        assert '3 items are named "same"' in said.err
         assert [uid for uid in uids if uid in said.err] == uids
     assert len(call("search", "--root", root, "--json").json) == 3
     assert call("mark", uids[0], "--delete", "--root", root).code == 0
@@ -152,7 +152,7 @@ def test_runs_of_an_experiment_have_names_of_their_own_and_can_be_renamed(call: 
     assert sorted(row["name"] for row in call("search", "experiment = 'digits'", "--root", root, "--json").json) == [
         "train", "train-2", "train-3"]
     taken = call("mark", "train-2", "--rename", "train-3", "--root", root)
-    assert (taken.code, 'has a run "train-3" already' in taken.err) == (2, True)
+    assert (taken.code, 'already has a run "train-3"' in taken.err) == (2, True)
     assert call("mark", "train-2", "--rename", "wide", "--root", root).code == 0
     call("reindex", "--root", root)
     assert call("mark", "wide", "--root", root).code == 0
@@ -176,13 +176,13 @@ def test_a_search_that_finds_nothing_says_what_there_is(call: Call, root: Path) 
     with Run("second", root=root) as run:
         run.log_parameters({"epochs": 30, "model": "wide", "mixed": 1})
     for search, expected in (
-        ("params.epochs = '30'", 'The parameter "epochs" is a number. Write it without quotation marks: '
+        ("params.epochs = '30'", 'The parameter epochs is a number. Write it without quotes: '
                                  "params.epochs = 30"),
         ("params.epochs in ('30')", "params.epochs = 30"),
-        ("params.model = 3", 'The parameter "model" is a string. Write it in quotation marks: params.model = '
+        ("params.model = 3", 'The parameter model is a string. Write it in quotes: params.model = '
                              "'3'"),
-        ("experiment = 'the digts'", 'There is no experiment "the digts". Did you mean "the digits"?'),
-        ("trial = 'wdie'", 'There is no trial "wdie". Did you mean "wide"?'),
+        ("experiment = 'the digts'", 'No experiment "the digts". Did you mean "the digits"?'),
+        ("trial = 'wdie'", 'No trial "wdie". Did you mean "wide"?'),
         ("steps > 5 order by metrics.acc.max", 'Nothing here has a metric "acc".'),
     ):
         said = call("search", search, "--root", root)

@@ -33,7 +33,7 @@ def test_what_differs_between_components(runs: list[Component]) -> None:
     assert {row.name: row.values for row in found.parts["parameters"]} == {"seed": (0, 1, 0), "width": (16, 16, 64)}
     with pytest.raises(SettingsError, match="two"):
         compare(runs[0])
-    with pytest.raises(SettingsError, match=r"'w16-0' is no component\. Take what Component\.load"):
+    with pytest.raises(SettingsError, match=r"'w16-0' is not a component\. Pass one from Component\.load"):
         compare("w16-0", runs[1])  # type: ignore[arg-type]
 
 
@@ -87,13 +87,13 @@ def test_runs_of_one_name_are_columns_each(tmp_path: Path) -> None:
 def test_a_run_whose_records_are_gone_is_told_as_one_without(runs: list[Component]) -> None:
     shutil.rmtree(runs[1].place)
     assert curves(runs, "acc").without == ("other", "w16-0")
-    with pytest.raises(UnknownKey, match='None of these has records of a metric "acc"'):
+    with pytest.raises(UnknownKey, match='None of these recorded a metric "acc"'):
         curves([runs[1]], "acc")
 
 
 def test_they_show_themselves_in_a_notebook(runs: list[Component]) -> None:
     told, drawn = judge(runs, "params.width", "acc")._repr_html_(), curves(runs, "acc")._repr_html_()
-    assert "Groups, the best first" in told
+    assert "Groups, best first" in told
     assert "accepted" in told
     assert "<svg" in drawn
     assert "Without: other." in drawn

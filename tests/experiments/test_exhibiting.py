@@ -87,8 +87,8 @@ def test_a_later_table_of_the_same_title_takes_its_place(component: Component) -
 
 
 @pytest.mark.parametrize(("values", "said"), [
-    ({"x": [1], "y": [1, 2]}, "different lengths"), ("text", "this is str"), ({"x": "text"}, 'Column "x"'),
-    (3, "this is int"), ({}, "no column"), ([1, 2], "this is list"),
+    ({"x": [1], "y": [1, 2]}, "different lengths"), ("text", "a str as a table"), ({"x": "text"}, 'Column "x"'),
+    (3, "this is int"), ({}, "no column"), ([1, 2], "a list as a table"),
 ])
 def test_what_is_no_table_is_refused(component: Component, values: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -96,7 +96,7 @@ def test_what_is_no_table_is_refused(component: Component, values: Any, said: st
 
 
 def test_one_table_is_one(component: Component) -> None:
-    with pytest.raises(SettingsError, match="either values or data_frame"):
+    with pytest.raises(SettingsError, match="exactly one of values and data_frame"):
         component.log_table("t")
     with pytest.raises(UnknownName, match='It has no table "preds"'):
         component.table("preds")
@@ -162,21 +162,21 @@ def test_tensors_are_taken(component: Component) -> None:
 
 
 @pytest.mark.parametrize(("truth", "scores", "more", "said"), [
-    ([0, 1], [0.1, math.nan], {}, "1 scores that are NaN or infinite"),
+    ([0, 1], [0.1, math.nan], {}, "1 NaN or infinite scores"),
     ([0, math.nan], [0.1, 0.2], {}, "y_true holds 1 values that are NaN"),
     ([0, None], [0.1, 0.2], {}, "None or NaN"),
     ([0, 1, 1], [0.1, 0.2], {}, "y_true has 3 samples and y_score 2"),
-    ([], [], {}, "one sample at least"),
-    (["a", "b"], [0.1, 0.2], {}, "say which is the positive one"),
-    ([0, 1, 2], [0.1, 0.2, 0.3], {}, "column of scores for each"),
-    ([0, 1], [0.1, 0.2], {"positive_label": 7}, "none of the classes 0, 1"),
-    ([0, 1, 2], [[0.1, 0.2]] * 3, {}, "2 columns, and y_true the classes 0, 1, 2"),
+    ([], [], {}, "at least one sample"),
+    (["a", "b"], [0.1, 0.2], {}, "Choose the positive class"),
+    ([0, 1, 2], [0.1, 0.2, 0.3], {}, "column of scores per class"),
+    ([0, 1], [0.1, 0.2], {"positive_label": 7}, "not one of the classes 0, 1"),
+    ([0, 1, 2], [[0.1, 0.2]] * 3, {}, "2 columns, but y_true has the classes 0, 1, 2"),
     ([0, 1, 5], np.eye(3), {"labels": [0, 1, 2]}, "y_true has 5, which"),
     ([0, 1], [0.1, 0.2], {"sample_weight": [0, 0]}, "not all 0"),
     ([0, 1], [0.1, 0.2], {"sample_weight": [1]}, "one number >= 0 for each of the 2"),
     ([0, 1], ["a", "b"], {}, "must be numbers"),
-    ([0, "a"], [0.1, 0.2], {}, "say which is the positive one"),
-    ([0, 1], [0.1, 0.2], {"labels": [0, 0]}, "each once"),
+    ([0, "a"], [0.1, 0.2], {}, "Choose the positive class"),
+    ([0, 1], [0.1, 0.2], {"labels": [0, 0]}, "no duplicates"),
 ])
 def test_what_does_not_fit_together_is_refused(
     component: Component, truth: Any, scores: Any, more: dict[str, Any], said: str
@@ -188,7 +188,7 @@ def test_what_does_not_fit_together_is_refused(
 
 @pytest.mark.parametrize(("truth", "said_", "more", "said"), [
     ([0, 1], np.eye(2), {}, "numpy.argmax"), ([0, 1], [0, 1], {"normalize": "rows"}, "one of true, pred, all"),
-    ([0, 1], [0, 1], {"labels": [7]}, "None of the labels 7"), (range(1001), range(1001), {}, "Are these scores"),
+    ([0, 1], [0, 1], {"labels": [7]}, "None of the labels 7"), (range(1001), range(1001), {}, "If these are classes"),
 ])
 def test_what_makes_no_confusion_matrix_is_refused(
     component: Component, truth: Any, said_: Any, more: dict[str, Any], said: str
@@ -221,8 +221,8 @@ def test_bytes_of_pictures_are_known_by_what_they_are(component: Component, figu
 
 
 @pytest.mark.parametrize(("figure", "said"), [
-    (b"text", "no picture that is known"), ("nowhere.png", "There is no figure at nowhere.png"),
-    (3, "this is builtins.int"), (Path("."), "There is no figure at"),
+    (b"text", "Unknown image format"), ("nowhere.png", "No figure at nowhere.png"),
+    (3, "this is builtins.int"), (Path("."), "No figure at"),
 ])
 def test_what_is_no_figure_is_refused(component: Component, figure: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):

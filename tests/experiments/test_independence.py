@@ -26,7 +26,7 @@ def test_runs_with_one_seed_count_once(catalog: Catalog) -> None:
     found = judged(catalog.find("order by name"), "params.model", "acc")
     first, second = found.groups
     assert (first.name, first.runs, first.values, first.repeats) == (
-        "a", 2, (pytest.approx(0.91),), ("a1 counts with a0 (same seed: 0)",))
+        "a", 2, (pytest.approx(0.91),), ("a1 counted with a0 (same seed: 0)",))
     assert (first.differs, second.differs, second.values) == (("epochs",), ("seed",), (0.5, 0.51))
     assert found.verdict is not None
     assert (found.verdict.outcome, found.verdict.counts) == (Outcome.UNDECIDED, (1, 2))
@@ -46,7 +46,7 @@ def test_reruns_of_one_thing_count_once_and_the_original_gives_the_value(catalog
                   Entry("changed", Verb.RELATE, {"relation": "derived_from", "target": "a"})])
     [group] = judged(catalog.find("order by name"), "params.model", "acc").groups
     assert group.values == (0.9, 0.6)
-    assert group.repeats == ("again counts with a (a rerun)", "third counts with a (a rerun)")
+    assert group.repeats == ("again counted with a (a rerun)", "third counted with a (a rerun)")
 
 
 def test_runs_that_are_prefixes_of_one_another_count_once(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_runs_that_are_prefixes_of_one_another_count_once(tmp_path: Path) -> Non
                 run.log_metric("acc", step / 10 + shift * step, step)
     [group] = judged([run.item for run in list_runs("order by created", root=tmp_path)], "params.model", "acc").groups
     assert sorted(group.values) == [pytest.approx(0.8), pytest.approx(4.8)]
-    assert group.repeats == ("short counts with whole (the same values)",)
+    assert group.repeats == ("short counted with whole (same values)",)
 
 
 def test_a_name_that_nobody_has_tells_no_groups_apart(catalog: Catalog) -> None:

@@ -61,7 +61,7 @@ def test_an_artifact_that_was_logged_can_be_said_something_of(root: str, tmp_pat
     [train] = list_runs(root=root)
     assert [edge.target for edge in train.lineage("up", kinds=["artifact"])] == [data.uid]
     assert [edge.source for edge in data.lineage("down")] == [train.uid]
-    with pytest.raises(NameTaken, match="is there already"):
+    with pytest.raises(NameTaken, match="already exists"):
         Artifact.create("again", digest=link.digest, root=root)
 
 
@@ -81,7 +81,7 @@ def test_actions_and_contexts_are_ends_of_a_lineage(root: str) -> None:
 
 
 def test_an_artifact_of_nothing_is_refused(root: str) -> None:
-    with pytest.raises(SettingsError, match="known by its digest or its address"):
+    with pytest.raises(SettingsError, match="pass either its digest or its URI"):
         Artifact.create("nothing", root=root)
 
 
@@ -99,5 +99,5 @@ def test_a_component_says_how_it_stands_and_what_made_it(root: str) -> None:
 def test_a_run_says_itself_how_it_stands(root: str) -> None:
     with Run("first", root=root):
         pass
-    with pytest.raises(SettingsError, match="says itself how it stands"):
+    with pytest.raises(SettingsError, match="records its state and origin itself"):
         Component.load("first", root=root).log_state("failed")

@@ -179,7 +179,7 @@ def test_a_migration_that_fails_leaves_the_old_catalog_and_says_so(
         raise RuntimeError("out of luck")
 
     monkeypatch.setattr(migrating, "migrate", fails)
-    with pytest.raises(CatalogUnavailable, match=r"from schema 0001 to .*: out of luck\. It is as it was, and a copy"):
+    with pytest.raises(CatalogUnavailable, match=r"from schema 0001 to .*: out of luck\. The catalog is unchanged"):
         Catalog(root)
     assert schema_of(make_url(f"sqlite:///{file_of(root)}")) == before
     monkeypatch.undo()

@@ -63,11 +63,11 @@ def test_a_rule_is_asked_for_as_a_function() -> None:
 
 @pytest.mark.parametrize(("text", "place", "said"), [
     ("params.lr < < 1", 12, "a value"),
-    ("name = foo", 7, "a text is written 'foo'"),
+    ("name = foo", 7, "write a string as 'foo'"),
     ("(a = 1", 6, '")"'),
     ("a in 1", 5, '"("'),
     ("a = 'x", 4, "no end"),
-    ("a = 1 limit -1", 12, "a whole number"),
+    ("a = 1 limit -1", 12, "an integer"),
     ("a not 3", 6, '"in"'),
     ("a = 1 b = 2", 6, '"and"'),
     ("x = 1; drop table items", 5, "';' means nothing"),

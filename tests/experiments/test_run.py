@@ -175,7 +175,7 @@ def test_a_number_of_a_component_that_is_none_is_refused_by_name(root: str) -> N
 
 def test_a_run_cannot_be_closed_as_what_there_is_not_and_goes_on(root: str) -> None:
     with Run("r", root=root) as run:
-        with pytest.raises(SettingsError, match='"done" is no way to end; there are finished, stopped, failed'):
+        with pytest.raises(SettingsError, match='"done" is not an end state; use one of finished, stopped, failed'):
             run.close("done")
         run.log_metric("loss", 1.0)
     [found] = list_runs(root=root)

@@ -33,7 +33,7 @@ def test_of_runs_on_a_network_file_system_they_are_in_the_cache_and_why_is_said(
     with Catalog(mounted / "runs") as catalog:
         catalog.feed()
         assert mounted.parent / "cache" in Path(catalog.shown).parents
-        assert catalog.why_elsewhere == "the runs are on a network file system (nfs4), on which SQLite would be damaged"
+        assert catalog.why_elsewhere == "the runs are on a network file system (nfs4), which would corrupt SQLite"
         catalog.create("experiment", "digits")  # type: ignore[arg-type]
     assert list(mounted.rglob("*.sqlite*")) == []
     assert len(list((mounted / "runs" / ".catalog" / "journal").iterdir())) == 1

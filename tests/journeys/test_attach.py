@@ -34,7 +34,7 @@ def test_a_dictionary_of_numbers_is_logged_as_other_trackers_take_it(tmp_path: P
             attached.log(given)
     messages = [str(warning.message) for warning in told]
     assert [message.partition(":")[2].split(",")[0].strip() for message in messages] == [
-        "'note' was logged", "'image' was logged", "run.log takes numbers by their names"]
+        "'note' was logged", "'image' was logged", "run.log expects a dictionary of names to numbers"]
     run = barograph.open(tmp_path / "run")
     recorded = {str(key): run.series(key).values.tolist() for key in run.keys(kind="scalar")}
     assert recorded == {"scalar:loss": [0.5, 0.5], "scalar:val.accuracy": [0.25, 0.25],

@@ -66,7 +66,7 @@ def test_from_a_hypothesis_to_what_came_out(folder: Path) -> None:
     assert ([note["text"] for note in known["notes"]], known["starred"], known["tags"]["keep"]) == (
         ["the **best**"], True, "yes")
 
-    assert "cannot be deleted alone" in barograph(folder, "mark", "widths", "--delete", code=2)
+    assert "cannot be deleted" in barograph(folder, "mark", "widths", "--delete", code=2)
     barograph(folder, "mark", run, "--delete")
     assert len(json.loads(barograph(folder, "search", "--json"))) == 2
     barograph(folder, "mark", run, "--restore")

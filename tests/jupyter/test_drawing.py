@@ -109,7 +109,7 @@ def test_a_run_that_is_gone_says_so_and_the_rest_is_drawn(root: Path, small_run:
     for path in Path(small_run).glob("*.json"):
         path.unlink()
     html = checked(run._repr_html_())
-    assert "Its curves cannot be shown." in html
+    assert "Cannot show its curves." in html
     assert "lr" in html
 
 

@@ -180,7 +180,7 @@ class ActiveRun(Exhibiting[None]):
 
     def _check_open(self) -> None:
         if self.closed:
-            raise SessionClosed(f"This run is closed; it records nothing more ({self.url}).")
+            raise SessionClosed(f"This run is closed and records nothing more ({self.url}).")
 
 
 def checked_step(name: str, step: Any) -> int:
@@ -195,7 +195,7 @@ def checked_step(name: str, step: Any) -> int:
             return whole
     except (TypeError, ValueError, OverflowError):
         pass
-    raise SettingsError(f'Metric "{name}" is told at step {step!r}; a step is a whole number of 64 bits.')
+    raise SettingsError(f'Metric "{name}" has step {step!r}; a step must be a 64-bit integer.')
 
 
 def check_ending(state: str) -> None:
@@ -205,7 +205,7 @@ def check_ending(state: str) -> None:
         SettingsError: There is no such state.
     """
     if state not in tuple(EndState):
-        raise SettingsError(f'"{state}" is no way to end; there are {", ".join(EndState)}.')
+        raise SettingsError(f'"{state}" is not an end state; use one of {", ".join(EndState)}.')
 
 
 def check_series(name: object, mode: str) -> None:
@@ -216,4 +216,4 @@ def check_series(name: object, mode: str) -> None:
     """
     checked_name("a metric", name)
     if mode not in tuple(Mode):
-        raise SettingsError(f'"{mode}" is no mode; there are {", ".join(Mode)}.')
+        raise SettingsError(f'"{mode}" is not a mode; use one of {", ".join(Mode)}.')

@@ -67,7 +67,7 @@ def _items(components: Iterable[Component]) -> list[Item]:
     items = []
     for component in components:
         if not isinstance(component, Component):
-            raise SettingsError(f"{component!r} is no component. Take what Component.load, Component.search or "
-                                "list_runs give.")
+            raise SettingsError(f"{component!r} is not a component. Pass one from Component.load, Component.search "
+                                "or list_runs.")
         items.append(component.item)
     return items

@@ -46,11 +46,13 @@ def artifact_of(
     """
     file = Path(path)
     if not file.is_file():
-        what = "a directory; log its files by log_artifacts, or its place by log_output" if file.is_dir() else \
+        what = (
+            "it is a directory; log its files with log_artifacts, or its location with log_output"
+        ) if file.is_dir() else \
             "no such file"
         if isinstance(name, str) and "://" in name:
-            what += f', and what lies elsewhere is told by log_output("{path}", "{name}")'
-        raise SettingsError(f"There is no artifact at {file}: {what}.")
+            what += f'; to record a location elsewhere, call log_output("{path}", "{name}")'
+        raise SettingsError(f"No artifact at {file}: {what}.")
     name = checked_name("an artifact", file.name if name in (None, "") else name)
     digest, size_bytes = digest_of_file(file)
     uri = file.resolve().as_uri()
@@ -112,7 +114,7 @@ def _parts_that_are(path: Path, digest: str) -> Iterator[bytes]:
         whole.update(part)
         yield part
     if f"sha256:{whole.hexdigest()}" != digest:
-        raise SettingsError(f"The artifact at {path} is being written; log it once it is whole.")
+        raise SettingsError(f"The artifact at {path} is still being written. Log it once it is complete.")
 
 
 def is_kept(root: Store, digest: str, now_unix: float) -> bool:
@@ -139,11 +141,11 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
         try:
             data = Path(unquote(link.uri.removeprefix("file://"))).read_bytes()
         except FileNotFoundError:
-            raise ObjectNotFound(f'Artifact "{link.name}" is no longer there ({link.uri}).') from None
+            raise ObjectNotFound(f'Artifact "{link.name}" no longer exists ({link.uri}).') from None
     else:
-        raise SettingsError(f'Artifact "{link.name}" is at {link.uri}, which is read by its own tools.')
+        raise SettingsError(f'Artifact "{link.name}" is at {link.uri}; read it with the tools for that location.')
     if link.digest and f"sha256:{hashlib.sha256(data).hexdigest()}" != link.digest:
-        raise DamagedChunk(f'Artifact "{link.name}" is not what was kept: its digest differs ({link.uri}).')
+        raise DamagedChunk(f'Artifact "{link.name}" has changed since it was logged: its digest differs ({link.uri}).')
     return data
 
 

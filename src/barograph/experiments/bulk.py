@@ -59,7 +59,7 @@ def created_together(catalog: Catalog, rows: Iterable[Mapping[str, Any]], *, tri
 def _entries(row: Mapping[str, Any], trial: str) -> Iterator[Entry]:
     for field in row:
         if field not in _SAID:
-            raise UnknownName(f'A component has no "{field}". {nearest(str(field), _SAID)}')
+            raise UnknownName(f'Components have no field "{field}". {nearest(str(field), _SAID)}')
     fields = {"description": str(row["description"])} if row.get("description") else {}
     made = created(ItemKind.COMPONENT, checked_name("the component", row.get("name")), fields=fields)
     yield made
@@ -77,7 +77,8 @@ def _entries(row: Mapping[str, Any], trial: str) -> Iterator[Entry]:
 
 def _refuse_taken(catalog: Catalog, names: Mapping[str, str], count: int) -> None:
     if len(names) < count:
-        raise NameTaken(f"Of {count:,} components {count - len(names):,} have a name that another of them has.")
+        raise NameTaken(f"{count - len(names):,} of {count:,} components share a name with another one. Names must "
+                        "be unique.")
     catalog.feed()
     taken: list[str] = []
     with catalog.reading() as connection:
@@ -87,4 +88,4 @@ def _refuse_taken(catalog: Catalog, names: Mapping[str, str], count: int) -> Non
     if taken:
         more = f" and {len(taken) - _NAMED:,} more" if len(taken) > _NAMED else ""
         named = ", ".join(f'"{name}"' for name in taken[:_NAMED])
-        raise NameTaken(f"There are components of these names already: {named}{more} ({catalog.store.url}).")
+        raise NameTaken(f"Components with these names already exist: {named}{more} ({catalog.store.url}).")

@@ -148,8 +148,8 @@ class Catalog:
             try:
                 self._feeder.feed_batch(batch)
             except CatalogUnavailable as error:
-                raise CatalogUnavailable(f"{error} What was said is kept, and need not be said again: it will be found "
-                                         "once the catalog can be used.") from error
+                raise CatalogUnavailable(f"{error} The entries are saved and will be indexed once the catalog works "
+                                         "again; no need to repeat them.") from error
 
     def create(
         self, kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None,
@@ -178,11 +178,11 @@ class Catalog:
                 batch = self._journal.create(entry)
             except ObjectExists:
                 if not or_load:
-                    raise NameTaken(f'There is {_an(kind)} "{name}" already ({self.store.url}).') from None
+                    raise NameTaken(f'{_an(kind).capitalize()} "{name}" already exists ({self.store.url}).') from None
                 batch = None
             if batch is not None and known is not None and not or_load:
                 # A run spoke of it first, which creates it, too.
-                raise NameTaken(f'There is {_an(kind)} "{name}" already ({self.store.url}).')
+                raise NameTaken(f'{_an(kind).capitalize()} "{name}" already exists ({self.store.url}).')
             if batch is not None:
                 self._feeder.feed_batch(batch)
             elif known is None:
@@ -268,8 +268,8 @@ class Catalog:
         if others and not cascade:
             named = ", ".join(f'{other.kind} "{other.name}"' for other in others[:5])
             more = f" and {len(others) - 5} more" if len(others) > 5 else ""
-            raise StillNeeded(f'{item.kind.capitalize()} "{item.name}" cannot be deleted alone: {named}{more} came of '
-                              "it, or belong to it. Delete these first, or all together with --cascade.")
+            raise StillNeeded(f'{item.kind.capitalize()} "{item.name}" cannot be deleted: {named}{more} derive from '
+                              "it or belong to it. Delete those first, or delete all with --cascade.")
         gone = [item, *others]
         self.tell(Entry(one.uid, Verb.DELETE) for one in gone)
         return gone
@@ -282,14 +282,14 @@ class Catalog:
             NameTaken: Another run or component of one of its experiments has it.
         """
         if item.kind not in COMPONENTS:
-            raise SettingsError(f'{item.kind.capitalize()} "{item.name}" cannot be renamed: its name is its identity. '
-                                "Runs and components can be.")
+            raise SettingsError(f'{item.kind.capitalize()} "{item.name}" cannot be renamed: its name is its '
+                                "identity. Only runs and components can be renamed.")
         checked_name(f"the {item.kind}", name)
         mine = {trial.experiment for trial in item.trials}
         for other in self._where(ITEMS.c.name == storable(name), ITEMS.c.kind.in_(COMPONENTS)):
             shared = mine & {trial.experiment for trial in other.trials}
             if shared and other.uid != item.uid:
-                raise NameTaken(f'Experiment "{min(shared)}" has a {other.kind} "{name}" already.')
+                raise NameTaken(f'Experiment "{min(shared)}" already has a {other.kind} "{name}".')
         self.tell([Entry(item.uid, Verb.SET, {"name": name})])
 
     def restore(self, uid: str) -> list[Item]:
@@ -351,7 +351,7 @@ class Catalog:
             return meant[0]
         listed = "".join(f"\n  {_described(item)}" for item in meant[:_MOST_LISTED])
         more = f"\n  and {len(meant) - _MOST_LISTED} more" if len(meant) > _MOST_LISTED else ""
-        raise AmbiguousName(f'{len(meant)} things are called "{name}". Use the identity of one of them:{listed}{more}')
+        raise AmbiguousName(f'{len(meant)} items are named "{name}". Use the ID of one of them:{listed}{more}')
 
     def _where(self, *conditions: Any) -> list[Item]:
         with self.reading() as connection:
@@ -412,7 +412,7 @@ class Catalog:
         what = " or ".join(kinds) if kinds else "experiment, trial, component or run"
         names = sorted(set(known))
         hint = nearest(name, names) if len(names) <= 10 else nearest(name, names).partition("There are:")[0]
-        return UnknownItem(f'There is no {what} "{name}" in {self.store.url}. {hint}'.rstrip())
+        return UnknownItem(f'No {what} "{name}" in {self.store.url}. {hint}'.rstrip())
 
 
 def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None) -> Entry:

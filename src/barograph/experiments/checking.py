@@ -36,7 +36,7 @@ def check_entry(entry: Entry) -> None:
     if entry.verb is Verb.CREATE:
         ItemKind(state.kind)
         if not isinstance(state.name, str) or not isinstance(state.parent, str):
-            raise TypeError("its name is no text")
+            raise TypeError("its name is not a string")
     _check_fields(state)
     _check_links(state)
     _check_numbers(state)
@@ -52,7 +52,7 @@ def refuse_senseless(entries: Iterable[Entry]) -> None:
         try:
             check_entry(entry)
         except SENSELESS as error:
-            raise SettingsError(f'What is told of "{entry.uid}" ({entry.verb}) makes no sense: {error}.') from error
+            raise SettingsError(f'The entry {entry.verb} for "{entry.uid}" is invalid: {error}.') from error
 
 
 def _check_fields(state: ItemState) -> None:
@@ -67,13 +67,13 @@ def _check_fields(state: ItemState) -> None:
         if not isinstance(said.get(name, False), bool | None):
             raise TypeError(f"{name} is {said[name]!r}")
     if not isinstance(said.get("variables") or {}, Mapping):
-        raise TypeError("its variables are no table")
+        raise TypeError("its variables are not a dictionary")
 
 
 def _check_links(state: ItemState) -> None:
     for link in (*state.inputs.values(), *state.outputs.values()):
         if not all(isinstance(text, str) for text in (link.name, link.uri, link.media_type, link.digest)):
-            raise TypeError(f"the artifact {link.name!r} is described by what is no text")
+            raise TypeError(f"the description of artifact {link.name!r} is not a string")
         _check_whole("size_bytes", link.size_bytes)
     for trial in state.trials:
         _check_id(trial)
@@ -88,13 +88,13 @@ def _check_numbers(state: ItemState) -> None:
             _check_whole(name, whole)
         for number in (it.last, it.min, it.max, it.mean, it.std):
             if not isinstance(number, int | float):
-                raise TypeError(f"the metric {name} is {number!r}")
+                raise TypeError(f"metric {name} is {number!r}")
             float(number)
 
 
 def _check_id(uid: Any) -> None:
     if not isinstance(uid, str) or not 0 < len(uid) <= _MOST_ID_CHARS or not uid.isprintable():
-        raise ValueError(f"{str(uid)[:40]!r} is no identity")
+        raise ValueError(f"{str(uid)[:40]!r} is not an ID")
 
 
 def _check_whole(name: str, number: Any) -> None:

@@ -64,8 +64,8 @@ def collection_of(
     # Listed first, asked then: what is logged in between is wanted, or young.
     damage = catalog.feed(thorough=True, progress=progress).damage
     if damage:
-        raise CatalogError(f"{len(damage)} things below {catalog.store.url} could not be read, so nobody knows which "
-                           f"artifacts they have, and none is deleted. The first: {damage[0]}")
+        raise CatalogError(f"{len(damage)} items below {catalog.store.url} cannot be read, so the artifacts they "
+                           f"use are unknown. Nothing was deleted. First: {damage[0]}")
     with catalog.reading() as connection:
         by_all = _wanted(connection, now_unix, with_gone=False)
         by_living = _wanted(connection, now_unix, with_gone=True)

@@ -66,10 +66,10 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
         UnknownName: There is no such statistic.
     """
     if len(items) < 2:
-        raise SettingsError("A comparison needs two runs or components, at least.")
+        raise SettingsError("A comparison needs at least two runs or components.")
     for name in statistics:
         if name not in STATISTICS:
-            raise UnknownName(f'"{name}" is no statistic of a metric. {nearest(name, STATISTICS)}')
+            raise UnknownName(f'"{name}" is not a metric statistic. {nearest(name, STATISTICS)}')
     told: dict[str, list[Mapping[str, Any]]] = {
         "parameters": [item.parameters for item in items],
         "code": [{name: item.facts[name] for name in _CODE if item.facts[name] not in ("", None)} for item in items],
@@ -152,7 +152,7 @@ def _reader(by: str) -> Callable[[Item], str]:
         "experiment": lambda item: item.trials[0].experiment if item.trials else "",
     }
     if kind not in readers or (kind in ("params", "tags")) != bool(name):
-        raise SettingsError(f'"{by}" tells no groups apart; write params.NAME, tags.NAME, trial or experiment.')
+        raise SettingsError(f'Cannot group by "{by}"; use params.NAME, tags.NAME, trial or experiment.')
     return readers[kind]
 
 

@@ -153,7 +153,7 @@ class Component(Handle, Exhibiting["Component"]):
 
     def _set(self, said: Mapping[str, Any]) -> Self:
         if self.item.kind == ItemKind.RUN:
-            raise SettingsError(f'"{self.name}" is a run, which says itself how it stands and what made it.')
+            raise SettingsError(f'"{self.name}" is a run; it records its state and origin itself.')
         return self._tell(Verb.SET, {name: value for name, value in said.items() if value not in (None, "")})
 
     @property

@@ -84,7 +84,7 @@ def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None
         UnknownKey: The run has no such metric; or no epochs.
     """
     if by not in ALIGNMENTS:
-        raise SettingsError(f'Curves are laid side by side by {", ".join(ALIGNMENTS)}; this is "{by}".')
+        raise SettingsError(f'Cannot align curves by "{by}"; use one of {", ".join(ALIGNMENTS)}.')
     steps, values, times = metric_series(run, name, points)
     if by == "step":
         return Curve(steps.astype(np.float64), values)

@@ -49,8 +49,8 @@ def catalog_url(store: Store) -> URL:
         try:
             return _usable(make_url(said))
         except ArgumentError:
-            raise SettingsError(f"{CATALOG_VARIABLE} must be a URL such as postgresql+psycopg://user@host/name; it is "
-                                "none.") from None
+            raise SettingsError(f"{CATALOG_VARIABLE} is not a valid URL; write one such as "
+                                "postgresql+psycopg://user@host/name.") from None
     if isinstance(store, FileStore) and not why_elsewhere(store):
         return URL.create("sqlite", database=str(store.root / ".catalog" / _FILE))
     name = hashlib.sha256(store.url.encode()).hexdigest()[:24]
@@ -66,17 +66,17 @@ def why_elsewhere(store: Store) -> str:
         'the runs are in no directory'
     """
     if not isinstance(store, FileStore):
-        return "the runs are in no directory"
+        return "the runs are not in a directory"
     kind = network_filesystem(store.root)
-    return f"the runs are on a network file system ({kind}), on which SQLite would be damaged" if kind else ""
+    return f"the runs are on a network file system ({kind}), which would corrupt SQLite" if kind else ""
 
 
 def _usable(url: URL) -> URL:
     kind = network_filesystem(Path(url.database)) if url.get_backend_name() == "sqlite" and url.database else ""
     if kind:
-        raise SettingsError(f"{CATALOG_VARIABLE} puts a file of SQLite on a network file system ({kind}), where two "
-                            "machines that write would damage it. Give a place on a disk of this machine, or a "
-                            f"PostgreSQL server for all of them ({url.database}).")
+        raise SettingsError(f"{CATALOG_VARIABLE} puts an SQLite file on a network file system ({kind}), where two "
+                            "machines that write would corrupt it. Use a local disk, or one PostgreSQL server "
+                            f"for all machines ({url.database}).")
     return url
 
 
@@ -192,8 +192,8 @@ class Database:
                 if connection.execute(select(ROOT.c.url)).scalars().first() is None:
                     connection.execute(ROOT.insert(), [{"url": root}])
         elif known != root and not self.is_sqlite:
-            raise CatalogUnavailable(f"This database is the catalog of {known}, and one holds one; give {root} a "
-                                     f"database or schema of its own in {CATALOG_VARIABLE}.")
+            raise CatalogUnavailable(f"This database is already the catalog of {known}, and holds only one. Set "
+                                     f"{CATALOG_VARIABLE} to another database or schema for {root}.")
         elif known != root:
             # The folder was moved: what was taken in from its old place is found again by `feed`.
             with self.writing() as connection:
@@ -204,9 +204,9 @@ class Database:
         from barograph.experiments.migrating import known_revisions, migrate
 
         if revision is not None and revision not in known_revisions():
-            raise NewerCatalog(f"The catalog has schema {revision}, which a newer Barograph made; this one knows "
-                               f"{REVISION}. Update Barograph, or set {CATALOG_VARIABLE} to another place and run "
-                               f"barograph reindex ({self.shown}).")
+            raise NewerCatalog(f"The catalog has schema {revision}, from a newer Barograph; this one supports up to "
+                               f"{REVISION}. Update Barograph, or set {CATALOG_VARIABLE} to another location and "
+                               f"run barograph reindex ({self.shown}).")
         with self._engine.connect() as connection:
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -223,10 +223,10 @@ class Database:
                 migrate(connection)
                 connection.commit()
             except Exception as error:
-                kept = f", and a copy of it is at {saved}" if saved else ""
+                kept = f", with a copy at {saved}" if saved else ""
                 raise CatalogUnavailable(
-                    f"The catalog cannot be brought from schema {present or 'none'} to {REVISION}: {error}. It is as "
-                    f"it was{kept} ({self.shown}).") from error
+                    f"Cannot migrate the catalog from schema {present or 'none'} to {REVISION}: {error}. The "
+                    f"catalog is unchanged{kept} ({self.shown}).") from error
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
@@ -235,17 +235,17 @@ class Database:
         except DBAPIError as error:
             raise self._as_ours(error) from error
         except (SQLAlchemyError, OSError) as error:
-            raise CatalogUnavailable(f"The catalog cannot be used: {error} ({self.shown}).") from error
+            raise CatalogUnavailable(f"Cannot use the catalog: {error} ({self.shown}).") from error
 
     def _as_ours(self, error: DBAPIError) -> CatalogUnavailable:
         said = str(error.orig).strip().splitlines()[0] if error.orig and str(error.orig).strip() else repr(error.orig)
         if isinstance(error, OperationalError) and "locked" in said:
-            return CatalogUnavailable(f"The catalog is being written by another process, which did not end within "
-                                      f"{_BUSY_SECS:g} s; try again ({self.shown}).")
+            return CatalogUnavailable(f"Another process has held the catalog's write lock for {_BUSY_SECS:g} s. Try "
+                                      f"again ({self.shown}).")
         if "malformed" in said or "not a database" in said:
-            return CatalogUnavailable(f"The catalog is damaged: {said}. It is only an index, which barograph "
-                                      f"reindex makes again of the runs; nothing is lost ({self.shown}).")
-        return CatalogUnavailable(f"The catalog cannot be used: {said} ({self.shown}).")
+            return CatalogUnavailable(f"The catalog is damaged: {said}. No data is lost: the catalog is only an "
+                                      f"index. Rebuild it from the runs with barograph reindex ({self.shown}).")
+        return CatalogUnavailable(f"Cannot use the catalog: {said} ({self.shown}).")
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -262,11 +262,11 @@ def _engine(url: URL) -> Engine:
             return create_engine(url, pool_pre_ping=True)
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECS})
     except NoSuchModuleError:
-        raise SettingsError(f"{CATALOG_VARIABLE} asks for {url.drivername}, which is no database that is known; write "
+        raise SettingsError(f"{CATALOG_VARIABLE} names an unsupported database, {url.drivername}; use "
                             "postgresql+psycopg://… or sqlite:///….") from None
     except ModuleNotFoundError as error:
-        raise MissingExtra(f'The catalog at a PostgreSQL server needs "{error.name}": pip install '
-                           "'barograph[postgresql]'.") from None
+        raise MissingExtra(f"A catalog on PostgreSQL needs {error.name}: "
+                           "pip install 'barograph[postgresql]'.") from None
     event.listen(engine, "connect", _prepare_sqlite)
     return engine
 

@@ -54,7 +54,7 @@ class Exhibiting(Making[Answer]):
         from barograph.experiments.table_artifact import PARQUET, table_to_parquet
 
         if (values is None) == (data_frame is None):
-            raise SettingsError("log_table takes one table: either values or data_frame.")
+            raise SettingsError("log_table takes exactly one of values and data_frame.")
         data = table_to_parquet(values if values is not None else data_frame)
         return self._keep(data, title or "table", PARQUET, is_output=is_output)
 

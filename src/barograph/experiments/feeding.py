@@ -234,7 +234,7 @@ class Feeder:
                     _write_folded(connection, [uid], {})
                     continue
                 store_entries(connection, _journal_of(place), [("~", Entry(
-                    uid, Verb.SET, {"state": "gone", "message": "Its folder is no longer there."}, self._clock.unix()
+                    uid, Verb.SET, {"state": "gone", "message": "Its directory no longer exists."}, self._clock.unix()
                 ))])
                 _write_folded(connection, [uid], {})
                 fed.gone += 1

@@ -117,7 +117,7 @@ class Handle:
         self.catalog.feed()
         found = self.catalog.item_by_uid(self.uid)
         if found is None:
-            raise UnknownItem(f'There is no "{self.name}" any more in {self.catalog.store.url}.')
+            raise UnknownItem(f'"{self.name}" no longer exists in {self.catalog.store.url}.')
         self._item, self._is_told = found, False
         return self
 

@@ -29,7 +29,7 @@ class Independent:
 
     Attributes:
         runs: Whose mean is the result.
-        repeats: A sentence for each run that counts with another.
+        repeats: A sentence for each run that counted with another.
     """
 
     runs: list[Item]
@@ -68,7 +68,7 @@ def _without_reruns(items: Sequence[Item]) -> list[Independent]:
         if same is None:
             alike.append(Independent([item]))
         else:
-            same.repeats.append(f"{item.name} counts with {same.runs[0].name} (a rerun)")
+            same.repeats.append(f"{item.name} counted with {same.runs[0].name} (a rerun)")
     return [one for several in found.values() for one in several]
 
 
@@ -95,7 +95,7 @@ def _without_prefixes(found: list[Independent], metric: str, read: SeriesOf) -> 
         if longer is None:
             kept.append(one)
         else:
-            longer.repeats += [*one.repeats, f"{item.name} counts with {longer.runs[0].name} (the same values)"]
+            longer.repeats += [*one.repeats, f"{item.name} counted with {longer.runs[0].name} (same values)"]
     return [one for one in found if one in kept]
 
 
@@ -123,7 +123,7 @@ def _by_seed(found: list[Independent]) -> list[Independent]:
             by_seed[key] = one
             continue
         first = by_seed[key]
-        first.repeats += [*one.repeats, f"{one.runs[0].name} counts with {first.runs[0].name} "
+        first.repeats += [*one.repeats, f"{one.runs[0].name} counted with {first.runs[0].name} "
                                         f"(same {', '.join(f'{name}: {value}' for name, value in seeds)})"]
         first.runs += one.runs
     return list(by_seed.values())

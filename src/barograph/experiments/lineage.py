@@ -75,7 +75,7 @@ def lineage_of(
         SettingsError: There is no such direction.
     """
     if direction not in ("up", "down", "both"):
-        raise SettingsError(f'"{direction}" is no direction; write "up", "down" or "both".')
+        raise SettingsError(f'"{direction}" is not a direction; use "up", "down" or "both".')
     with catalog.reading() as connection:
         up = _walked(uid, depth, _SOURCE, _TARGET, connection) if direction != "down" else []
         down = _walked(uid, depth, _TARGET, _SOURCE, connection) if direction != "up" else []

@@ -40,13 +40,13 @@ class Artifact(Handle):
             SettingsError: It has neither; or its name cannot be kept.
         """
         if not (digest or uri):
-            raise SettingsError(f'Artifact "{name}" is known by its digest or its address; give one of them.')
+            raise SettingsError(f'Artifact "{name}": pass either its digest or its URI.')
         catalog, uid = catalog_at(root), artifact_uid(digest, uri)
         catalog.feed()
         known = catalog.item_by_uid(uid)
         if known is not None and known.facts["deleted_unix"] is None:
             if not or_load:
-                raise NameTaken(f'That artifact is there already: "{known.name}" ({uid}).')
+                raise NameTaken(f'That artifact already exists: "{known.name}" ({uid}).')
             return cls(catalog, known)
         fields = {"uri": uri, "digest": digest, "media_type": media_type, "description": description,
                   "size_bytes": size_bytes if size_bytes >= 0 else None}

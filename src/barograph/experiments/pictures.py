@@ -31,7 +31,7 @@ def picture_of(figure: Any, drawn_as: str = "png") -> tuple[bytes, str]:
         SettingsError: It is none of these.
     """
     if drawn_as not in FORMATS:
-        raise SettingsError(f'A figure is drawn as {" or ".join(FORMATS)}; this is "{drawn_as}".')
+        raise SettingsError(f'Cannot draw a figure as "{drawn_as}"; use {" or ".join(FORMATS)}.')
     if isinstance(figure, bytes | bytearray | memoryview):
         return bytes(figure), _media_type(bytes(figure))
     if isinstance(figure, str) and figure.lstrip().startswith("<"):
@@ -47,16 +47,15 @@ def picture_of(figure: Any, drawn_as: str = "png") -> tuple[bytes, str]:
     if callable(getattr(figure, "save", None)) and hasattr(figure, "getbands"):
         figure.save(file, format="PNG")
         return file.getvalue(), "image/png"
-    raise SettingsError(f"A figure is one of matplotlib, an image of Pillow, or the bytes of a PNG or SVG; this is "
-                        f"{type(figure).__module__}.{type(figure).__name__}. Have its library write a PNG or SVG, and "
-                        "hand over the bytes.")
+    raise SettingsError(f"Cannot log a {type(figure).__module__}.{type(figure).__name__} as a figure. Pass a "
+                        "matplotlib figure, a Pillow image, or PNG or SVG bytes.")
 
 
 def _read(path: Path) -> tuple[bytes, str]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"There is no figure at {path}: {error.strerror}.") from error
+        raise SettingsError(f"No figure at {path}: {error.strerror}.") from error
     return data, _media_type(data)
 
 
@@ -68,4 +67,4 @@ def _media_type(data: bytes) -> str:
         return "image/webp"
     if b"<svg" in data[:_HEAD_BYTES]:
         return "image/svg+xml"
-    raise SettingsError("These bytes are no picture that is known: no PNG, JPEG, GIF, WebP or SVG.")
+    raise SettingsError("Unknown image format; supported are PNG, JPEG, GIF, WebP and SVG.")

@@ -62,8 +62,8 @@ class RecordedRun(ActiveRun):
         recorded, given = self._recording, cast("object", values)
         if not isinstance(given, Mapping):
             recorded.session.guard.report(
-                f'run.log takes numbers by their names, as in run.log({{"accuracy": 0.5}}), and was given '
-                f"{type(given).__name__}: nothing of it is recorded")
+                f"run.log expects a dictionary of names to numbers, as in run.log({{'accuracy': 0.5}}), got "
+                f"{type(given).__name__}: nothing was recorded")
             return
         self._log(values, step)
 

@@ -25,8 +25,9 @@ def root_of_places(names: Sequence[str]) -> str | None:
     if len(roots) > 1:
         (first, name), (second, other) = list(roots.items())[::-1][:2]
         raise SettingsError(
-            f"{name} is one of the runs in {first}, and {other} of those in {second}. Give the folder that both are "
-            "in by --root, or bring one to the other by barograph export archive and barograph import archive.")
+            f"{name} belongs to the runs in {first}, but {other} belongs to those in {second}. Pass their common "
+            "parent directory with --root, or move one with barograph export archive and barograph import "
+            "archive.")
     return next(iter(roots), None)
 
 

@@ -164,8 +164,8 @@ def _launched() -> TrackedRun:
     """Return the run of `barograph run` in a process that it does not record, such as a forked one."""
     launch = launch_from_environment(os.environ)
     if launch is None:
-        raise SettingsError("load_run needs the name of a run: nothing records this process. Start it with "
-                            "`barograph run`, or call barograph.attach before.")
+        raise SettingsError("load_run needs the name of a run, because this process is not being recorded. Start it "
+                            "with `barograph run`, or call barograph.attach first.")
     return TrackedRun(store_from_url(launch.settings.to), launch.attempt, clock=SystemClock())
 
 

@@ -110,7 +110,7 @@ def read_batch(journal: Journal, name: str, damage: list[str]) -> Batch | None:
     except (DamagedChunk, NewerFormat, StoreError) as error:
         damage.append(str(error))
     except SENSELESS as error:
-        damage.append(f"A batch of the journal makes no sense: {error!r} ({name}).")
+        damage.append(f"A batch of the journal is invalid: {error!r} ({name}).")
     return None
 
 
@@ -136,7 +136,7 @@ def _sensible(entries: Iterable[Entry], damage: list[str]) -> list[Entry]:
         try:
             check_entry(entry)
         except SENSELESS as error:
-            damage.append(f"What a run says of itself makes no sense: {error!r}.")
+            damage.append(f"The metadata of a run is invalid: {error!r}.")
         else:
             found.append(entry)
     return found

@@ -45,11 +45,11 @@ def confusion_matrix_of(
     _check_length("y_pred", predictions, target)
     weights = _weights(sample_weight, len(target))
     if normalize is not None and normalize not in NORMALIZATIONS:
-        raise SettingsError(f'normalize is "{normalize}"; it must be one of {", ".join(NORMALIZATIONS)}, or None.')
+        raise SettingsError(f'normalize is "{normalize}"; use one of {", ".join(NORMALIZATIONS)}, or None.')
     known = _known(labels) if labels is not None else _classes(target, predictions)
     if len(known) > MOST_CLASSES:
-        raise SettingsError(f"There are {len(known):,} classes; a confusion matrix tells {MOST_CLASSES:,} apart at "
-                            "most. Are these scores, or no classes? Name those that matter by labels=.")
+        raise SettingsError(f"There are {len(known):,} classes; a confusion matrix shows at most {MOST_CLASSES:,}. "
+                            "If these are classes and not scores, select some with labels=.")
     number = {label: at for at, label in enumerate(known)}
     pairs = np.array(
         [
@@ -60,7 +60,8 @@ def confusion_matrix_of(
     ).reshape(-1, 2)
     counted = (pairs >= 0).all(axis=1)
     if labels is not None and not (pairs[:, 0] >= 0).any():
-        raise SettingsError(f"None of the labels {_shown(known)} is in y_true, which has {_shown(_classes(target))}.")
+        raise SettingsError(f"None of the labels {_shown(known)} occurs in y_true, which has "
+                            f"{_shown(_classes(target))}.")
     counts = confusion(pairs[counted, 0], pairs[counted, 1], len(known), None if weights is None else weights[counted])
     if normalize is not None:
         counts = normalized(counts, normalize)
@@ -110,11 +111,12 @@ def _by_class(
         label = _positive(classes, positive_label)
         return (curve(str(label), _equals(target, label), scores, weights),)
     if len(classes) != scores.shape[1]:
-        raise SettingsError(f"{name} has {scores.shape[1]} columns, and y_true the classes {_shown(classes)}; a column "
-                            "for each class is needed. Name the classes of the columns, in order, by labels=.")
+        raise SettingsError(f"{name} has {scores.shape[1]} columns, but y_true has the classes {_shown(classes)}. "
+                            "Pass one column per class, or name the classes of the columns, in order, with "
+                            "labels=.")
     strange = [label for label in _classes(target) if label not in set(classes)]
     if strange:
-        raise SettingsError(f"y_true has {_shown(strange)}, which labels={_shown(classes)} does not name.")
+        raise SettingsError(f"y_true has {_shown(strange)}, missing from labels={_shown(classes)}.")
     if positive_label is not None or len(classes) == 2:
         label = classes[1] if positive_label is None else _positive(classes, positive_label)
         return (curve(str(label), _equals(target, label), scores[:, classes.index(label)], weights),)
@@ -125,13 +127,14 @@ def _by_class(
 def _positive(classes: Sequence[Any], said: Any) -> Any:
     if said is not None:
         if said not in classes:
-            raise SettingsError(f"positive_label is {said!r}, which is none of the classes {_shown(classes)}.")
+            raise SettingsError(f"positive_label is {said!r}, which is not one of the classes {_shown(classes)}.")
         return said
     if len(classes) > 2:
-        raise SettingsError(f"y_true has the classes {_shown(classes)}, and one score a sample tells one from all "
-                            "others; say which by positive_label=, or hand over a column of scores for each.")
+        raise SettingsError(f"y_true has the classes {_shown(classes)}, but there is only one score per sample. "
+                            "Choose the positive class with positive_label=, or pass one column of scores per "
+                            "class.")
     if not set(classes) <= {0, 1} and not set(classes) <= {-1, 1}:
-        raise SettingsError(f"y_true has the classes {_shown(classes)}; say which is the positive one by "
+        raise SettingsError(f"y_true has the classes {_shown(classes)}. Choose the positive class with "
                             "positive_label=.")
     return 1
 
@@ -143,21 +146,21 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     try:
         return np.asarray(values)
     except (ValueError, TypeError) as error:
-        raise SettingsError(f"{name} is no list of one value a sample: {error}.") from error
+        raise SettingsError(f"{name} must be a list with one value per sample: {error}.") from error
 
 
 def _labels(name: str, values: Any) -> NDArray[Any]:
     found = _array(name, values)
     found = found.reshape(-1) if found.ndim == 2 and found.shape[1] == 1 else found
     if found.ndim != 1 or not len(found):
-        hint = " Take the class of each row: numpy.argmax(…, axis=1)." if found.ndim == 2 else ""
-        raise SettingsError(f"{name} has shape {found.shape}; it must be one label a sample, and one sample at least."
-                            f"{hint}")
+        hint = " Use the class of each row: numpy.argmax(…, axis=1)." if found.ndim == 2 else ""
+        raise SettingsError(f"{name} has shape {found.shape}, expected one label per sample and at least one "
+                            f"sample.{hint}")
     if found.dtype == object and any(label is None or label != label for label in found.tolist()):
-        raise SettingsError(f"{name} holds None or NaN, which is no label; take those samples out.")
+        raise SettingsError(f"{name} contains None or NaN. Remove those samples.")
     if found.dtype.kind == "f" and not np.isfinite(found).all():
-        raise SettingsError(f"{name} holds {int((~np.isfinite(found)).sum()):,} values that are NaN or infinite, which "
-                            "are no labels; take those samples out.")
+        raise SettingsError(f"{name} contains {int((~np.isfinite(found)).sum()):,} NaN or infinite values. Remove "
+                            "those samples.")
     return found
 
 
@@ -165,14 +168,14 @@ def _scores(name: str, values: Any) -> Floats:
     try:
         found = _array(name, values).astype(np.float64)
     except (ValueError, TypeError):
-        raise SettingsError(f"{name} must be numbers: the greater, the likelier.") from None
+        raise SettingsError(f"{name} must be numbers, higher for more likely.") from None
     found = found.reshape(-1) if found.ndim == 2 and found.shape[1] == 1 else found
     if found.ndim not in (1, 2):
-        raise SettingsError(f"{name} has shape {found.shape}; it must be one score a sample, or one for each class.")
+        raise SettingsError(f"{name} has shape {found.shape}, expected one score per sample or one per sample and "
+                            "class.")
     bad = int((~np.isfinite(found)).sum())
     if bad:
-        raise SettingsError(f"{name} holds {bad:,} scores that are NaN or infinite, which nothing can be ranked by; "
-                            "take those samples out.")
+        raise SettingsError(f"{name} contains {bad:,} NaN or infinite scores. Remove those samples.")
     return found
 
 
@@ -181,13 +184,14 @@ def _weights(values: Any, count: int) -> Floats | None:
         return None
     found = _scores("sample_weight", values)
     if found.shape != (count,) or (found < 0).any() or not found.sum() > 0:
-        raise SettingsError(f"sample_weight must be one number >= 0 for each of the {count:,} samples, and not all 0.")
+        raise SettingsError(f"sample_weight must have one number >= 0 for each of the {count:,} samples, and not "
+                            "all 0.")
     return found
 
 
 def _check_length(name: str, values: NDArray[Any], target: NDArray[Any]) -> None:
     if len(values) != len(target):
-        raise SettingsError(f"y_true has {len(target):,} samples and {name} {len(values):,}; they must be the same.")
+        raise SettingsError(f"y_true has {len(target):,} samples but {name} has {len(values):,}.")
 
 
 def _classes(*arrays: NDArray[Any]) -> list[Any]:
@@ -196,14 +200,14 @@ def _classes(*arrays: NDArray[Any]) -> list[Any]:
         return sorted(known)
     except TypeError:
         kinds = sorted({type(label).__name__ for label in known})
-        raise SettingsError(f"Labels are of different kinds ({', '.join(kinds)}), which have no order; make them all "
-                            "numbers or all texts.") from None
+        raise SettingsError(f"Labels have different types ({', '.join(kinds)}) and cannot be sorted. Use only "
+                            "numbers or only strings.") from None
 
 
 def _known(labels: Iterable[Any]) -> list[Any]:
     found: list[Any] = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if not found or len(set(found)) < len(found):
-        raise SettingsError("labels must name one class at least, and each once.")
+        raise SettingsError("labels must have at least one class, and no duplicates.")
     return found
 
 

@@ -67,7 +67,7 @@ def listing_html(handles: Sequence[Handle]) -> str:
              _some(one.item.parameters), ", ".join(f"{name} {figure(it.last)}" for name, it in
                                                    list(one.item.metrics.items())[:4])]
             for one in handles[:MOST_ROWS]]
-    return fragment(table(f"{len(handles):,} found", ("name", "state", "created", "parameters", "metrics, the last"),
+    return fragment(table("metrics, last value", ("name", "state", "created", "parameters", "metrics, the last"),
                           rows, numbers=0), _more(len(handles), "row"))
 
 
@@ -83,7 +83,7 @@ def table_html(shown: ComponentTable) -> str:
         table(f"{len(shown):,} components", kept, rows, numbers=0,
               right=[at for at, (name, column) in enumerate(values) if name not in _TIMES and _are_numbers(column)]),
         _more(len(shown), "row"),
-        element("p", f"{left_out:,} more columns: .only([…]), .to_pandas().", class_="note")
+        element("p", f"{left_out:,} more columns: use .only([…]) or .to_pandas().", class_="note")
         if left_out > 0 else Markup(),
     )
 
@@ -91,7 +91,7 @@ def table_html(shown: ComponentTable) -> str:
 def comparison_html(shown: Comparison) -> str:
     """Return in what components differ, part by part."""
     if not shown.parts:
-        return fragment(element("p", "They differ in nothing that is known of them."))
+        return fragment(element("p", "No differences."))
     return fragment(*(
         table(f"{part}{f', {shown.same[part]} others the same' if shown.same.get(part) else ''}", ("", *shown.names),
               [[row.name, *(_cell(row.name, value) for value in row.values)] for row in differences[:MOST_ROWS]],
@@ -104,7 +104,7 @@ def verdict_html(shown: Verdict) -> str:
     """Return a verdict as a sentence, with its interval drawn beside zero."""
     level = {"accepted": "ok", "rejected": "breaking"}.get(shown.outcome.value, "doubtful")
     bounds = "" if shown.low != shown.low else (
-        f" {shown.level:.0%} interval {figure(shown.low)} to {figure(shown.high)}, of {shown.counts[0]} and "
+        f" {shown.level:.0%} interval {figure(shown.low)} to {figure(shown.high)}, from {shown.counts[0]} and "
         f"{shown.counts[1]} results.")
     return fragment(element(
         "p", element("span", shown.outcome.value, class_=f"badge {severity_class(level)}"),
@@ -119,7 +119,7 @@ def judgement_html(shown: Judgement) -> str:
             for group in shown.groups[:MOST_ROWS]]
     heads = (shown.by, "differ in", "runs", f"mean {shown.metric}", f"{shown.level:.0%} interval")
     repeats = [sentence for group in shown.groups for sentence in group.repeats]
-    parts = [table("Groups, the best first", heads, rows, numbers=3), _more(len(shown.groups), "group"),
+    parts = [table("Groups, best first", heads, rows, numbers=3), _more(len(shown.groups), "group"),
              element("p", f"Counted once: {'; '.join(repeats[:MOST_ROWS])}.", class_="note") if repeats else Markup()]
     return fragment(*parts) + (verdict_html(shown.verdict) if shown.verdict is not None else "")
 
@@ -128,7 +128,7 @@ def curves_html(shown: Curves) -> str:
     """Return the curves of several runs in one chart."""
     drawn = [(name, curve.thinned()) for name, curve in list(shown.items())[:MOST_LINES]]
     lines = [Line(name, curve.at.tolist(), curve.values.tolist()) for name, curve in drawn]
-    said = "; ".join(f"{line.name}: {figure(line.ys[0])} at first, {figure(line.ys[-1])} at last" for line in lines)
+    said = "; ".join(f"{line.name}: {figure(line.ys[0])} first, {figure(line.ys[-1])} last" for line in lines)
     without = f"Without: {', '.join(shown.without)}." if shown.without else ""
     return fragment(
         line_chart(shown.metric, f"{said}.", lines, x_title=shown.along), _more(len(shown), "run", MOST_LINES),
@@ -157,7 +157,7 @@ def members_table(members: Sequence[Handle]) -> Markup:
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), _some(one.item.parameters),
              ", ".join(f"{name} {figure(it.last)}" for name, it in list(one.item.metrics.items())[:4])]
             for one in members[:MOST_ROWS]]
-    return joined(table(f"{len(members):,} components", ("name", "state", "parameters", "metrics, the last"), rows,
+    return joined(table("metrics, last value", ("name", "state", "parameters", "metrics, the last"), rows,
                         numbers=0), _more(len(members), "component"))
 
 
@@ -194,7 +194,7 @@ def _known(item: Item) -> Markup:
         parts.append(_table("findings", ("rule", "severity", "state", "since step"), [
             (f"{found.code} {found.rule}", found.severity, found.state, f"{found.step}") for found in item.findings]))
     if item.notes:
-        parts.append(_table("notes", ("when", "what was said"), [
+        parts.append(_table("notes", ("when", "annotations"), [
             (f"{local_time(note.time_unix)} {note.by}".rstrip(), note.text) for note in item.notes]))
     return joined(parts)
 
@@ -207,7 +207,7 @@ def _curves(place: str) -> Markup:
     try:
         return charts_of(open_run(place))
     except BarographError as error:
-        return element("p", f"Its curves cannot be shown. {error}", class_="note")
+        return element("p", f"Cannot show its curves. {error}", class_="note")
 
 
 def _more(there: int, what: str, most: int = MOST_ROWS) -> Markup:

@@ -32,7 +32,7 @@ def exhibits_of(roots: Sequence[Store], links: Iterable[ArtifactLink]) -> tuple[
     in_order = [named[name] for name in sorted(named)]
     found = tuple(_exhibit(roots, link) for link in in_order[:MOST_EXHIBITS])
     left_out = len(in_order) - MOST_EXHIBITS
-    return (*found, NotShown("And more", f"{left_out:,} are left out here.")) if left_out > 0 else found
+    return (*found, NotShown("{left_out:,} not shown.", f"{left_out:,} are left out here.")) if left_out > 0 else found
 
 
 def links_in_journal(run: Store, uid: str) -> list[ArtifactLink]:
@@ -75,7 +75,7 @@ def _is_shown(link: ArtifactLink) -> bool:
 
 def _exhibit(roots: Sequence[Store], link: ArtifactLink) -> Exhibit:
     if link.size_bytes > _MOST_BYTES:
-        return NotShown(link.name, f"It has {link.size_bytes:,} bytes, too many to be drawn ({link.uri}).")
+        return NotShown(link.name, f"Too large to draw: {link.size_bytes:,} bytes ({link.uri}).")
     try:
         data = bytes_in(roots, link)
         if link.media_type == PARQUET:
@@ -84,4 +84,4 @@ def _exhibit(roots: Sequence[Store], link: ArtifactLink) -> Exhibit:
             return exhibit_from_bytes(data)
         return Picture(link.name, link.media_type, data)
     except BarographError as error:
-        return NotShown(link.name, f"It cannot be shown. {error}")
+        return NotShown(link.name, f"Cannot show it. {error}")

@@ -86,7 +86,7 @@ class ComponentTable:
                 kept.update({} if name in GROUPS else {name: [None] * len(self)})
                 continue
             if not found:
-                raise UnknownName(f'"{name}" is no column. {nearest(name, self.columns)}')
+                raise UnknownName(f'No column "{name}". {nearest(name, self.columns)}')
             _refuse_huge(len(self), len(found))
             kept.update((column, self.columns[column]) for column in found)
         return ComponentTable(Columns({**kept, "uid": self.columns["uid"]} if "uid" not in kept else kept))
@@ -150,9 +150,10 @@ class ComponentTable:
 
                 pq.write_table(self.to_arrow(), file)
             else:
-                raise SettingsError(f'"{file}" does not say what to write; let it end in .csv, .md, .json or .parquet.')
+                raise SettingsError(f'Unknown table format "{file}"; the file name must end in .csv, .md, .json or '
+                                    ".parquet.")
         except OSError as error:
-            raise SettingsError(f"The table cannot be written: {error.strerror or error} ({file}).") from error
+            raise SettingsError(f"Cannot write the table: {error.strerror or error} ({file}).") from error
 
     def _lines(self) -> list[list[str]]:
         return [["" if value is None else _text(value) for value in values]
@@ -178,9 +179,9 @@ def column_name(name: str) -> str:
 def _refuse_huge(rows: int, columns: int) -> None:
     if rows * columns > _MOST_CELLS:
         raise SettingsError(
-            f"{rows:,} rows and {columns:,} columns are {rows * columns:,} cells, more than the {_MOST_CELLS:,} that "
-            'are laid out in one table. Choose columns, as by .only(["params", "metrics.loss"]) or '
-            "--columns params,metrics.loss; rows as JSON hold what each has alone.")
+            f"{rows:,} rows and {columns:,} columns make {rows * columns:,} cells; the limit is {_MOST_CELLS:,}. "
+            'Choose columns, for example .only(["params", "metrics.loss"]) or --columns params,metrics.loss, or '
+            "write JSON, whose rows hold only their own values.")
 
 
 def arrow_column(values: Sequence[Any]) -> pa.Array:

@@ -54,7 +54,7 @@ def table_from_parquet(data: bytes) -> ArrowTable:
         # By this thread alone: one of Arrow's own that still holds a Python object when Python ends ends it by force.
         return pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise DamagedChunk(f"It cannot be read as Parquet: {error}") from error
+        raise DamagedChunk(f"Not a valid Parquet file: {error}") from error
 
 
 def sheet_from_parquet(title: str, data: bytes) -> Sheet:
@@ -78,7 +78,7 @@ def _arrow(values: Any) -> pa.Table:
         if hasattr(values, "__arrow_c_stream__"):
             return pa.table(values)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SettingsError(f"The table cannot be kept: {error}") from error
+        raise SettingsError(f"Cannot store the table: {error}") from error
     return pa.table({name: arrow_column(column) for name, column in _columns(values).items()})
 
 
@@ -89,13 +89,13 @@ def _columns(values: Any) -> dict[str, Sequence[Any]]:
         names = list(dict.fromkeys(name for row in values for name in row))
         columns = {str(name): [row.get(name) for row in values] for name in names}
     else:
-        raise SettingsError(f"A table is columns by name, a list of rows that are tables of name to value, or a table "
-                            f"of pandas, polars or Arrow; this is {type(values).__name__}.")
+        raise SettingsError(f"Cannot log a {type(values).__name__} as a table. Pass a dictionary of columns, a list "
+                            "of dictionaries, or a pandas, polars or Arrow table.")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise SettingsError(f"The columns of the table are of different lengths: {lengths}.")
+        raise SettingsError(f"The columns of the table have different lengths: {lengths}.")
     if not columns:
-        raise SettingsError("The table has no column.")
+        raise SettingsError("The table has no columns.")
     return columns
 
 
@@ -105,7 +105,7 @@ def _listed(name: object, column: Any) -> Sequence[Any]:
     if callable(tolist := getattr(column, "tolist", None)):
         column = tolist()
     if isinstance(column, str | bytes) or not isinstance(column, Sequence):
-        raise SettingsError(f'Column "{name}" of the table is {type(column).__name__}; it must be a list of values.')
+        raise SettingsError(f'Column "{name}" of the table is a {type(column).__name__}; it must be a list of values.')
     return column
 
 

@@ -94,5 +94,5 @@ def curves_of(items: Sequence[Item], metric: str, along: str = "step", *, points
             # Two runs may have one name, and each is a column of its own.
             found[item.name if item.name not in found else f"{item.name} ({item.uid})"] = curve
     if not found:
-        raise UnknownKey(why or f'None of these has records of a metric "{metric}".')
+        raise UnknownKey(why or f'None of these recorded a metric "{metric}".')
     return Curves(metric, along, found, without)

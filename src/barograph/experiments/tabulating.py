@@ -37,7 +37,7 @@ def component_table(
     """
     for name in statistics:
         if name not in STATISTICS:
-            raise UnknownName(f'"{name}" is no statistic of a metric. {nearest(name, STATISTICS)}')
+            raise UnknownName(f'"{name}" is not a metric statistic. {nearest(name, STATISTICS)}')
     return _Maker(connection, ids).table(statistics)
 
 

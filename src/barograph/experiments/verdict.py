@@ -85,25 +85,25 @@ def verdict(
     1947; Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
     """
     if method not in _METHODS:
-        raise SettingsError(f'"{method}" is no way to judge a difference; there are {", ".join(_METHODS)}.')
+        raise SettingsError(f'"{method}" is not a comparison method; use one of {", ".join(_METHODS)}.')
     if not 0 < level < 1:
-        raise SettingsError(f"The confidence is {level}; it must be between 0 and 1, as in 0.95.")
+        raise SettingsError(f"confidence is {level}; it must be between 0 and 1, as in 0.95.")
     a, b = (np.array([value for value in group if math.isfinite(value)]) for group in (first, second))
     counts = len(a), len(b)
     difference = float(a.mean() - b.mean()) if min(counts) else math.nan
     if min(counts) < 2:
-        reason = "A single independent result cannot be told from noise: repeat it with other seeds."
+        reason = "One independent result cannot be told apart from noise. Repeat it with other seeds."
         return Verdict(Outcome.UNDECIDED, difference, math.nan, math.nan, level, method, counts, reason)
     low, high = _METHODS[method](a, b, level)
     if low == high:
-        reason = ("The results of neither group vary: they repeat one another rather than being independent. Repeat "
-                  "them with other seeds.")
+        reason = ("Neither group varies, so its results are probably repeats and not independent. Repeat them with "
+                  "other seeds.")
         return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts, reason)
     better, worse = (low > 0, high < 0) if greater_is_better else (high < 0, low > 0)
     if better or worse:
         return Verdict(Outcome.ACCEPTED if better else Outcome.REJECTED, difference, low, high, level, method, counts)
     return Verdict(Outcome.UNDECIDED, difference, low, high, level, method, counts,
-                   "The difference may be noise: the interval holds zero. More seeds make it narrower.")
+                   "The difference may be noise: the interval contains zero. More seeds narrow it.")
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:

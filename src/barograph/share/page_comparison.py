@@ -54,7 +54,7 @@ def _lead(content: ComparisonContent) -> Markup:
         return element("p", content.sentence, class_="verdict")
     differing = [_PARTS[part].lower() for part in (content.comparison.parts if content.comparison else ())]
     return element("p", f"They differ in: {', '.join(differing)}." if differing else
-                   "They differ in nothing that is known of them.", class_="verdict")
+                   "No differences.", class_="verdict")
 
 
 def _verdict(judged: Judgement) -> Markup:
@@ -69,7 +69,7 @@ def _verdict(judged: Judgement) -> Markup:
                       f" {judged.verdict.reason} Judged by {method}.")
     notes = [f"Runs of {group.name} differ in {', '.join(group.differs)}." for group in judged.groups if group.differs]
     notes += [f"{sentence}." for group in judged.groups for sentence in group.repeats]
-    return joined(table("Groups, the best first", heads, rows, numbers=3), element("p", note) if note else None,
+    return joined(table("Groups, best first", heads, rows, numbers=3), element("p", note) if note else None,
                   [element("p", text, class_="note") for text in notes])
 
 

@@ -170,8 +170,8 @@ class _Asking:
         raise self._not_sortable(asked)
 
     def _not_sortable(self, field: Field) -> Exception:
-        return error_at(self._search.text, field.position, f"nothing can be sorted by {field}; sort by a parameter, a "
-                                                           "metric, a tag or a field such as created")
+        return error_at(self._search.text, field.position, f"cannot sort by {field}; sort by a parameter, a metric, "
+                                                           "a tag or a field such as created")
 
     def _name_id(self, name: str) -> int | None:
         if name not in self._names:

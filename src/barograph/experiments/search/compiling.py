@@ -21,8 +21,8 @@ from barograph.model.items import ItemKind, Relation
 Bool = ColumnElement[bool]
 
 CALLS = {
-    "finding": "finding('NAME or CODE'): a rule found something in the run; finding(): any did",
-    "derived_from": "derived_from('NAME or ID'): it came of that, however far back",
+    "finding": "finding('NAME or CODE'): the rule found a problem in the run; finding(): any rule did",
+    "derived_from": "derived_from('NAME or ID'): derived from it, directly or not",
 }
 """What can be called in a search, and how."""
 
@@ -140,14 +140,14 @@ class Compiler:
             return condition
         if operator is Operator.UNEQUAL:
             return not_(condition)
-        raise error_at(self._text, asked.position, "nothing is less or greater than this; only = and != can be asked")
+        raise error_at(self._text, asked.position, "this cannot be ordered; use only = and !=")
 
     def _as_text(self, column: ColumnElement[Any], kind: FieldKind, asked: Comparison) -> Bool:
         value = asked.values[0]
         if kind is not FieldKind.TEXT:
-            raise error_at(self._text, asked.field.position, f"{asked.field} is no text; compare it by = < >")
+            raise error_at(self._text, asked.field.position, f"{asked.field} is not a string; compare it with = < >")
         if not isinstance(value, str):
-            raise error_at(self._text, asked.position, "here a 'text' must stand")
+            raise error_at(self._text, asked.position, "expected a 'string'")
         if asked.operator is Operator.CONTAINS:
             return column.icontains(value, autoescape=True)
         if asked.operator is Operator.LIKE:
@@ -156,9 +156,9 @@ class Compiler:
             slow = why_slow(value)
             re.compile(value)
         except re.error as error:
-            raise error_at(self._text, asked.position, f"this is no regular expression: {error}") from None
+            raise error_at(self._text, asked.position, f"not a valid regular expression: {error}") from None
         if slow:
-            raise error_at(self._text, asked.position, f"this regular expression could take very long: {slow}")
+            raise error_at(self._text, asked.position, f"this regular expression could be very slow: {slow}")
         return column.regexp_match(value)
 
     def _value(self, kind: FieldKind, value: Literal, asked: Comparison) -> Literal:
@@ -167,11 +167,11 @@ class Compiler:
         if kind is FieldKind.TIME and isinstance(value, str):
             found = unix_from_text(value, self._now_unix)
             if found is None:
-                raise error_at(self._text, asked.position, "this is no time; write '2026-11-22', '2026-11-22T10:30' or "
-                                                           "'3 days ago'")
+                raise error_at(self._text, asked.position, "not a valid time; write '2026-11-22', "
+                                                           "'2026-11-22T10:30' or '3 days ago'")
             return found
         if kind is FieldKind.TEXT and not isinstance(value, str):
-            raise error_at(self._text, asked.position, f"{asked.field} is a text; write '{value}'")
+            raise error_at(self._text, asked.position, f"{asked.field} is a string; write '{value}'")
         if kind is FieldKind.TRUTH and not isinstance(value, bool):
             raise error_at(self._text, asked.position, f"{asked.field} is true or false")
         if kind in (FieldKind.NUMBER, FieldKind.TIME) and (isinstance(value, str | bool)):
@@ -183,7 +183,7 @@ class Compiler:
             return self._finding(call)
         if call.name == "derived_from":
             return self._derived_from(call)
-        raise error_at(self._text, call.position, f'there is no "{call.name}()"; there are {", ".join(CALLS)}')
+        raise error_at(self._text, call.position, f'no function "{call.name}()"; available: {", ".join(CALLS)}')
 
     def _finding(self, call: Call) -> Bool:
         mine = FINDINGS.c.item_id == ITEMS.c.id

@@ -103,7 +103,7 @@ def known_field(field: Field, text: str) -> KnownField:
     first, rest = field.path[0].lower(), field.path[1:]
     if first in GROUPS:
         if not rest:
-            raise error_at(text, field.position, f"here a name must follow, as in {first}.{_EXAMPLES[GROUPS[first]]}")
+            raise error_at(text, field.position, f"expected a name, as in {first}.{_EXAMPLES[GROUPS[first]]}")
         return _named(GROUPS[first], rest)
     path = ".".join(field.path).lower()
     if path in ITEM_FIELDS:
@@ -125,5 +125,5 @@ def _named(group: str, rest: tuple[str, ...]) -> NamedField:
 
 def _unknown(field: Field, text: str) -> SearchError:
     known = [*ITEM_FIELDS, *_RELATED, *(f"{group}.NAME" for group in sorted(set(GROUPS.values())))]
-    return error_at(text, field.position, f'there is no field "{field}". {nearest(".".join(field.path), known)} A '
-                                          "parameter is written params.NAME, a metric metrics.NAME.min".rstrip("."))
+    return error_at(text, field.position, f'no field "{field}". {nearest(".".join(field.path), known)} Write a '
+                                          "parameter as params.NAME, a metric as metrics.NAME.min".rstrip("."))

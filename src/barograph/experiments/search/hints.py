@@ -62,9 +62,9 @@ def _other_type(connection: Connection, group: str, name: str, asked: Comparison
     sign = asked.operator if asked.operator in _BY_VALUE else Operator.EQUAL
     value = asked.values[0] if asked.values else ""
     if is_text == {True} and types and types <= {NUMBER, WHOLE}:
-        return f'The parameter "{name}" is a number. Write it without quotation marks: params.{name} {sign} {value}'
+        return f"The parameter {name} is a number. Write it without quotes: params.{name} {sign} {value}"
     if is_text == {False} and types == {TEXT}:
-        return f"The parameter \"{name}\" is a string. Write it in quotation marks: params.{name} {sign} '{value}'"
+        return f"The parameter {name} is a string. Write it in quotes: params.{name} {sign} '{value}'"
     return ""
 
 
@@ -73,7 +73,7 @@ def _missing_item(connection: Connection, kind: ItemKind, name: str) -> str:
     if connection.execute(of_its_kind.where(ITEMS.c.name == storable(name))).first():
         return ""
     known = connection.execute(of_its_kind.order_by(ITEMS.c.id.desc()).limit(_MOST_NAMES)).scalars().all()
-    return f'There is no {kind} "{name}". {_nearest(name, known)}'.rstrip()
+    return f'No {kind} "{name}". {_nearest(name, known)}'.rstrip()
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -62,7 +62,7 @@ def search_from_text(text: str) -> Search:
         20
     """
     if len(text) > MOST_CHARS:
-        raise SearchError(f"The search has {len(text):,} characters; {MOST_CHARS:,} are the most.")
+        raise SearchError(f"The search has {len(text):,} characters; the limit is {MOST_CHARS:,}.")
     return _Parser(text).search()
 
 
@@ -92,7 +92,7 @@ class _Parser:
     def _either(self) -> Condition:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise error_at(self._text, self._now.position, f"parentheses are more than {_DEEPEST} deep here")
+            raise error_at(self._text, self._now.position, f"parentheses nest deeper than {_DEEPEST} levels")
         found = [self._all()]
         while self._take_word("or"):
             found.append(self._all())
@@ -120,7 +120,7 @@ class _Parser:
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise error_at(self._text, self._now.position, f"the search has more than {_MOST_PARTS} comparisons and "
-                           "values here; ask for less at once")
+                                                           "values; split it")
 
     def _comparison(self) -> Condition:
         self._count_part()
@@ -157,7 +157,7 @@ class _Parser:
             return Comparison(field, Operator.EXISTS, (), position)
         if self._take_word("in"):
             if not self._take_sign("("):
-                raise self._expected('"(" and values with commas between them')
+                raise self._expected('"(" and comma-separated values')
             return Comparison(field, Operator.IN, self._values(), position)
         word = self._now.text.lower() if self._now.kind is TokenKind.WORD else ""
         if word in _WORDS:
@@ -193,8 +193,8 @@ class _Parser:
             self._take()
             return _CONSTANTS[word]
         if token.kind is TokenKind.WORD:
-            raise error_at(self._text, token.position, f"here a value must stand; a text is written '{token.text}'")
-        raise self._expected("a value: a number, a 'text', true or false")
+            raise error_at(self._text, token.position, f"expected a value; write a string as '{token.text}'")
+        raise self._expected("a value: a number, a 'string', true or false")
 
     def _field(self) -> Field:
         first = self._now
@@ -204,7 +204,7 @@ class _Parser:
         while True:
             if self._take_sign("."):
                 if self._now.kind not in (TokenKind.WORD, TokenKind.TEXT):
-                    raise self._expected("the rest of the name; one that is no plain word is written in \"…\"")
+                    raise self._expected('the rest of the name; put special names in "…"')
                 parts.append(self._take().text)
             elif self._take_sign("["):
                 if self._now.kind is not TokenKind.TEXT:
@@ -227,7 +227,7 @@ class _Parser:
             return None
         token = self._now
         if token.kind is not TokenKind.NUMBER or not token.text.isdigit():
-            raise self._expected("a whole number")
+            raise self._expected("an integer")
         # No catalog has as many items as would not fit.
         return int(self._take().text[:_LONGEST_WHOLE])
 
@@ -263,5 +263,5 @@ class _Parser:
         )
 
     def _expected(self, what: str) -> SearchError:
-        found = f"; here stands {self._now.text!r}" if self._now.kind is not TokenKind.END else ""
-        return error_at(self._text, self._now.position, f"here {what} must stand{found}")
+        found = f", found {self._now.text!r}" if self._now.kind is not TokenKind.END else ""
+        return error_at(self._text, self._now.position, f"expected {what}{found}")

@@ -30,18 +30,18 @@ def why_slow(pattern: str) -> str:
     try:
         tree = _parser.parse(pattern)
     except RecursionError:
-        return "its parentheses are too deep"
+        return "its parentheses nest too deeply"
     except OverflowError as error:
         raise re.error(str(error)) from error
     repetitions = 0
     for operator, argument, repeated in _walk(tree, repeated=False):
         if operator in (_constants.GROUPREF, _constants.GROUPREF_EXISTS):
-            return "it refers to a group"
+            return "it has a backreference"
         if operator is _constants.BRANCH and repeated:
             return "it repeats alternatives"
         if operator in _REPETITIONS and argument[0] != argument[1] and argument[1] > _FEW_TIMES:
             if repeated:
-                return "it repeats a repetition"
+                return "it has nested repetitions"
             repetitions += 1
     return f"it has more than {_MOST_REPETITIONS} repetitions" if repetitions > _MOST_REPETITIONS else ""
 

@@ -58,8 +58,8 @@ def tokens_of(text: str) -> list[Token]:
         match = _TOKEN.match(text, position)
         if match is None:
             if text[position] in "'\"":
-                raise error_at(text, position, "this text has no end; it begins with a quotation mark")
-            raise error_at(text, position, f"{text[position]!r} means nothing here")
+                raise error_at(text, position, "unterminated string")
+            raise error_at(text, position, f"unexpected {text[position]!r}")
         kind, piece = match.lastgroup, match.group()
         if kind == "text":
             found.append(Token(TokenKind.TEXT, _unquoted(piece), position))
@@ -80,7 +80,7 @@ def error_at(text: str, position: int, message: str) -> SearchError:
     """
     begin = text.rfind("\n", 0, position) + 1
     line = text[begin:].split("\n", 1)[0]
-    return SearchError(f"The search is not understood: {message}.\n  {line}\n  {' ' * (position - begin)}^")
+    return SearchError(f"Cannot parse the search: {message}.\n  {line}\n  {' ' * (position - begin)}^")
 
 
 def _unquoted(piece: str) -> str:
