@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
-    from barograph.runs.writing.writer import RunWriter
+    from barograph.runs.writing.record_writer import RecordWriter
     from barograph.runs.writing.writer_messages import Asked, StopAsked
 
 _current: Recording | None = None
@@ -190,7 +190,7 @@ class Recording:
                                      "framework's own API, and pass attach(first_step=…) when you resume from it.")
         self.session.guard.caught(missing, "saving a checkpoint")
 
-    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | WriterClient:
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RecordWriter:
         settings, attempt = self.launch.settings, self.launch.attempt
         if not self.url.startswith("memory:"):
             return WriterClient(

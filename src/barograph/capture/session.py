@@ -32,12 +32,11 @@ from barograph.model.manifest import Cost, EndState, Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.model.step import ANOTHER_TRAINING, Mode, Step, is_of_later_training
-from barograph.runs.writing.writer_client import WriterClient
 
 if TYPE_CHECKING:
     from barograph.model.trace import BatchFed
     from barograph.runs.state.capsules import CapsuleWriter
-    from barograph.runs.writing.writer import Closing, RunWriter
+    from barograph.runs.writing.record_writer import Closing, RecordWriter
 
 _RECENT_STEPS = 64
 
@@ -80,7 +79,7 @@ class Session:
         self,
         settings: Settings,
         needs: tuple[Selection, ...],
-        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RunWriter | WriterClient],
+        open_writer: Callable[[Rank, Callable[[], Heartbeat]], RecordWriter],
         *,
         clock: Clock | None = None,
         rank: Callable[[], Rank] = Rank,
@@ -103,7 +102,7 @@ class Session:
         self._agenda = Agenda(self.plan)
         self._open_writer = open_writer
         self._rank = rank
-        self._writer: RunWriter | WriterClient | None = None
+        self._writer: RecordWriter | None = None
         self._writer_failed = False
         self._channels: dict[tuple[Any, ...], Callable[[int, int, float, Sequence[float]], bool]] = {}
         self._tick = 0
@@ -440,8 +439,8 @@ class Session:
     def abandon(self) -> None:
         """Forget everything without writing: this is a forked child, and the run is its parent's."""
         self.closed = True
-        if isinstance(self._writer, WriterClient):
-            self._writer.abandon()
+        if self._writer is not None:
+            self._writer.after_fork_in_child()
         self._writer = None
 
     @property
