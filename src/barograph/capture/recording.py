@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture import replaying, surroundings
-from barograph.capture.autostart import begin_if_armed
+from barograph.capture.armed import begin_if_armed
 from barograph.capture.imports import after_import, forget
 from barograph.capture.integrations import INTEGRATIONS, Door, install, versions
 from barograph.capture.process_end import ProcessEnd
