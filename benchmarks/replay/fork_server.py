@@ -21,6 +21,7 @@ import torch
 from barograph.capsule.order import order_from_text
 from barograph.capsule.torch.replay import Replayer
 from barograph.capture.session import Session
+from barograph.capture.this_worker import ThisWorker
 from barograph.capture.torch.integration import TorchIntegration
 from barograph.errors import TrainingStopped
 from barograph.model.recorder import recorder_from
@@ -35,12 +36,11 @@ STOPPED = 79
 def _record(request: Mapping[str, Any]) -> None:
     store = store_from_url(request["run"])
     settings = Settings(to=request["run"], strict=True, recorder=recorder_from("recorder", request["recorder"]))
-    session = Session(settings, (), lambda *_: NullWriter())
 
     def write(head: Any, content: Any, tensors: Any, pickled: Any) -> str:
         return write_capsule(store, replace(head, worker="p0", run_id="bench"), content, tensors, pickled)
 
-    session.write_capsule = write
+    session = Session(settings, (), lambda *_: NullWriter(), worker=ThisWorker(write_capsule=write))
     TorchIntegration(session).install()
     try:
         runpy.run_path(request["script"], run_name="__main__")
