@@ -116,7 +116,7 @@ class TorchHands:
         return True
 
     def _was_withheld(self, label: str) -> None:
-        self._withheld.append(self._session.made(label))
+        self._withheld.append(self._session.counts.made(label))
         self._left[label] -= 1
         self._left = {name: left for name, left in self._left.items() if left > 0}
         if not self._left:

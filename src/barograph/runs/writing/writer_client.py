@@ -30,7 +30,7 @@ from barograph.runs.state.control import Done
 from barograph.runs.state.problems import Problems
 from barograph.runs.state.process import this_process
 from barograph.runs.writing.inbox import Inbox
-from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.record_writer import Closing, RecordWriter
 from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 
 _TURN_SECS = 0.1
@@ -69,8 +69,8 @@ class _Parcel:
     tries: int = 0
 
 
-class WriterClient:
-    """Writes what one worker records, by way of a process of its own; the same waist as `RunWriter`.
+class WriterClient(RecordWriter):
+    """Writes what one worker records, by way of a process of its own.
 
     Args:
         url: Of the run.
@@ -199,8 +199,8 @@ class WriterClient:
             problems=(*self._problems.texts, _NO_ANSWER),
         )
 
-    def abandon(self) -> None:
-        """Let go of the line in a forked child, so that the writer process hears when the training process ends."""
+    def after_fork_in_child(self) -> None:
+        """Close the child's end of the line, so that the writer process notices when the training process ends."""
         # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
             self._line.close()
