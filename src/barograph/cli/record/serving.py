@@ -27,6 +27,8 @@ from barograph.errors import SettingsError, WatchError
 from barograph.model.finding import FindingState
 from barograph.model.settings import Settings
 from barograph.model.settings_file import settings_from_file
+from barograph.processes.parent import end_with_parent
+from barograph.processes.process import HostLost
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.memory import give_memory_back
 from barograph.runs.reading.reader import Run
@@ -34,10 +36,8 @@ from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order
 from barograph.watch.figures import count
-from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notice
-from barograph.watch.parent import end_with_parent
 from barograph.watch.seats import seats
 from barograph.watch.service import Part, RunVerdict, Service
 from barograph.watch.terminal import text_of
