@@ -126,6 +126,12 @@ def test_output_that_a_child_keeps_open_is_complete_five_seconds_after_the_end(p
     child.wait(600)
 
 
+def test_to_wait_for_output_that_was_closed_is_to_wait_for_the_end(python: Any) -> None:
+    process = StreamedProcess(python("import os; os.close(1); os.close(2); sum(range(10**7))"))
+    assert process.output(timeout_secs=600) == Output()
+    assert process.poll() == 0
+
+
 def test_a_child_that_ignores_sigterm_is_killed_with_its_parent(family: Any) -> None:
     process = StreamedProcess(family.command)
     child = family.child(process.output(timeout_secs=600).out)

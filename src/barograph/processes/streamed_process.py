@@ -68,11 +68,15 @@ class StreamedProcess(LocalProcess):
         return code
 
     def output(self, timeout_secs: float = 0.0) -> Output:
-        """Return the lines written since the last call; wait so long if there are none and more may come."""
-        with self._came:
-            if timeout_secs:
+        """Return the lines written since the last call; wait so long for some, or for the end."""
+        if timeout_secs:
+            with self._came:
                 self._came.wait_for(lambda: self._has_all() or any(reader.has_line for reader in self._readers()),
                                     timeout_secs)
+                closed = self._has_all()
+            if closed:
+                super().wait(timeout_secs)
+        with self._came:
             over = self._ended_at is not None and self._clock() - self._ended_at >= _LINGER_SECS
             out, err = self._out.taken(over), self._err.taken(over) if self._err is not None else b""
         return Output(out, err)
