@@ -46,7 +46,7 @@ OWNERS = {
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
-    "ray": ("watch/ray_cluster",),
+    "ray": ("processes/ray_cluster",),
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),
