@@ -137,7 +137,7 @@ def test_of_two_that_start_in_one_place_at_once_one_runs(desk: Any) -> None:
     refused, runs = sorted(both, key=lambda process: process.poll() is None)
     told = desk.end(refused)
     assert (told.code, told.out) == (2, b"")
-    assert "Another process is writing this run now" in told.err
+    assert "Another process is writing this run" in told.err
     assert desk.end(runs, b"").text == "runs\n"
     assert runs.returncode == 0
 

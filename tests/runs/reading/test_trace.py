@@ -245,7 +245,7 @@ def test_a_file_of_another_run_is_damage(workshop, traced):
     traced(fed(0, [1]))
     trace = Trace(workshop.store, "another")
     assert len(trace) == 0
-    assert "of another run" in trace.damage[0]
+    assert "to another run" in trace.damage[0]
 
 
 def test_a_file_under_another_workers_name_is_damage(workshop, traced):

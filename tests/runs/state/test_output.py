@@ -113,4 +113,4 @@ def test_a_file_that_nobody_came_to_read_says_so(store: Store, tmp_path: Path) -
     made.add([str(tmp_path / "a")], 0)
     made.finish("p0", 0.0)
     files, _ = read_data(store, 0)
-    assert [file.problem for file in files] == ["the training ended before it was read"]
+    assert [file.problem for file in files] == ["the training ended before the file was read"]

@@ -143,7 +143,7 @@ class Feed:
     def _check_run(self, found: Survey) -> None:
         if self._manifest is None:
             if not found.has_manifest:
-                raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
+                raise NotARun(f"Not a run: there is no {MANIFEST} ({self._store.url}).")
             self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
             self._last_words.settings = self._manifest.settings
 
@@ -269,8 +269,8 @@ class Feed:
             if attempt < self._attempt and (file := stream.unread(found)) is not None:
                 chunk = max(file.first, stream.next_chunk)
                 self._damage.append(
-                    f"Chunk {chunk} of worker {name} in attempt {attempt} came when the steps of a later attempt had "
-                    "been shown, and is left out, as is what follows it there."
+                    f"Chunk {chunk} of worker {name} in attempt {attempt} arrived after steps of a later attempt "
+                    "had been read. It and later chunks of this worker are left out."
                 )
                 stream.leave()
 

@@ -103,7 +103,7 @@ class Records:
             tables = self._by_worker(query, columns, worker)
             if self._attempts() == attempts:
                 return tables
-        raise StoreUnavailable("Attempts keep on coming while the run is read; try again.")
+        raise StoreUnavailable("New attempts kept starting while the run was read. Try again.")
 
     def _by_worker(self, query: Query, columns: Sequence[str], worker: str | None) -> dict[str, list[pa.Table]]:
         several = len(self._attempts()) > 1
@@ -145,7 +145,7 @@ class Records:
             return streams
         mine = [stream for stream in streams if stream[1] == worker]
         if not mine:
-            raise UnknownWorker(f'No worker "{worker}" published anything. {nearest(worker, self.workers())}')
+            raise UnknownWorker(f'No worker "{worker}" has published records. {nearest(worker, self.workers())}')
         return mine
 
     def _attempts(self) -> set[int]:

@@ -100,7 +100,8 @@ class Shelf:
                      if file not in beside]
             if self._visit_all([file for file in files if file not in found], visit, found):
                 return [(file, result) for file in files if (result := found[file]) is not None]
-        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+        raise StoreUnavailable("The files of the run kept changing while they were read. Try again "
+                               f"({self._store.url}).")
 
     def _visit_all(
         self,

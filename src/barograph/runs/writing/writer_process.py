@@ -203,7 +203,7 @@ class WriterProcess:
             try:
                 worker, first_chunk = self._place()
             except StoreError as error:
-                self._trouble = f"the run cannot be written yet, and what is recorded waits: {error}"
+                self._trouble = f"the run cannot be written yet; records are kept in memory: {error}"
                 is_long = self._clock.monotonic() - began >= TELL_SECS
                 if (is_long or isinstance(error, StoreDenied)) and type(error) not in self._told:
                     self._told.add(type(error))
