@@ -78,9 +78,9 @@ def test_the_newest_run_of_the_default_place_is_named_where_there_is_one(
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("ftp://host/run", '"ftp://" is no place for a run: write a directory, or s3://, gs://, az:// or memory://.'),
-        ("s3://", '"s3://" names no bucket; write s3://BUCKET/PREFIX.'),
-        ("", "The place of the run is empty; write a directory or a URL like s3://bucket/prefix."),
+        ("ftp://host/run", '"ftp://" is not supported. Write a directory, or s3://, gs://, az:// or memory://.'),
+        ("s3://", '"s3://" has no bucket. Write s3://BUCKET/PREFIX.'),
+        ("", "The location of the run is empty. Write a directory or a URL like s3://bucket/prefix."),
     ],
 )
 def test_what_is_no_place_is_refused(call: Call, place: str, message: str) -> None:
