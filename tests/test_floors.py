@@ -63,8 +63,8 @@ PLANTS = {
     "torch, where runs are read": ("runs/reading/reader.py", "import torch\n"),
     "obstore, outside the store": ("runs/reading/reader.py", "import obstore\n"),
     "a terminal, in a rule": ("rules/base.py", "import rich\n"),
-    "Ray, at the command line": ("cli/serving.py", "def hidden():\n    import ray\n"),
-    "Markdown, where it is printed": ("cli/report_page.py", "import markdown_it\n"),
+    "Ray, at the command line": ("cli/record/serving.py", "def hidden():\n    import ray\n"),
+    "Markdown, where it is printed": ("cli/inspect/report_page.py", "import markdown_it\n"),
     "psutil, where runs are written": ("runs/writing/publisher.py", "import psutil\n"),
 }
 
