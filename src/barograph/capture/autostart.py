@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from barograph.capture import surroundings
-from barograph.capture.afterword import leave_word
+from barograph.capture.command_note import leave_word
 from barograph.capture.imports import after_import, forget
 from barograph.capture.integrations import modules_waited_for
 from barograph.model.launch import LAUNCH_VARIABLE

@@ -18,10 +18,10 @@ from barograph.runs.format.metadata import (
     removed_through_from_bytes,
     worker_from_bytes,
 )
-from barograph.runs.reading.last_words import LastWords
 from barograph.runs.reading.lineup import line_up
 from barograph.runs.reading.stream import Position, WorkerStream
 from barograph.runs.reading.view import StepView, group_of
+from barograph.runs.reading.worker_end import WorkerEnd
 from barograph.runs.state.claim import claimer_of
 from barograph.runs.state.process import is_alive, process_of, this_process
 from barograph.runs.state.survey import Stream, Survey, surveyed
@@ -113,7 +113,7 @@ class Feed:
         self._again = False
         self._manifest: Manifest | None = None
         self._found: Survey | None = None
-        self._last_words = LastWords(
+        self._last_words = WorkerEnd(
             self._clock, self._vitals,
             lambda worker, attempt: self._metadata_file(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
             dead_secs=dead_secs, patient=patient,

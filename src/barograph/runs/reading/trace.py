@@ -16,7 +16,7 @@ from barograph.errors import UnknownName, UnknownStep, nearest
 from barograph.runs.format.trace_order import Order
 from barograph.runs.format.traced import DataRead, TracedBatch, is_called
 from barograph.runs.reading.supersession import Supersession
-from barograph.runs.reading.trace_shelf import counting_rows, read_files
+from barograph.runs.reading.trace_files import counting_rows, read_files
 from barograph.runs.reading.view import worker_order
 from barograph.store.base import Store
 

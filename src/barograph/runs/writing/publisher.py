@@ -24,7 +24,7 @@ from barograph.runs.writing.condensing import Condenser, names_beside
 from barograph.runs.writing.inbox import Inbox
 from barograph.runs.writing.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.writing.retention import EarlierFiles, beyond_limits, note_removal
-from barograph.runs.writing.trace_box import TraceBox
+from barograph.runs.writing.trace_writer import TraceWriter
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Publisher:
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
         self._condenser = Condenser(store, worker.run_id)
-        self._trace = TraceBox(store, worker)
+        self._trace = TraceWriter(store, worker)
         self._next_trace = 0.0
         self._files: list[Published] = []
         self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)

@@ -34,9 +34,9 @@ from barograph.runs.state.claim import claim_worker, next_chunk_of
 from barograph.runs.state.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
 from barograph.runs.state.output import OutputShelf
 from barograph.runs.state.process import parent_process
-from barograph.runs.writing.data_shelf import DataShelf
+from barograph.runs.writing.data_writer import DataWriter
 from barograph.runs.writing.inbox import Inbox
-from barograph.runs.writing.options_shelf import OptionsShelf
+from barograph.runs.writing.options_writer import OptionsWriter
 from barograph.runs.writing.sampling import sampler_for
 from barograph.runs.writing.writer import Closing, RunWriter
 from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
@@ -101,8 +101,8 @@ class WriterProcess:
     ) -> None:
         self._files = files
         self._sampler = sampler
-        self._data = DataShelf(store, assignment.attempt)
-        self._options = OptionsShelf(store, assignment.attempt, os.environ)
+        self._data = DataWriter(store, assignment.attempt)
+        self._options = OptionsWriter(store, assignment.attempt, os.environ)
         self._printing = threading.Lock()
         self._output = OutputShelf(store, assignment.attempt, os.environ)
         self._line = line

@@ -26,7 +26,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 Found = TypeVar("Found")
 
 
-class Shelf:
+class RecordFiles:
     """Looks into the files of a run. What is damaged is named in `damage`, and the rest still reads.
 
     Args:

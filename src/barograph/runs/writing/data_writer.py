@@ -19,7 +19,7 @@ _MOST_FILES = 4000
 """By the processes below a training, by what is seen to be open, and by its own `open` together."""
 
 
-class DataShelf:
+class DataWriter:
     """Takes fingerprints in a thread of its own.
 
     Args:
