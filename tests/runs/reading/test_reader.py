@@ -168,7 +168,7 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(workshop: Any, make_records:
             ask()
     with pytest.raises(UnknownName, match="3 is not a valid key"):
         run.series(3)
-    with pytest.raises(UnknownStep, match="step 5 of any mode"):
+    with pytest.raises(UnknownStep, match="step 5 in any mode"):
         run.at(5, mode=None)
     assert run.at(0, mode=None, optimizer="disc").step.optimizer == "disc"
     assert run.arrow("loss", columns="step").to_pydict() == {"step": [0, 0]}
