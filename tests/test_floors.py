@@ -53,7 +53,7 @@ OWNERS = {
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
     "yaml": ("ingest/mlflow/file_store",),
-    "aim": ("ingest/aim/telling",),
+    "aim": ("ingest/aim/dump",),
 }
 """Library to the beginnings of paths that may import it. `model/records.py` names arrays for type checkers alone."""
 

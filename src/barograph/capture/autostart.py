@@ -8,7 +8,7 @@ import sys
 import time
 
 from barograph.capture import armed, surroundings
-from barograph.capture.afterword import leave_word
+from barograph.capture.command_note import leave_word
 from barograph.capture.integrations import modules_waited_for
 from barograph.model.launch import LAUNCH_VARIABLE
 

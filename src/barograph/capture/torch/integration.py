@@ -22,6 +22,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
 from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.actions import TorchActions
 from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.compiling import hear, mark_for_compiler
 from barograph.capture.torch.data import DataRecorder
@@ -29,7 +30,6 @@ from barograph.capture.torch.entry_point import HOOKS_WARNING, Door, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
-from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.light import TOTAL, LightSteps
 from barograph.capture.torch.loss_arguments import recorded_name
 from barograph.capture.torch.losses import LossRecorder
@@ -91,7 +91,7 @@ class TorchIntegration:
         self._place = self.door.place
         self.stepping = Stepping()
         self._withholding = Withholding()
-        self._hands = TorchHands(session, self.optimizers, self._withholding)
+        self._hands = TorchActions(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
         self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
         self._forwards = ForwardRecorder(

@@ -22,7 +22,7 @@ _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
 """What torch's schedulers keep in a parameter group and compute learning rates from."""
 
 
-class TorchHands:
+class TorchActions:
     """Carries out requested actions on a PyTorch training.
 
     Args:

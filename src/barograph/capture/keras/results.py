@@ -28,7 +28,7 @@ PENALTY = "regularization"
 """Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
 
-class Telling:
+class ResultRecorder:
     """Passes results to one integration.
 
     Args:
