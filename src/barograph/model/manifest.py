@@ -102,7 +102,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What capture cost.
+    """Cost of recording.
 
     Attributes:
         train_secs: Time from the first step's start to the last one's end, without pauses and waits for a processor.
