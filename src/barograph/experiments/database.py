@@ -63,7 +63,7 @@ def why_elsewhere(store: Store) -> str:
     Example:
         >>> from barograph.store.urls import store_from_url
         >>> why_elsewhere(store_from_url("memory://runs"))
-        'the runs are in no directory'
+        'the runs are not in a directory'
     """
     if not isinstance(store, FileStore):
         return "the runs are not in a directory"
