@@ -37,8 +37,8 @@ _TRAINING = (
     "benchmarks/test_coverage.py::test_a_program_is_measured_plain_and_recorded", "benchmarks/test_networks.py",
     "capture/test_distributed.py", "capture/test_integrations.py", "capture/test_mirrored.py",
     "capture/test_torch_triton.py",
-    "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/test_replay_weights.py",
-    "cli/test_tensorboard.py", "cli/test_watch.py", "cli/test_workers.py", "debugger/test_hook.py",
+    "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/replay/test_replay_weights.py",
+    "cli/share/test_tensorboard.py", "cli/record/test_watch.py", "cli/record/test_workers.py", "debugger/test_hook.py",
     "ingest/test_import_aim.py", "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""

@@ -63,8 +63,8 @@ PLANTS = {
     "torch in the run reader": ("runs/reading/reader.py", "import torch\n"),
     "obstore outside the store": ("runs/reading/reader.py", "import obstore\n"),
     "rich in a rule": ("rules/base.py", "import rich\n"),
-    "ray in the command line": ("cli/serving.py", "def hidden():\n    import ray\n"),
-    "markdown_it in the command line": ("cli/report_page.py", "import markdown_it\n"),
+    "ray in the command line": ("cli/record/serving.py", "def hidden():\n    import ray\n"),
+    "markdown_it in the command line": ("cli/inspect/report_page.py", "import markdown_it\n"),
     "psutil in the run writer": ("runs/writing/publisher.py", "import psutil\n"),
 }
 

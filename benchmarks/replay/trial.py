@@ -16,7 +16,7 @@ from typing import Any
 
 from barograph.capsule.failing import failing_by
 from barograph.capsule.order import ReplayOrder, ReplayResult, result_from_text
-from barograph.cli.replay_samples import failing_batch, guilty_of
+from barograph.cli.replay.replay_samples import failing_batch, guilty_of
 from barograph.errors import ReplayFailed
 from barograph.runs.state.capsules import capsule_names, read_head
 from barograph.store.urls import store_from_url

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from barograph.cli.command_list import COMMANDS
 from barograph.cli.figures import curve, sparkline
-from barograph.cli.layers_table import layer_to_json, print_layers
+from barograph.cli.inspect.layers_table import layer_to_json, print_layers
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import layer_sign
 from barograph.model.finding import Finding, FindingState, Severity

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from barograph.cli.options import settings_from_options
-from barograph.cli.rerun_page import rerun
-from barograph.cli.resume_page import resume
+from barograph.cli.record.resume_page import resume
+from barograph.cli.replay.rerun_page import rerun
 from barograph.cli.trust import TRUST_VARIABLE, check_command_of_run
 from barograph.errors import SettingsError
 from barograph.model.manifest import Manifest

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.cli.tensorboard_page import follow_and_tell
+from barograph.cli.share.tensorboard_page import follow_and_tell
 from barograph.errors import ExportError, StoreUnavailable
 from barograph.export.tensorboard import export_tensorboard
 from barograph.export.tensorboard_following import TensorboardFollower

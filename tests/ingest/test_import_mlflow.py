@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import CheckConstraint, MetaData, create_engine, insert, select
 
-from barograph.cli.trackers_import import _keeper
+from barograph.cli.share.trackers_import import _keeper
 from barograph.errors import ImportFailed
 from barograph.experiments.artifacts import bytes_of
 from barograph.experiments.catalog import Catalog

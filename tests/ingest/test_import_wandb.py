@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.trackers_import import _keeper
+from barograph.cli.share.trackers_import import _keeper
 from barograph.errors import ImportFailed
 from barograph.experiments.artifacts import bytes_of
 from barograph.experiments.catalog import Catalog

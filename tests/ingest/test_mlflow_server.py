@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from barograph.cli.trackers_import import _keeper
+from barograph.cli.share.trackers_import import _keeper
 from barograph.errors import ImportFailed, SettingsError
 from barograph.ingest.mlflow.server import ServerSource
 from barograph.ingest.trackers.importing import Imported, import_runs

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.checkout_page import lay_settings
+from barograph.cli.replay.checkout_page import lay_settings
 from barograph.errors import CheckoutFailed, DamagedChunk, RerunFailed, StoreDenied
 from barograph.model.origin import Code, Origin, Package
 from barograph.provenance.code import kept_code

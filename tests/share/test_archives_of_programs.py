@@ -88,7 +88,7 @@ def test_what_is_no_archive_in_a_bucket_is_said(s3_url: str, s3_environment: str
         check_archive(f"{s3_url}/a.zip")
     with pytest.raises(ImportFailed, match=r"No archive: the object does not exist .*nothing\.zip"):
         check_archive(f"{s3_url}/nothing.zip")
-    with pytest.raises(SettingsError, match="names no object in a bucket"):
+    with pytest.raises(SettingsError, match="is not an object in a bucket"):
         check_archive(f"{s3_environment}/")
     with pytest.raises(StoreUnavailable, match="bucket does not exist"):
         check_archive("s3://no-such-bucket-here/a.zip")

@@ -46,5 +46,14 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
 SUMMARIES = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 COMMANDS = tuple(SUMMARIES)
-"""Each is a module beside this one, with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or
-with `GROUP`, where it has subcommands. That of `import`, which Python keeps for itself, is `importing`."""
+"""Each is a module with a function `command` and, where needed, `CONTEXT` settings and a `CLASS`; or, with subcommands,
+with `GROUP`."""
+
+
+def module_of(command: str) -> str:
+    """Return the full name of a command's module: it is in the package of its group, and named like the command.
+
+    `import` is in `importing`, because it is a reserved word.
+    """
+    group = next(title for title, commands in GROUPS.items() if command in commands)
+    return f"barograph.cli.{group.lower()}.{'importing' if command == 'import' else command}"

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from barograph.cli.command_list import COMMANDS
+from barograph.cli.command_list import COMMANDS, module_of
 from barograph.cli.root_group import RootGroup
 from barograph.errors import BarographError, SettingsError
 from barograph.model.one_line import shown_lines
@@ -23,8 +23,6 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
-_MODULES = {"import": "importing"}
-
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -35,7 +33,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_root)
     for name in names:
-        module = importlib.import_module(f"barograph.cli.{_MODULES.get(name, name)}")
+        module = importlib.import_module(module_of(name))
         if hasattr(module, "GROUP"):
             app.add_typer(module.GROUP, name=name)
             continue

@@ -15,7 +15,7 @@ from barograph.attaching import begun
 from barograph.capture import recording
 from barograph.cli.main import parsed
 from barograph.cli.options import DEFAULT_CONFIG, replaced
-from barograph.cli.run import settings_of
+from barograph.cli.record.run import settings_of
 from barograph.errors import SettingsError
 from barograph.experiments.artifacts import artifact_from_bytes, root_of
 from barograph.jupyter.display import CellDisplay, Display

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barograph.cli.numbers import numbers_of
+from barograph.cli.inspect.numbers import numbers_of
 from barograph.errors import UnknownName
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState

@@ -1,0 +1,122 @@
+"""What `barograph curves` prints."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from barograph.cli.experiments.catalog_options import catalog_with
+from barograph.cli.opening import run_at
+from barograph.cli.printing import Column, Printer
+from barograph.errors import SettingsError, UnknownKey
+from barograph.experiments.curves import ALIGNMENTS, Curve, aligned, curve_of
+from barograph.experiments.item import Item
+from barograph.model.items import ItemKind
+from barograph.model.one_line import shown_lines
+from barograph.watch.figures import duration, figure
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 48
+_NOT_FINITE = "×"
+
+
+def print_curves(
+    metric: str, names: Sequence[str], root: str | None, *, search: str | None, by: str, as_csv: bool, as_json: bool
+) -> None:
+    """Print a metric of runs; arguments as of the command.
+
+    Raises:
+        UnknownItem: There is no run of that name.
+        UnknownKey: None of them has the metric; what some lack is said on standard error.
+        SearchError, SettingsError: The search or the way is none.
+    """
+    if by not in ALIGNMENTS:
+        raise SettingsError(f'--by is "{by}"; it must be one of {", ".join(ALIGNMENTS)}.')
+    catalog = catalog_with(names, root)
+    items = [catalog.item(name, ItemKind.RUN) for name in names]
+    if search is not None:
+        items += catalog.find(search, kinds=(ItemKind.RUN,))
+    curves = curves_of_items(items, metric, by)
+    printer = Printer()
+    if as_json:
+        columns = aligned(curves)
+        printer.json({"metric": metric, "by": by, "at": columns.pop("at"), "curves": columns})
+    elif as_csv:
+        sys.stdout.write(csv_of(aligned(curves), by))
+    else:
+        _print(printer, curves, by)
+
+
+def curves_of_items(items: Sequence[Item], metric: str, by: str) -> dict[str, Curve]:
+    """Return the curve of each run that has the metric, by its name, or where several are called so with its identity.
+
+    Raises:
+        UnknownKey: None of them has it.
+    """
+    found: dict[str, Curve] = {}
+    refusals: list[str] = []
+    names = [item.name for item in items]
+    for item in {item.uid: item for item in items}.values():
+        label = item.name if names.count(item.name) == 1 and item.name != "at" else f"{item.name} ({item.uid})"
+        try:
+            found[label] = curve_of(run_at(str(item.facts["place"])), metric, by)
+        except UnknownKey as error:
+            refusals.append(str(error))
+    if refusals and not found:
+        raise UnknownKey(refusals[0])
+    for refusal in refusals:
+        print(f"barograph: {shown_lines(str(refusal))}", file=sys.stderr)
+    return found
+
+
+def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
+    """Return numbers as bars of eight heights; where one of those that share a bar is not finite, a cross.
+
+    Example:
+        >>> sparkline([0.0, 1.0, 2.0, float("nan"), 7.0])
+        '▁▂▃×█'
+        >>> sparkline([3.0] * 1000, width=4), sparkline([])
+        ('▁▁▁▁', '')
+    """
+    parts = np.array_split(np.asarray(values, float), min(width, len(values))) if len(values) else []
+    known = [value for value in values if math.isfinite(value)]
+    low = min(known, default=0.0)
+    span = (max(known, default=0.0) - low) or 1.0
+    return "".join(_NOT_FINITE if not np.isfinite(part).all() else
+                   _BARS[min(int((float(part.mean()) - low) / span * len(_BARS)), len(_BARS) - 1)] for part in parts)
+
+
+def csv_of(columns: Mapping[str, Sequence[float]], by: str) -> str:
+    """Return columns as CSV; what a curve lacks is empty.
+
+    Example:
+        >>> csv_of({"at": [0.0, 1.0], "a": [0.5, float("nan")]}, "step")
+        'step,a\\n0,0.5\\n1,\\n'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([by, *(name for name in columns if name != "at")])
+    for row in zip(*columns.values(), strict=True):
+        writer.writerow(["" if math.isnan(value) else repr(value).removesuffix(".0") for value in row])
+    return text.getvalue()
+
+
+def _print(printer: Printer, curves: Mapping[str, Curve], by: str) -> None:
+    place = duration if by == "time" else figure
+    rows = []
+    for name, curve in curves.items():
+        finite = curve.values[np.isfinite(curve.values)]
+        rows.append([
+            name, sparkline(curve.values.tolist()), f"{len(curve.values):,}",
+            *(figure(value) for value in (curve.values[0], curve.values[-1])),
+            *(figure(float(value)) for value in ((finite.min(), finite.max()) if len(finite) else (math.nan,) * 2)),
+            f"{place(float(curve.at[0]))} to {place(float(curve.at[-1]))}",
+        ])
+    right = ("points", "first", "last", "least", "greatest")
+    printer.table([Column("run"), Column("", pipe=False, spare=1), *(Column(title, right=True) for title in right),
+                   Column(by)], rows)

@@ -1,0 +1,45 @@
+"""`barograph report`: a run as one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Output file; overwritten if it exists. Default: "
+                                                         "RUN-NAME.html in the current directory."),
+    ] = None,
+    price_per_hour: Annotated[
+        float | None, typer.Option(metavar="PRICE", help="Cost of one hour of the run, all machines together.")
+    ] = None,
+    currency: Annotated[str | None, typer.Option(help="Currency of the price. Default: USD.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the report as JSON. The page is written only with --out.")
+    ] = False,
+) -> None:
+    """Write a report of a run as one HTML file.
+
+    The file is self-contained: open it in a browser or attach it to an e-mail.
+
+    What was found, what made it, its notes, tags and artifacts, the health of each layer, distributions, losses, labels
+    and confusion over time, where the time of a step goes, use of the machine, and what stopping at the first breaking
+    finding would have saved. What there is nothing of is named, with what would feed it.
+
+    Examples:
+
+      barograph report runs/first
+
+      barograph report runs/first --out first.html --price-per-hour 2.5
+
+      barograph report s3://bucket/runs/first --json | jq .savings
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.inspect.report_page import write_report
+
+    write_report(run, out, price_per_hour, currency, as_json=as_json)

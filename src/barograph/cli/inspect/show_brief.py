@@ -1,0 +1,109 @@
+"""What `barograph show` prints first: a run on one screen."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from barograph.cli.inspect.numbers import Number
+from barograph.cli.printing import Printer
+from barograph.model.finding import FindingState, Severity
+from barograph.queries.problems import Problem
+from barograph.runs.reading.layers import Layer
+from barograph.watch.closing import problem_lines
+from barograph.watch.figures import figure
+from barograph.watch.wording import SEVERITY_STYLES, shown
+
+MOST_LINES = 24
+_MOST_NUMBERS = 4
+_SEVERITY_COLUMN = 2
+
+
+def print_brief(
+    printer: Printer, place: str, *, head: Text, facts: Sequence[tuple[str, str]], verdict: str,
+    problems: Sequence[Problem], hint: str, unseen: Sequence[str], unjudged: str, numbers: Sequence[Number],
+    layers: Sequence[Layer],
+) -> None:
+    """Print a run in at most `MOST_LINES` lines.
+
+    Args:
+        printer: Prints.
+        place: Of the run, as it was typed.
+        head: Its name and state.
+        facts: Pairs of a name and a line, what matters most first.
+        verdict: On the whole run, where it has no problems.
+        problems: The worst first.
+        hint: What to do where it was not judged to its end; "" where it was.
+        unseen: What was not recorded.
+        unjudged: How many rules were not evaluated, and what they need.
+        numbers: Losses and the like.
+        layers: Of the model.
+    """
+    width = printer.console.width if printer.on_terminal else None
+    before = [head, *(_entry(name, text, width) for name, text in facts), Text()]
+    after = [*([_line(hint, width)] if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
+             *_numbers(numbers, width), *_layers(layers, width), _more(place)]
+    room = MOST_LINES - len(before) - len(after)
+    typed = shlex.quote(place)
+    body = [_styled(line) for line in problem_lines(problems, most=room, width=width,
+                                                    more=f"barograph show {typed} --all")]
+    for line in (*before, *(body or [_line(verdict, width)]), *after):
+        printer.console.print(line, soft_wrap=True)
+
+
+def health_of(layers: Sequence[Layer]) -> Counter[str]:
+    """Return how many layers an open finding names, by the worst severity of each; "ok" the others."""
+    worst = [[item.severity for item in layer.findings if item.state is FindingState.OPEN] for layer in layers]
+    return Counter(found[0].value if found else "ok" for found in worst)
+
+
+def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
+    # Of a run without problems the verdict says the first of it.
+    texts = list(unseen if sick else unseen[1:])[:1]
+    lines = [_entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
+                    width)] if texts else []
+    return [*lines, *([_entry("rules", unjudged, width)] if unjudged else [])]
+
+
+def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
+    lines = []
+    for number in numbers[:_MOST_NUMBERS]:
+        least, step = number.least()
+        values = number.series.values
+        mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
+        at = f", least {figure(least)} at step {step:,}" if step >= 0 else ""
+        lines.append(_line(f"{number.series.key}{mode}: {figure(float(values[0]))} to {figure(float(values[-1]))}{at}",
+                           width))
+    return [Text(), *lines] if lines else []
+
+
+def _layers(layers: Sequence[Layer], width: int | None) -> list[Text]:
+    if not layers:
+        return []
+    health = health_of(layers)
+    named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), "ok") if health[name]]
+    return [_line(f"{len(layers)} layers: {', '.join(named)}", width)]
+
+
+def _more(place: str) -> Text:
+    return Text.assemble((f"  more: barograph show {shlex.quote(place)} --rules | --layers | --all", "dim"))
+
+
+def _entry(name: str, text: str, width: int | None) -> Text:
+    return _line(f"{name:<10}{text}", width)
+
+
+def _line(text: str, width: int | None) -> Text:
+    line = f"  {shown(text)}"
+    return Text(line if width is None or len(line) <= width else line[: width - 2].rstrip() + " …")
+
+
+def _styled(line: str) -> Text:
+    text = Text(line)
+    word = line[_SEVERITY_COLUMN:].partition(" ")[0]
+    if word in tuple(Severity):
+        text.stylize(SEVERITY_STYLES[Severity(word)], _SEVERITY_COLUMN, _SEVERITY_COLUMN + len(word))
+    return text

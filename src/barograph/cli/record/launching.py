@@ -1,0 +1,74 @@
+"""A command that is recorded and watched, from its start to the summary: what `run` and `resume` have in common."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from barograph.cli.child import Child
+from barograph.errors import StoreError
+from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE, Launch
+from barograph.model.question import question_now
+from barograph.rules.base import Rule
+from barograph.runs.state.places import away_from
+from barograph.runs.writing.gathering import OriginThread
+from barograph.store.base import Store
+
+if TYPE_CHECKING:
+    from barograph.cli.record.supervision import Supervision
+    from barograph.watch.recipient import Recipient
+
+
+def recorded(
+    command: Sequence[str], launch: Launch, store: Store, rules: tuple[Rule, ...], *, live: bool, as_json: bool,
+    recipients: Mapping[str, Recipient], settings_file: str = "", derived_from: str = "",
+    quiet: bool = False,
+) -> int:
+    """Run a command, watch what it records, tell the summary, and return the exit code to end with.
+
+    Args:
+        command: As typed.
+        launch: How it is to record itself.
+        store: The run's.
+        rules: What to watch with.
+        live: Draw the state at the bottom of the terminal.
+        as_json: Tell the summary as JSON.
+        recipients: Who else is told.
+        settings_file: That the settings are from; "" where they are from none.
+        derived_from: Id of the run that this is a rerun of; "" where it is none.
+        quiet: Nothing that the command prints is shown.
+
+    Raises:
+        SettingsError: The command cannot be run.
+    """
+    # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
+    question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
+    with (tempfile.TemporaryDirectory(prefix="barograph-word-", ignore_cleanup_errors=True) as scratch,
+          Child(command, {LAUNCH_VARIABLE: launch.to_text(), AFTERWORD_VARIABLE: f"{os.getpid()}:{scratch}/word"},
+                quiet=quiet) as child):
+        origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
+        # What watches is loaded now, while the child starts: nothing of it is needed before.
+        from barograph.cli.record.supervision import Supervision
+
+        supervision = Supervision(store, rules, launch.settings, launch.attempt, live=live, as_json=as_json,
+                                  recipients=recipients)
+        child.wait()
+        _take_in_afterword(store, launch.attempt, Path(scratch, "word"), supervision)
+    if origin and (trouble := origin.finish()):
+        supervision.tell(trouble)
+    supervision.close(child.exit_code)
+    return supervision.exit_code(child.exit_code)
+
+
+def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
+    if not path.exists():
+        return
+    from barograph.runs.writing.afterword import take_in
+
+    try:
+        take_in(store, attempt, path)
+    except StoreError as error:
+        supervision.tell(f"the output of the command was not saved: {error}")

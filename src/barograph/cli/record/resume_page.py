@@ -1,0 +1,127 @@
+"""What `barograph resume` does and says."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from barograph.cli.child import check_command, end_like
+from barograph.cli.opening import run_at
+from barograph.cli.options import replaced
+from barograph.cli.record.launching import recorded
+from barograph.cli.trust import check_command_of_run
+from barograph.errors import ResumeFailed, RunFinished, SettingsError
+from barograph.model.clock import SystemClock
+from barograph.model.launch import Launch
+from barograph.model.one_line import shown_lines
+from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.model.settings import settings_from_mapping
+from barograph.provenance.secrets import held_back
+from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.checkpoints import Checkpoint, last_good
+from barograph.runs.state.claim import Claim, claim_run
+from barograph.store.base import Store
+
+
+def resume(
+    place: str, command: Sequence[str], *, inexact: bool, own: bool, trusts: bool, live: bool, as_json: bool
+) -> None:
+    """Start the script again and have it go on; end as it ends.
+
+    Raises:
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+        RunInUse, RunFinished: It is being written, or has ended by itself.
+        SettingsError: The script cannot be run here, or the run is somebody else's and the user has not agreed to start
+            its command.
+        ResumeFailed: There is no checkpoint to go on from, or the training could not be brought there.
+    """
+    run = run_at(place)
+    words = list(command) or _as_it_was(run.manifest.command, place)
+    if not command:
+        check_command_of_run(run.store, words, trusts=trusts)
+    check_command(words)
+    settings, _ = installed_alone(settings_from_mapping(dict(run.manifest.settings)))
+    settings = replaced(settings, to=run.store.url)
+    checkpoint, passed_over = (None, []) if own else _checkpoint(run.store, place)
+    rules = rules_from_settings(settings)
+    claim = _claimed(run)
+    for text in passed_over if not as_json else ():
+        _say(text)
+    if checkpoint is not None and not as_json:
+        _say(f"resuming from step {checkpoint.steps:,} ({checkpoint.name})")
+    with tempfile.TemporaryDirectory(prefix="barograph-resume-") as folder:
+        result = Path(folder, "result.json")
+        order = None if checkpoint is None else ResumeOrder(
+            checkpoint.name, str(result), inexact, checkpoint.world_size, checkpoint.is_of_child)
+        exit_code = recorded(words, Launch(settings, claim.attempt, needs_of(rules), order), run.store, rules,
+                             live=live, as_json=as_json, recipients={})
+        if checkpoint is not None:
+            _tell(result, checkpoint, exit_code, quiet=as_json)
+    end_like(exit_code)
+
+
+def _checkpoint(store: Store, place: str) -> tuple[Checkpoint, list[str]]:
+    """Return what to go on from, and of each newer checkpoint why it is not that.
+
+    Raises:
+        ResumeFailed: There is none.
+    """
+    found, passed_over = last_good(store)
+    if found is None and passed_over:
+        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). "
+                           f"{passed_over[0]} All of them: barograph checkpoints {place}")
+    if found is None:
+        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). Save them with: "
+                           "barograph run --checkpoint auto …")
+    return found, passed_over
+
+
+def _claimed(run: Run) -> Claim:
+    try:
+        return claim_run(run.store, run.manifest, clock=SystemClock())
+    except RunFinished as error:
+        raise RunFinished("The run has finished by itself: nothing is left to go on with. A longer training is a run "
+                          f"of its own: barograph run … ({run.store.url})") from error
+
+
+def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) -> None:
+    """Say whether the training went on as it was.
+
+    Raises:
+        ResumeFailed: It did not go on.
+    """
+    workers = [result_from_text(said.read_text(encoding="utf-8"))
+               for said in sorted(file.parent.glob(f"{file.name}*"))]
+    for worker in workers:
+        if worker.failure:
+            raise ResumeFailed(worker.failure)
+    if not workers:
+        raise ResumeFailed(f"The script ended with exit code {exit_code} before it came to where the checkpoint was "
+                           "saved.")
+    # Each has its own batches and loss: one that is not the same is told.
+    result = next((worker for worker in workers if worker.proof != workers[0].proof), workers[0])
+    if not quiet:
+        for note in dict.fromkeys(note for worker in workers for note in worker.notes):
+            _say(f"not as it was: {note}")
+        _say(f"went on from step {checkpoint.steps:,}: {result.proof}" if result.proof else
+             f"went on from step {checkpoint.steps:,}; whether the next step was the same is not known: the run before "
+             "was ended within it")
+
+
+def _as_it_was(command: Sequence[str], place: str) -> list[str]:
+    words = list(command)
+    if not words:
+        raise SettingsError(f"The run does not say how it was started; name the script: barograph resume {place} "
+                            "train.py")
+    if held_back(words):
+        raise SettingsError("The run does not say all of how it was started: a secret in its command was not kept. "
+                            f"Type the command: barograph resume {place} train.py …")
+    return words
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {shown_lines(text)}", file=sys.stderr, flush=True)
+

@@ -1,0 +1,230 @@
+"""The watching beside a command that `barograph run` started: findings while it runs, the summary at the end.
+
+It has a thread of its own, so that a store that hangs keeps no signal from the command, and no error of the
+watching ends it: whatever happens here, the main thread waits for the command and ends as it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO, cast
+
+from rich.console import Console
+
+from barograph.cli.record.live import LiveView, can_be_drawn_on, status
+from barograph.errors import EXIT_STOPPED, BarographError, StoreError
+from barograph.model.manifest import CAUGHT, EndState
+from barograph.model.settings import Settings
+from barograph.rules.base import Rule
+from barograph.runs.state.claim import workers_of
+from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
+from barograph.store.base import Store
+from barograph.watch.actions import actions_from_settings, asked_and_not_allowed
+from barograph.watch.addressing import notifiers_of
+from barograph.watch.closing import closing_text
+from barograph.watch.file_notifier import FileNotifier
+from barograph.watch.lasting_stream import LastingStream
+from barograph.watch.loop import Watcher
+from barograph.watch.notices import Notifier
+from barograph.watch.recipient import Recipient
+from barograph.watch.seats import is_ours, seats
+from barograph.watch.summary import RunSummary, summary_of
+from barograph.watch.terminal import TerminalNotifier
+
+_POLL_SECS = 0.2
+
+
+class Supervision:
+    """Watches a run in a thread, from the start, until `close`.
+
+    Args:
+        store: The run's.
+        rules: What to watch with.
+        settings: `on_finding`, `findings_to`, and `close_timeout_secs`: longest wait, once the command has ended, for
+            what is left to be seen; `rule_timeout_secs` on top for each rule of somebody else's, which may take that.
+        attempt: Which life of the run.
+        live: Draw the state at the bottom of the terminal, where standard error is one.
+        as_json: Tell the summary as JSON, and nothing else on standard error.
+        recipients: Who else is told.
+    """
+
+    def __init__(
+        self, store: Store, rules: tuple[Rule, ...], settings: Settings, attempt: int, *, live: bool, as_json: bool,
+        recipients: Mapping[str, Recipient] | None = None,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._actions = actions_from_settings(settings)
+        self._expected = settings.collections
+        self._post = notifiers_of(settings, store.url, recipients=recipients or {})
+        self._post_secs = settings.notify_timeout_secs if self._post else 0.0
+        self._patience_secs = settings.close_timeout_secs + SETTLE_SECS
+        self._executors = seats(rule_timeout_secs=settings.rule_timeout_secs)
+        self._rules_secs = settings.rule_timeout_secs * sum(not is_ours(rule) for rule in rules)
+        self._attempt = attempt
+        self._as_json = as_json
+        self._stream = LastingStream(sys.stderr)
+        self._notifiers = self._notifiers_for(settings)
+        self._view = LiveView(self._stream) if live and not as_json and can_be_drawn_on(self._stream) else None
+        self._told: dict[str, None] = {}
+        self._summary: RunSummary | None = None
+        self._over = threading.Event()
+        for name in asked_and_not_allowed(settings):
+            self._tell(f"{name} is asked for, and is done only where the training allows it: --allow {name} here, or "
+                       f'attach(…, allow={{"{name.replace("-", "_")}"}}) in the script')
+        if self._view:
+            self._view.open()
+        self._thread = threading.Thread(target=self._run, name="barograph-watch", daemon=True)
+        self._thread.start()
+
+    def close(self, exit_code: int) -> None:
+        """Tell the summary, once everything was seen; called when the command has ended.
+
+        Args:
+            exit_code: Of the command; minus the signal's number where one ended it.
+        """
+        self._over.set()
+        try:
+            # A little longer than the thread itself allows, since it looks at the time between two requests.
+            self._thread.join(self._patience_secs + self._post_secs + 1)
+            if self._rules_secs and self._thread.is_alive():
+                self._tell(f"waiting for the rules that do not come with Barograph, {self._rules_secs:g} s more at "
+                           "most (rule_timeout_secs); Ctrl-C ends the waiting")
+                self._thread.join(self._rules_secs)
+        except KeyboardInterrupt:
+            self._tell("not watched to its end, since it was interrupted")
+        if self._view:
+            self._view.close()
+        if self._as_json:
+            self._say(json.dumps(self._to_json(exit_code), indent=1, allow_nan=False))
+        elif self._summary is None:
+            self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
+                      f"  run       {self._store.url}")
+        else:
+            self._say(closing_text(self._summary, command=_how_it_ended(exit_code) if exit_code else "",
+                                   width=self._width))
+
+    def tell(self, trouble: str) -> None:
+        """Tell of something that went wrong, once, and keep it for the summary as JSON."""
+        self._tell(trouble)
+
+    def exit_code(self, exit_code: int) -> int:
+        """Return the code to end with after a command that ended with `exit_code`.
+
+        That is the command's own. Only the 1 of an exception says too little: a launcher ends with it whatever code
+        its workers had, and so does a script that shows exceptions its own way. Where a worker ended because it
+        was stopped, that is said in its place; where its script caught the stop, it has chosen its code itself.
+        """
+        workers = self._summary.workers if self._summary else ()
+        stopped = any(item.state is EndState.STOPPED and not item.reason.endswith(CAUGHT) for item in workers)
+        return EXIT_STOPPED if exit_code == 1 and stopped else exit_code
+
+    def _notifiers_for(self, settings: Settings) -> list[Notifier]:
+        notifiers: list[Notifier] = []
+        if not self._as_json:
+            notifiers.append(TerminalNotifier(Console(file=cast(TextIO, self._stream), highlight=False)))
+        if settings.findings_to:
+            notifiers.append(FileNotifier(Path(settings.findings_to), self._store.url))
+        return notifiers
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - what fails here is told, and the training goes on
+            self._tell(f"cannot watch this run any more. {type(error).__name__}: {error}")
+
+    def _watch(self) -> None:
+        watcher = self._watcher()
+        while watcher is None and not self._over.wait(_POLL_SECS):
+            watcher = self._watcher()
+        if watcher is None:
+            return
+        while not self._over.wait(_POLL_SECS):
+            self._poll(watcher)
+            self._draw(watcher)
+        to_the_end = self._see_the_rest(watcher)
+        watcher.close()
+        summary = summary_of(self._store, watcher)
+        self._summary = summary if to_the_end else summary.but_not_seen(
+            f"What was left after {self._patience_secs:g} s of waiting for it: the watching gave up."
+        )
+
+    def _watcher(self) -> Watcher | None:
+        try:
+            watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
+                              post=self._post, expected=self._expected, executors=self._executors)
+        except StoreError as error:
+            self._tell(f"cannot watch this run yet; trying again. {error}")
+            return None
+        for notifier in self._notifiers:
+            if isinstance(notifier, TerminalNotifier):
+                notifier.jumps = lambda: watcher.rate_jumps
+        return watcher
+
+    def _poll(self, watcher: Watcher) -> bool:
+        """Return whether every worker has ended and all of it was seen."""
+        try:
+            return watcher.poll().drained
+        except BarographError as error:
+            # Of some errors a watcher by itself would end (credentials that are refused, a place that is gone);
+            # beside a training there is time to try again.
+            self._tell(f"cannot watch this run now; trying again. {error}")
+            return False
+
+    def _see_the_rest(self, watcher: Watcher) -> bool:
+        """Return whether all was seen before patience was used up."""
+        deadline = time.monotonic() + self._patience_secs + self._rules_secs
+        while not self._poll(watcher):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECS)
+        return True
+
+    def _draw(self, watcher: Watcher) -> None:
+        if self._view is None or self._over.is_set():
+            return
+        try:
+            beats = [heartbeat_of(self._store, worker) for worker in workers_of(self._store, self._attempt)]
+        except StoreError:
+            return  # the watcher has told that the store is away
+        self._view.draw(status([beat for beat in beats if beat is not None], watcher.open_problems))
+
+    @property
+    def _width(self) -> int | None:
+        """Columns of the terminal; None where standard error is none."""
+        return shutil.get_terminal_size().columns if self._stream.isatty() else None
+
+    def _to_json(self, exit_code: int) -> dict[str, object]:
+        told = list(self._told)
+        if self._summary is None:
+            return {"url": self._store.url, "attempt": self._attempt, "verdict": "Not watched to its end.",
+                    "problems": [], "warnings": told, "exit_code": exit_code}
+        data = self._summary.to_json()
+        return {**data, "warnings": [*data["warnings"], *told], "exit_code": exit_code}
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told[text] = None
+            if not self._as_json:
+                self._say(f"barograph: {text}")
+
+    def _say(self, text: str) -> None:
+        # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
+        self._stream.write(f"{text}\n")
+        self._stream.flush()
+
+
+def _how_it_ended(exit_code: int) -> str:
+    if exit_code > 0:
+        return f"ended with exit code {exit_code}"
+    try:
+        return f"was ended by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was ended by signal {-exit_code}"

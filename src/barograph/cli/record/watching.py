@@ -1,0 +1,318 @@
+"""The watching of a run from the command line: until it has ended, and then the summary."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from barograph.cli.interrupts import Interrupts
+from barograph.cli.opening import run_at
+from barograph.cli.options import OF_TRAINING, on_top_of, replaced, tables_set, whole_path
+from barograph.cli.printing import Printer, console_on
+from barograph.cli.record.engines import PROCESSES, joined, line_on
+from barograph.cli.record.live import line_of, status
+from barograph.errors import SettingsError, StoreError
+from barograph.model.finding import FindingState
+from barograph.model.manifest import Heartbeat
+from barograph.model.selection import Selection
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.model.settings_file import settings_from_file
+from barograph.rules.across_runs import SimilarAcrossRuns
+from barograph.rules.registry import installed_alone, rules_from_settings
+from barograph.runs.reading.memory import give_memory_back
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.roster import Standing
+from barograph.watch.actions import actions_from_settings
+from barograph.watch.addressing import notifiers_of
+from barograph.watch.closing import closing_text
+from barograph.watch.figures import count
+from barograph.watch.file_notifier import FileNotifier
+from barograph.watch.loop import Watcher
+from barograph.watch.notices import Event, Notice, Notifier
+from barograph.watch.seats import seats
+from barograph.watch.summary import summary_of
+from barograph.watch.terminal import TerminalNotifier
+
+POLL_SECS = 0.5
+_LOOK_SECS = 2.0
+"""How often the metadata files of the workers are read for the line at the bottom: each is a request to the store."""
+_SPINNER_WIDTH = 3
+"""Columns of the sign that turns, of its gap, and one that stays free."""
+
+_JUDGED = ("rules", "rule_settings", "on_finding", "allow", "action_settings", "rule_timeout_secs", "recorder",
+           "checkpoints")
+"""Settings that concern watching; the others are of the recording, and may be a newer Barograph's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was typed.
+
+    Attributes:
+        rules: Codes and names; None: those the run was started with.
+        on_finding: "notify" or "stop"; None: as the run was started.
+        findings_to: File that each event is appended to, too; None: none but the settings file's.
+        config: Path of a settings file; None: none.
+        once: Do not wait for more.
+        fresh: Begin at the first step and leave nothing in the run.
+        brief: Tell findings and the summary only, and leave interrupts to the training beside.
+        as_json: Print the summary as JSON.
+        notify: URLs of those who are told, too.
+        set_: What is set of rules and actions, as typed.
+        processes: How many processes the work is spread over.
+        engine: Where these are: see `barograph.cli.record.engines`.
+        against: Place of a run to compare with; None: none.
+    """
+
+    rules: list[str] | None = None
+    on_finding: str | None = None
+    findings_to: str | None = None
+    config: str | None = None
+    once: bool = False
+    fresh: bool = False
+    brief: bool = False
+    as_json: bool = False
+    notify: tuple[str, ...] = ()
+    set_: tuple[str, ...] = ()
+    processes: int = 1
+    engine: str = PROCESSES
+    against: str | None = None
+
+
+def watch_run(place: str, options: Options, *, wait: Callable[[float], object] = time.sleep) -> bool:
+    """Watch the run at `place` until it has ended, and print the summary; return whether it was interrupted.
+
+    Args:
+        place: Of the run.
+        options: What was typed.
+        wait: Lets some seconds pass.
+
+    Raises:
+        UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+        MissingExtra, WatchError: The engine cannot be used.
+    """
+    run = run_at(place)
+    settings, not_used = settings_for(run, options)
+    if options.against is not None:
+        settings = _compared(settings, run_at(options.against))
+    joined(options.engine)
+    give_memory_back()
+    return _Watching(run, settings, not_used, options, wait).follow()
+
+
+def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings to watch with: those typed, on top of the file's, on top of those of the run.
+
+    Of the rules that the run names only those that are installed here are used; the names of the others are
+    returned, too. Code that is not installed is loaded where the user asks for it.
+
+    Raises:
+        UnknownName, SettingsError: One of them is wrong.
+        BadRule: A rule that the user asks for cannot be loaded.
+    """
+    theirs = settings_from_mapping({
+        name: value for name, value in run.manifest.settings.items() if name in _JUDGED
+    })
+    # First without the run's: what is there then is what the user asks for.
+    asked_for = asked_settings(options, replaced(theirs, rules=(), rule_settings={})).rules
+    trusted, not_used = installed_alone(theirs, besides=asked_for)
+    return asked_settings(options, trusted), () if asked_for else not_used
+
+
+def asked_settings(options: Options, base: Settings) -> Settings:
+    """Return the settings that the user asks for: those typed, on top of the file's, on top of `base`.
+
+    Raises:
+        UnknownName, SettingsError: One of them is wrong, or is for a training alone.
+    """
+    typed: dict[str, Any] = {
+        "rules": options.rules, "on_finding": options.on_finding, "findings_to": options.findings_to,
+        "notify": [*options.notify, *_handed_over()] or None, **tables_set(options.set_),
+    }
+    for name, takes_place in OF_TRAINING.items():
+        if name in typed:
+            raise SettingsError(f"--set {name}.…: {takes_place} in the training; set it where that is started, with "
+                                "barograph run.")
+    asked = settings_from_file(options.config, base=base) if options.config is not None else base
+    return on_top_of(asked, typed)
+
+
+def _compared(settings: Settings, other: Run) -> Settings:
+    """Return the settings with the rule that compares with that run."""
+    rules = [*settings.rules, SimilarAcrossRuns.code]
+    if any(rule.code == SimilarAcrossRuns.code for rule in rules_from_settings(settings)):
+        rules = list(settings.rules)
+    return on_top_of(replaced(settings, rules=tuple(rules)),
+                     {"rule_settings": {SimilarAcrossRuns.code: {"other": other.url}}})
+
+
+def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:
+    """Return what watches a run with these settings.
+
+    Args:
+        run: Which.
+        settings: As `settings_for` returns them.
+        options: What was typed.
+        notifiers: Told beside those that the settings name.
+
+    Raises:
+        UnknownName, SettingsError, BadRule: A rule or a parameter is wrong.
+    """
+    told = list(notifiers)
+    if settings.findings_to:
+        told.append(FileNotifier(Path(whole_path(settings.findings_to)), run.url))
+    # A look that leaves nothing behind must not meddle with a training, unless just that is asked for.
+    dry = options.fresh and options.on_finding is None
+    return Watcher(
+        run.store, rules_from_settings(settings), notifiers=told, post=notifiers_of(settings, run.url),
+        actions=actions_from_settings(settings), dry=dry, expected=_collections_of(run),
+        record=not options.fresh, patient=not options.once,
+        executors=seats(processes=options.processes, rule_timeout_secs=settings.rule_timeout_secs,
+                     line=line_on(options.engine)),
+    )
+
+
+def _collections_of(run: Run) -> tuple[Selection, ...]:
+    """Return the collections that the run was recorded with; none where a newer Barograph wrote them its own way."""
+    try:
+        return settings_from_mapping({"collections": run.manifest.settings.get("collections", {})}).collections
+    except SettingsError:
+        return ()
+
+
+def _handed_over() -> list[dict[str, Any]]:
+    """Return whom `attach` has its watcher tell: by the environment, since the list of processes is everybody's."""
+    text = os.environ.get("BAROGRAPH_NOTIFY", "")
+    try:
+        return list(json.loads(text)) if text else []
+    except ValueError:
+        raise SettingsError("BAROGRAPH_NOTIFY cannot be read. It is set by `attach`; do not set it yourself.") from None
+
+
+class _Watching:
+    """One watching, from the first look to the summary."""
+
+    def __init__(
+        self, run: Run, settings: Settings, not_used: tuple[str, ...], options: Options,
+        wait: Callable[[float], object],
+    ) -> None:
+        self._run, self._not_used, self._options, self._wait = run, not_used, options, wait
+        self._looked_at = -math.inf
+        self._beats: list[Heartbeat] = []
+        self._parts: list[str] = []
+        self._steps_made = 0
+        self._spinner = Spinner("dots", style="dim")
+        # Under --json standard output belongs to the summary alone.
+        self._console: Console = console_on(stderr=options.as_json, lasting=True)
+        self._notifier = TerminalNotifier(self._console)
+        self._watcher = watcher_for(run, settings, options, [self._notifier])
+        self._notifier.jumps = lambda: self._watcher.rate_jumps
+
+    def follow(self) -> bool:
+        """Watch until there is no more to see; return whether it was interrupted."""
+        interrupts = Interrupts(ignored=self._options.brief)
+        with interrupts, self._bottom_line():
+            try:
+                self._tell_what_is_known()
+                self._poll_until_ended(interrupts)
+                self._watcher.close()
+            except KeyboardInterrupt:
+                interrupts.came = True
+                if not interrupts.in_the_middle:
+                    self._watcher.close()
+        self._sum_up(interrupted=interrupts.came)
+        return interrupts.came
+
+    def _tell_what_is_known(self) -> None:
+        """Say what an earlier watcher found in a run that goes on: the rest tells only what is new."""
+        if self._not_used:
+            self._console.print(
+                f"barograph: rules of this run that are not installed here were skipped: {', '.join(self._not_used)}. "
+                f"To load one of your own, name it: --rules {self._not_used[0]}",
+                soft_wrap=True,
+            )
+        if self._options.brief:
+            return
+        if self._goes_on():
+            rules = count(len(self._watcher.rules), "rule")
+            self._console.print(f"barograph: watching {self._run.url} with {rules}. Ctrl-C stops the watcher, not the "
+                                "training.", soft_wrap=True)
+            for finding in self._watcher.findings:
+                if finding.state is FindingState.OPEN:
+                    self._notifier.notify(Notice(Event.OPENED, finding=finding))
+
+    def _poll_until_ended(self, interrupts: Interrupts) -> None:
+        while True:
+            with interrupts.held_back():
+                poll = self._watcher.poll()
+            if poll.more:
+                continue
+            if poll.ended or self._options.once:
+                return
+            if self._has_bottom_line:
+                self._parts = self._state()
+            self._wait(POLL_SECS)
+
+    def _goes_on(self) -> bool:
+        self._run.refresh()
+        states = self._run.workers
+        self._steps_made = max((state.last.coverage.steps for state in states if state.last), default=0)
+        return not states or any(state.standing in (Standing.RUNNING, Standing.UNKNOWN) for state in states)
+
+    @property
+    def _has_bottom_line(self) -> bool:
+        return self._console.is_terminal and not self._options.brief
+
+    @contextmanager
+    def _bottom_line(self) -> Iterator[None]:
+        """Keep a line at the bottom of the terminal up to date; none in a pipe."""
+        if not self._has_bottom_line:
+            yield
+            return
+        with Live(get_renderable=self._drawn, console=self._console, transient=True, refresh_per_second=5):
+            yield
+
+    def _drawn(self) -> Spinner:
+        # Called by the thread that draws, in the middle of a long poll, too.
+        judged, made = self._watcher.steps, self._steps_made
+        of = f" of {made:,} made" if made > judged else ""
+        line = line_of(self._parts or [f"{count(judged, 'step')} judged{of}"], self._console.width - _SPINNER_WIDTH)
+        self._spinner.update(text=Text(line))
+        return self._spinner
+
+    def _state(self) -> list[str]:
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_SECS:
+            self._looked_at = now
+            try:
+                self._run.refresh()
+                states = self._run.workers
+            except StoreError:
+                return ["store unavailable; retrying"]
+            running = [state.last for state in states if state.standing is Standing.RUNNING]
+            self._beats = [beat for beat in running if beat is not None]
+        return status(self._beats, self._watcher.open_problems)
+
+    def _sum_up(self, *, interrupted: bool) -> None:
+        summary = summary_of(self._run.store, self._watcher).but_not_seen(
+            *(f"What the rule {name} would have found: it is not installed here." for name in self._not_used),
+            *(["What was not judged yet: the watching was interrupted."] if interrupted else []),
+        )
+        if self._options.as_json:
+            Printer().json({**summary.to_json(), "interrupted": interrupted})
+            return
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(closing_text(summary, interrupted=interrupted, width=width), soft_wrap=True)

@@ -1,0 +1,173 @@
+"""Which samples of a step that was made again are to blame, or weigh most: what is looked for, and what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from barograph.capsule.failing import failing_by
+from barograph.capsule.guilty import Guilty
+from barograph.capsule.names import named_samples
+from barograph.capsule.order import ReplayOrder, ReplayResult
+from barograph.capsule.weighing import Weighed, most_tries
+from barograph.cli.printing import Printer
+from barograph.cli.replay.replay_samples import (
+    MadeAgain,
+    came_from_another,
+    failing_batch,
+    guilty_of,
+    heaviest_batch,
+    said_of,
+)
+from barograph.cli.replay.replay_weights import weights_of, weights_said
+from barograph.errors import SettingsError
+from barograph.model.capsule import Held
+from barograph.model.recorder import is_function_name
+from barograph.runs.state.capsules import Capsule
+from barograph.watch.wording import shown
+
+_NO_ROWS = "no input of the step has one row per sample."
+_ONE = "the batch has one sample."
+_ELSEWHERE = ("Everything this worker computed is finite; the NaN or infinity came with another worker's gradients. "
+              "Replay that worker's capsule, in the folder next to this one.")
+
+
+@dataclass(frozen=True, slots=True)
+class Guilt:
+    """What is known of the samples of a step.
+
+    Attributes:
+        content: Of its capsule.
+        batch: Which of the step's batches it is about; None: none is known.
+        guilty: Samples that alone make it fail, where these were looked for.
+        weighed: How much each weighs, where it failed by nothing that a sample could be asked for.
+        elsewhere: What is not finite came with the gradients of another worker.
+        others: Other workers made the step together with this one.
+        why_not: Why no sample was asked though that was wanted; "" where they were.
+    """
+
+    content: Mapping[str, Any]
+    batch: int | None = None
+    guilty: Guilty | None = None
+    weighed: Weighed | None = None
+    elsewhere: bool = False
+    others: bool = False
+    why_not: str = ""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Of the samples that are named."""
+        if self.guilty is not None:
+            return self.guilty.rows
+        return self.weighed.outliers if self.weighed is not None else ()
+
+    def entries(self, result: ReplayResult) -> Iterable[tuple[str, str]]:
+        """Yield what is said of them.
+
+        Args:
+            result: Of the step as a whole.
+        """
+        if self.why_not:
+            yield "guilty", shown(f"unknown: {self.why_not}")
+        batch = self.batch or 0
+        if self.guilty is not None and self.batch is not None:
+            yield "guilty", shown(said_of(self.guilty, batch, result.batches, finite=result.finite,
+                                         others=self.others))
+        if self.weighed is not None:
+            for number, text in enumerate(weights_said(self.weighed, batch, len(result.batches))):
+                yield "" if number else "heaviest", shown(text)
+        for item in named_samples(self.content, batch, self.rows):
+            yield "", f"sample {item.row} is {shown(str(item))}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as plain data."""
+        about: dict[str, Any] = {"batch": self.batch, "samples": self._named(self.rows)}
+        return {
+            "guilty": None if self.guilty is None else {**asdict(self.guilty), **about},
+            "weighed": None if self.weighed is None else {**asdict(self.weighed), **about},
+            "samples_not_asked": self.why_not, "elsewhere": self.elsewhere,
+        }
+
+    def _named(self, rows: Sequence[int]) -> list[dict[str, Any]]:
+        return [asdict(item) for item in named_samples(self.content, self.batch or 0, rows)]
+
+
+def when_of(held: Capsule, named: str) -> str:
+    """Return the user's own function that is asked about a step, as "module:function"; "": none is.
+
+    Args:
+        held: Its capsule.
+        named: By the user; "": that which held it, where one did.
+
+    Raises:
+        SettingsError: What was named is no such place.
+    """
+    if named and not is_function_name(named):
+        raise SettingsError(f'--when is "{named}"; it must be a function, as in MODULE:FUNCTION.')
+    recorded = held.content.get("when") if held.head.held is Held.OWN else None
+    return named or (recorded if isinstance(recorded, str) and is_function_name(recorded) else "")
+
+
+def guilt_of(
+    made_again: MadeAgain, order: ReplayOrder, held: Capsule, result: ReplayResult, *, wanted: bool,
+    say: Printer | None,
+) -> Guilt:
+    """Return what is known of the samples of a step, by making it again with parts of its batch.
+
+    Args:
+        made_again: Makes it.
+        order: As it was made first.
+        held: Its capsule.
+        result: What came of it.
+        wanted: Samples are to be looked for. Of another framework than PyTorch they were, in the same process.
+        say: Is told what takes long; None: nothing is said.
+    """
+    if came_from_another(result, int(held.content["machine"]["world_size"])):
+        if say is not None:
+            say.entries([("elsewhere", _ELSEWHERE)])
+        return Guilt(held.content, guilty=result.guilty, elsewhere=True)
+    fails_by = failing_by(held.head, result, asked=bool(order.when))
+    batch = failing_batch(result, fails_by)
+    if order.framework != "torch":
+        why_not = _why_not(held, order, result) if wanted and result.guilty is None else ""
+        return Guilt(held.content, batch, guilty=result.guilty, why_not=why_not)
+    if not wanted:
+        return Guilt(held.content, heaviest_batch(result) if batch is None else batch)
+    if batch is not None:
+        _say(say, "Looking for single samples that cause the failure …")
+        others = not order.alone and int(held.content["machine"]["world_size"]) > 1
+        return Guilt(held.content, batch, guilty_of(made_again, order, result, batch, fails_by), others=others)
+    if held.head.held is Held.FINDING and result.finite and not order.when:
+        return _weighed(made_again, order, held, result, say)
+    return Guilt(held.content, heaviest_batch(result), why_not=_why_not(held, order, result))
+
+
+def _weighed(
+    made_again: MadeAgain, order: ReplayOrder, held: Capsule, result: ReplayResult, say: Printer | None
+) -> Guilt:
+    batch = heaviest_batch(result)
+    if batch is None or not result.batches[batch]:
+        return Guilt(held.content, batch, why_not=_NO_ROWS)
+    _say(say, f"Running each sample alone, up to {most_tries(result.batches[batch])} repetitions of the step (skip "
+              "with --no-samples) …")
+    return Guilt(held.content, batch, weighed=weights_of(made_again, order, result, batch))
+
+
+def _why_not(held: Capsule, order: ReplayOrder, result: ReplayResult) -> str:
+    """Return why the user's own function names no sample; "" where none was to."""
+    if order.when and result.own is not None:
+        if result.own.holds:
+            return _ONE if sum(result.batches) == 1 else _NO_ROWS
+        return result.own.failure or (
+            f"the function {order.when} does not report the replayed step as failing; it may depend on earlier steps, "
+            "or another worker triggered the capsule.")
+    if held.head.held is Held.OWN:
+        return ("the capsule does not name the function that triggered it. To test single samples: --when "
+                "MODULE:FUNCTION.")
+    return ""
+
+
+def _say(say: Printer | None, text: str) -> None:
+    if say is not None:
+        say.line(text)

@@ -1,0 +1,173 @@
+"""What `barograph rerun` does and says."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from barograph.cli.child import check_command, end_like
+from barograph.cli.opening import run_at
+from barograph.cli.options import DEFAULT_CONFIG, replaced
+from barograph.cli.printing import Printer
+from barograph.cli.record.launching import recorded
+from barograph.cli.replay.checkout_page import kept_origin, lay_settings
+from barograph.cli.trust import check_command_of_run
+from barograph.errors import RerunFailed, SettingsError
+from barograph.experiments.artifacts import root_of
+from barograph.model.clock import SystemClock
+from barograph.model.launch import Launch
+from barograph.model.one_line import shown_lines
+from barograph.model.origin import Origin
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.provenance import parameters
+from barograph.provenance.secrets import MARK, held_back
+from barograph.rerun.checkout import checked_out
+from barograph.rerun.data import checked_data, link_data
+from barograph.rerun.environment import Environment, built_environment, present_environment
+from barograph.rerun.repetition import Repetition, Sameness, repetition_of
+from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
+from barograph.runs.reading.reader import Run
+from barograph.runs.state.claim import claim_run
+from barograph.runs.state.places import new_manifest, new_place
+from barograph.store.urls import store_from_url
+
+EXIT_DIFFERENT = 1
+_MOST_NAMED = 5
+
+
+def rerun(
+    place: str, changes: Sequence[str], *, to: str | None, out: str | None, environment: bool, data_changed: bool,
+    trusts: bool, live: bool, as_json: bool,
+) -> None:
+    """Make a run again, compare, and say how the two stand; end with 1 where they are different.
+
+    Raises:
+        RerunFailed: Data or environment are not as they were, or the command was not kept whole.
+        CheckoutFailed: The code cannot be laid out.
+        SettingsError: A change is none, or the run is somebody else's and the user has not agreed to start its command.
+        NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
+    """
+    first = run_at(place)
+    origin = kept_origin(first.store, place)
+    command = _command(origin, changes, place)
+    check_command_of_run(first.store, command, trusts=trusts)
+    _check_data(origin, data_changed=data_changed)
+    settings, _ = installed_alone(settings_from_mapping(dict(first.manifest.settings)))
+    target = store_from_url(to or new_place(origin.program or command[0], root=root_of(first.store).url))
+    settings = replaced(settings, to=target.url, findings_to="", origin=True)
+    home = os.getcwd()
+    with tempfile.TemporaryDirectory(prefix="barograph-rerun-", ignore_cleanup_errors=True) as scratch:
+        python = _python(origin, Path(scratch, "environment"), wanted=environment)
+        made = checked_out(first.store, origin, Path(out).absolute() if out else Path(scratch, "code"))
+        try:
+            for note in made.notes:
+                _say(note)
+            lay_settings(first.store, origin, made)
+            link_data(origin, made.folder)
+            made.make_directory()
+            os.chdir(made.directory)
+            words = _moved(command, origin, made.folder)
+            exit_code = _run(words, settings, origin, first, python, live=live, quiet=as_json)
+        finally:
+            os.chdir(home)
+            if not out:
+                made.remove()
+    verdict = repetition_of(first, Run(target))
+    if as_json:
+        Printer().json({**verdict.to_json(), "exit_code": exit_code})
+    else:
+        _tell(verdict)
+    end_like(exit_code or (EXIT_DIFFERENT if verdict.sameness is Sameness.DIFFERENT else 0))
+
+
+def _command(origin: Origin, changes: Sequence[str], place: str) -> list[str]:
+    if not origin.command:
+        raise RerunFailed(f"The run does not record its command ({place}).")
+    wanted: dict[str, str] = {}
+    for text in changes:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise SettingsError(f'"{text}" is not a change; write NAME=VALUE, as in lr=0.1.')
+        wanted[name.lstrip("-")] = value
+    words = parameters.replaced(origin.command, wanted, origin.flags)
+    if held_back(words):
+        raise RerunFailed(f"The command held a secret, which was not kept and stands there as {MARK}; give it anew as "
+                          f"NAME=VALUE, or better have the script read it from the environment ({place}).")
+    return words
+
+
+def _check_data(origin: Origin, *, data_changed: bool) -> None:
+    check = checked_data(origin)
+    if not check.changed:
+        return
+    more = f", and {len(check.changed) - _MOST_NAMED:,} more" if len(check.changed) > _MOST_NAMED else ""
+    said = f"{', '.join(check.changed[:_MOST_NAMED])}{more}"
+    if not data_changed:
+        raise RerunFailed(f"Data files of the run have changed: {said}. To continue anyway: --data-changed.")
+    _say(f"data files have changed: {said}")
+
+
+def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
+    present = present_environment(origin)
+    if not present.differing:
+        return present
+    more = f", and {len(present.differing) - _MOST_NAMED:,} more" if len(present.differing) > _MOST_NAMED else ""
+    said = f"{', '.join(present.differing[:_MOST_NAMED])}{more}"
+    if not wanted:
+        _say(f"packages differ in this environment: {said}")
+        return present
+    _say(f"building an environment, because packages differ here: {said}")
+    return built_environment(origin, folder)
+
+
+def _moved(command: Sequence[str], origin: Origin, folder: Path) -> list[str]:
+    """Return the command with its script where the code is now; what else it names stays."""
+    at = parameters.script_at(command)
+    words = list(command)
+    if origin.script and os.path.isabs(words[at]):
+        words[at] = str(folder / origin.script)
+    return words
+
+
+def _run(
+    words: list[str], settings: Settings, origin: Origin, first: Run, python: Environment, *, live: bool, quiet: bool
+) -> int:
+    words = _with_python(words, python)
+    check_command(words)
+    os.environ.update({name: value for name, value in origin.seeds.items()
+                       if isinstance(value, str) and name in origin.environment})
+    rules = rules_from_settings(settings)
+    store = store_from_url(settings.to)
+    claim = claim_run(store, new_manifest(settings, command=tuple(words), clock=SystemClock()), clock=SystemClock())
+    return recorded(
+        words, Launch(settings, claim.attempt, needs_of(rules)), store, rules, live=live and not quiet, as_json=False,
+        recipients={}, settings_file=os.path.abspath(DEFAULT_CONFIG) if os.path.isfile(DEFAULT_CONFIG) else "",
+        derived_from=first.manifest.run_id, quiet=quiet,
+    )
+
+
+def _with_python(words: list[str], python: Environment) -> list[str]:
+    """Return the command as the Python that was chosen runs it: by its path, or found first on the search path."""
+    if python.python == sys.executable and words[0].endswith(".py"):
+        return words
+    folder = os.path.dirname(python.python)
+    os.environ.update(PATH=os.pathsep.join([folder, *os.get_exec_path()]))
+    if words[0].endswith(".py"):
+        return [python.python, *words]
+    program = os.path.join(folder, os.path.basename(words[0]))
+    return [program if os.path.exists(program) else words[0], *words[1:]]
+
+
+def _tell(verdict: Repetition) -> None:
+    _say(f"{verdict.sameness}. {verdict.why}")
+    print(shown_lines(f"  first     {verdict.first}\n  second    {verdict.second}"), file=sys.stderr)
+    if verdict.numbers.passed_over:
+        passed_over = shown_lines(", ".join(verdict.numbers.passed_over))
+        print(f"  not compared: {passed_over} (time or machine)", file=sys.stderr)
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {shown_lines(text)}", file=sys.stderr, flush=True)

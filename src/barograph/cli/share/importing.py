@@ -1,0 +1,130 @@
+"""`barograph import`: bring in an archive, or make a run of what another program has written."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from barograph.cli.experiments.catalog_options import Root
+from barograph.cli.share import importing_trackers
+from barograph.cli.share.archive_group import ArchiveGroup
+
+GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
+
+
+@GROUP.callback()
+def command() -> None:
+    """Import runs from an archive or from another tracker.
+
+    The word "archive" may be left out.
+
+    Examples:
+
+      barograph import archive digits.zip
+
+      barograph import smdebug ts_output -o runs/old
+
+      barograph import tensorboard logs/exp1 -o runs/exp1
+
+      barograph import mlflow http://localhost:5000
+
+      barograph watch runs/old --once
+    """
+
+
+@GROUP.command()
+def archive(
+    file: Annotated[str, typer.Argument(metavar="FILE|URL", help="Archive written by barograph export archive, on disk "
+                                                                 "or in a bucket.")],
+    root: Root = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Check the archive and list its contents; import nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Import the runs, experiments and artifacts of an archive.
+
+    The whole file is looked through first: a digest that differs, a name that leads elsewhere, a link, what is
+    compressed or declared larger than it is, a newer format is refused by name, and nothing is written. What is there
+    already stays: an archive that is imported twice changes nothing, and a run that is there with other content is
+    refused.
+
+    Examples:
+
+      barograph import archive digits.zip
+
+      barograph import archive s3://bucket/archives/digits.zip --root s3://bucket/runs
+
+      barograph import archive digits.zip --check --json | jq .runs
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.share.archive_page import check_and_tell, import_and_tell
+
+    if check:
+        check_and_tell(file, as_json=as_json)
+    else:
+        import_and_tell(file, root, as_json=as_json)
+
+
+@GROUP.command()
+def smdebug(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL that smdebug wrote to.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the new run; must not exist.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Import a run that smdebug 1.0, the library of Amazon SageMaker Debugger, saved.
+
+    Tensors, reductions and scalars keep their values to the last bit, and their modes, steps and workers. What is
+    damaged is named, and the rest imported. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import smdebug ts_output -o runs/old
+
+      barograph import smdebug s3://bucket/job/debug-output -o s3://bucket/runs/old --json | jq .damage
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.share.importing_page import import_and_tell
+
+    if not import_and_tell(path, out, as_json=as_json):
+        raise typer.Exit(1)
+
+
+@GROUP.command()
+def tensorboard(
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Event file, directory or URL, as for tensorboard "
+                                                             "--logdir.")],
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="RUN", help="Directory or URL of the new run or runs; must not exist.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Import TensorBoard event files as one or more runs, so that rules can evaluate them.
+
+    Reads what torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX write. Folders named after a mode
+    (train, validation) are one run; any other folder with event files is a run of its own, RUN/FOLDER. A tag whose
+    name says so plainly becomes a loss (train/loss, val_loss), a learning rate (lr) or a metric, in its mode; others
+    keep their names. Images, audio and graphs are counted and passed over.
+
+    What is damaged is named, and the rest imported. Exit code 1: something could not be imported.
+
+    Examples:
+
+      barograph import tensorboard logs -o runs/imported
+
+      barograph import tensorboard logs/exp1/events.out.tfevents.1700000000.host -o runs/exp1
+
+      barograph import tensorboard s3://bucket/logs -o runs/imported --json | jq '.runs[].losses'
+    """
+    from barograph.cli.share.tensorboard_import import import_and_tell
+
+    if not import_and_tell(path, out, as_json=as_json):
+        raise typer.Exit(1)
+
+
+GROUP.command()(importing_trackers.mlflow)
+GROUP.command()(importing_trackers.wandb)
+GROUP.command()(importing_trackers.aim)
