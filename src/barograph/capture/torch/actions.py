@@ -16,6 +16,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.withholding import Withholding
 from barograph.model.actions import ActionName
+from barograph.model.significant import significant
 from barograph.runs.state.control import Request
 
 _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
@@ -148,4 +149,4 @@ def _scale_scheduler(scheduler: Any, number: int, share: float) -> None:
 
 
 def _listed(values: list[float]) -> str:
-    return ", ".join(f"{value:.4g}" for value in dict.fromkeys(values))
+    return ", ".join(significant(value, 4) for value in dict.fromkeys(values))
