@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
 import time
@@ -11,8 +12,8 @@ from collections.abc import Callable, Sequence
 from barograph.capture import surroundings
 from barograph.capture.afterword import leave_word
 from barograph.capture.imports import after_import, forget
-from barograph.capture.integrations import modules_waited_for
-from barograph.model.launch import LAUNCH_VARIABLE
+from barograph.capture.integrations import installed_integrations
+from barograph.model.launch import LAUNCH_VARIABLE, integrations_from_launch
 
 
 def arm(begin: Callable[[], None] | None = None, modules: Sequence[str] | None = None) -> None:
@@ -20,14 +21,14 @@ def arm(begin: Callable[[], None] | None = None, modules: Sequence[str] | None =
 
     Args:
         begin: What to do then; None: begin to record.
-        modules: Those that are waited for, any of them; None: those of every framework that is recorded.
+        modules: Those that are waited for, any of them; None: those of every installed integration.
     """
     if begin is None and '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
         # Before the script's first line: data may be read and things printed before a framework is imported.
         atexit.register(leave_word, surroundings.begin(), os.getpid())
     armed = _Armed(begin or _begin)
     _armed.append(armed)
-    for name in modules_waited_for() if modules is None else modules:
+    for name in _modules_waited_for() if modules is None else modules:
         after_import(name, armed.fire)
 
 
@@ -51,6 +52,14 @@ class _Armed:
 
 
 _armed: list[_Armed] = []
+
+
+def _modules_waited_for() -> list[str]:
+    try:
+        listed = integrations_from_launch(json.loads(os.environ.get(LAUNCH_VARIABLE) or "{}"))
+    except (ValueError, TypeError, AttributeError):
+        listed = None  # whoever begins the recording reports it; a process that does not train must not fail
+    return [item.module for item in (installed_integrations().found if listed is None else listed)]
 
 
 def _begin() -> None:
