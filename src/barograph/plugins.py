@@ -5,8 +5,6 @@ Reading the metadata of every installed package takes a few milliseconds. Nothin
 
 from __future__ import annotations
 
-import functools
-import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,7 +33,7 @@ def installed_plugins(group: str) -> Plugins:
         ['builtin']
     """
     points: dict[tuple[str, str], EntryPoint] = {}
-    declaring, unreadable = _declaring(tuple(sys.path))
+    declaring, unreadable = _declaring()
     problems = list(unreadable)
     for distribution in declaring:
         try:
@@ -63,8 +61,7 @@ def package_of(point: EntryPoint) -> str:
     return _name_of(point.dist) if point.dist is not None else ""
 
 
-@functools.lru_cache(maxsize=1)
-def _declaring(_path: tuple[str, ...]) -> tuple[tuple[Distribution, ...], tuple[str, ...]]:
+def _declaring() -> tuple[tuple[Distribution, ...], tuple[str, ...]]:
     """Return the packages that name a group of ours; most declare nothing, and their metadata is not parsed."""
     # Here, because it takes longer to import than all else that a process needs before it imports a framework.
     from importlib.metadata import distributions
