@@ -12,13 +12,13 @@ from barograph.cli.opening import nearest_folder, store_at
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
+from barograph.queries.recall import has_judged_all
 from barograph.runs.reading.glance import Glance, RunState, glances, runs_below
 from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import figure, local_time, share
-from barograph.watch.recall import has_judged_all
 
 _THREADS = 8
 _GOING_ON = (RunState.RUNNING, RunState.STARTING, RunState.UNKNOWN)
