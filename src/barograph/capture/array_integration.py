@@ -473,7 +473,7 @@ class ArrayIntegration:
         if is_of_later_training(self._label):
             session.counts.begin_training(self._label)
             session.choice.look_closely(self._label)
-        self._allowance.label = self._label
+        self._allowance.belongs_to(self._label)
 
     def _mode(self) -> Mode:
         return self._evaluates or self.session.script.mode or Mode.TRAIN

@@ -161,7 +161,7 @@ class Recording:
         """Let steps end where the script says so, if it wants that, and not where an optimizer steps."""
         self.explicit_steps = self.explicit_steps or wanted
         if self.torch is not None:
-            self.torch.explicit_steps = self.explicit_steps
+            self.torch.let_script_end_steps(self.explicit_steps)
 
     def name_samples(self, source: Source | None) -> None:
         """Have samples named by a function of the user's, in the data trace."""
