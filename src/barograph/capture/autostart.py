@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
 import time
 
 from barograph.capture import armed, surroundings
-from barograph.capture.afterword import leave_word
-from barograph.capture.integrations import modules_waited_for
-from barograph.model.launch import LAUNCH_VARIABLE
+from barograph.capture.command_note import leave_word
+from barograph.capture.integrations import installed_integrations
+from barograph.model.launch import LAUNCH_VARIABLE, integrations_from_launch
 
 
 def arm() -> None:
@@ -18,7 +19,15 @@ def arm() -> None:
     if '"origin": true' in os.environ.get(LAUNCH_VARIABLE, ""):
         # Before the script's first line: data may be read and things printed before a framework is imported.
         atexit.register(leave_word, surroundings.begin(), os.getpid())
-    armed.arm(_begin, modules_waited_for())
+    armed.arm(_begin, _modules_waited_for())
+
+
+def _modules_waited_for() -> list[str]:
+    try:
+        listed = integrations_from_launch(json.loads(os.environ.get(LAUNCH_VARIABLE) or "{}"))
+    except (ValueError, TypeError, AttributeError):
+        listed = None  # whoever begins the recording reports it; a process that does not train must not fail
+    return [item.module for item in (installed_integrations().found if listed is None else listed)]
 
 
 def _begin() -> None:

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from barograph.capture import replaying, surroundings
 from barograph.capture.armed import begin_if_armed
 from barograph.capture.imports import after_import, forget
-from barograph.capture.integrations import INTEGRATIONS, Door, install, versions
+from barograph.capture.integrations import install, installed_integrations, versions
 from barograph.capture.process_end import ProcessEnd
 from barograph.capture.session import Session
 from barograph.capture.termination import finished_first
 from barograph.capture.this_worker import Rank, ThisWorker
 from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
-from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
+from barograph.model.launch import LAUNCH_VARIABLE, InstalledIntegration, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
 from barograph.runs.state.claim import new_claim
 from barograph.runs.writing.writer_client import WriterClient
+from barograph.version import __version__
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -67,6 +68,7 @@ class Recording:
         self._integrations: list[Integration] = []
         self._arrays: dict[str, ArrayIntegration] = {}
         self._aside: dict[str, int] = {}
+        self._frameworks: tuple[str, ...] = ()
         self._claim = new_claim()
         self._surroundings = surroundings.begin() if launch.settings.origin and not self.url.startswith("memory:") \
             else None
@@ -81,18 +83,24 @@ class Recording:
     # What listens
 
     def _listen(self) -> None:
-        """Open the door of each framework that is there, and that of any other once it has been imported."""
+        """Install the integration of each framework that is loaded, and of any other once it has been imported."""
+        found = self.launch.integrations
+        if found is None:
+            found, problems = installed_integrations()
+            for problem in problems:
+                self.session.guard.report(problem)
+        self._frameworks = tuple(dict.fromkeys(integration.framework for integration in found))
         # A replay stands itself where the integration of torch would; the steps of Keras and JAX it gets from theirs.
-        for door in INTEGRATIONS.values():
-            if door.listener and not replaying.is_replaying("torch"):
-                enter = _once(functools.partial(self._install, door))
-                self._waiting.append(enter)
-                for name in door.begins:
-                    after_import(name, enter)
+        if replaying.is_replaying("torch"):
+            return
+        by_listener = {item.listener: _once(functools.partial(self._install, item)) for item in reversed(found)}
+        self._waiting.extend(by_listener.values())
+        for item in found:
+            after_import(item.module, by_listener[item.listener])
 
-    def _install(self, door: Door) -> None:
+    def _install(self, integration: InstalledIntegration) -> None:
         begin, spent_secs = time.perf_counter(), self.session.startup.secs
-        install(door, self)
+        install(integration, self)
         if self._has_begun:
             # Of what is there at the beginning, whoever begins the recording counts the time.
             self.session.startup.add(time.perf_counter() - begin - (self.session.startup.secs - spent_secs))
@@ -196,16 +204,20 @@ class Recording:
         if not self.url.startswith("memory:"):
             return WriterClient(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
-                versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
-                reports=self.session.steering.orders.reports,
+                versions=self._versions(), settings=settings, status=status, on_stop=self._hear_stop,
+                on_asked=self._hear, reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
                 around=self._surroundings,
             )
         from barograph.capture.memory_writer import memory_writer
 
         writer, self._write_answers = memory_writer(
-            self.session, settings, attempt, rank, status, _versions(), self._claim)
+            self.session, settings, attempt, rank, status, self._versions(), self._claim)
         return writer
+
+    def _versions(self) -> dict[str, str]:
+        found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
+        return {**found, **versions(self._frameworks)}
 
     def _hear_stop(self, asked: StopAsked) -> None:
         self.session.steering.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
@@ -225,7 +237,7 @@ class Recording:
         rank, store = _rank(), store_from_url(self.url)
         # The writer may have claimed the place already, or not come to it yet: it is one place either way.
         worker = claim_worker(store, attempt=self.launch.attempt, rank=rank.index, world_size=rank.world_size,
-                              clock=SystemClock(), versions=_versions(), claim=self._claim)
+                              clock=SystemClock(), versions=self._versions(), claim=self._claim)
         mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
         with finished_first():
             folder = write_capsule(store, mine, content, tensors, pickled)
@@ -362,13 +374,6 @@ def _rank() -> Rank:
     if rank.isdigit() and world.isdigit():
         return Rank(int(rank), int(world))
     return Rank()
-
-
-def _versions() -> dict[str, str]:
-    from barograph.version import __version__
-
-    found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
-    return {**found, **versions()}
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:

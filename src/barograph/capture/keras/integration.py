@@ -15,9 +15,9 @@ from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
-from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.model import WatchedModel
 from barograph.capture.keras.recorder import KerasRecorder
+from barograph.capture.keras.step_events import StepEvents
 from barograph.capture.keras.tensorflow_loop import LoopEvaluation, TensorFlowLoop
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.capture.orders import NotDone
@@ -54,7 +54,7 @@ class Loops(Protocol):
         """Return what calls an evaluation of the script's own."""
 
 
-class KerasIntegration(Hearing):
+class KerasIntegration(StepEvents):
     """The Keras integration of one recording.
 
     Args:

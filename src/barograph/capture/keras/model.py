@@ -16,7 +16,7 @@ from barograph.capture.keras.loss_terms import losses_of
 from barograph.capture.keras.names import KerasNames
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
-from barograph.capture.keras.telling import Telling
+from barograph.capture.keras.results import ResultRecorder
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
@@ -59,7 +59,7 @@ class WatchedModel:
         self.model = model
         self.integration = integration
         self._backend = backend
-        self._telling = Telling(integration, waits=backend.waits, reader=backend.reader)
+        self._telling = ResultRecorder(integration, waits=backend.waits, reader=backend.reader)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
         self._passing: tuple[Functions, Wanted] | None = None

@@ -19,6 +19,7 @@ from barograph.capture.imports import after_import, forget
 from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
+from barograph.capture.torch.actions import TorchActions
 from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.clipping_listener import ClippingListener
 from barograph.capture.torch.compiling import mark_for_compiler
@@ -28,7 +29,6 @@ from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.hand_step_recorder import HandStepRecorder
-from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.interventions import Interventions
 from barograph.capture.torch.light import TOTAL, LightSteps
 from barograph.capture.torch.light_step_recorder import LightStepRecorder
@@ -99,15 +99,15 @@ class TorchIntegration:
             door, by_hand, optimizers, phase, recorders=recorders, forwards=forwards, bounds=bounds, only=only,
             held=recorder is not None)
         forwards.call_before_pass(hand_steps.look)
-        hands = TorchHands(session, optimizers, withholding)
+        actions = TorchActions(session, optimizers, withholding)
         self._steps = OptimizerListener(
             door, optimizers, phase, self.stepping, light=light, recorders=recorders, forwards=forwards, bounds=bounds,
             by_hand=by_hand,
             light_steps=LightStepRecorder(
                 door, optimizers, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
-                stepping=self.stepping, hands=hands, recorder=recorder),
+                stepping=self.stepping, actions=actions, recorder=recorder),
             interventions=Interventions(
-                door, optimizers, phase, forwards=forwards, facts=recorders.facts, hands=hands,
+                door, optimizers, phase, forwards=forwards, facts=recorders.facts, actions=actions,
                 withholding=withholding, recorder=recorder))
         self._listeners = Listeners(
             losses=LossListener(door, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from barograph.capture.torch.actions import TorchActions
 from barograph.capture.torch.entry_point import Door, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.forward import ForwardRecorder
-from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.phase import Phase
 from barograph.capture.torch.withholding import Withholding
@@ -25,7 +25,7 @@ class Interventions:
         phase: The step under way.
         forwards: Knows which optimizers train what is recorded.
         facts: Knows the gradient scaler and the schedulers.
-        hands: Withholds updates that are to be skipped.
+        actions: Withholds updates that are to be skipped.
         withholding: Hides gradients.
         recorder: Checks steps, and holds those that fail; None: nobody does.
 
@@ -36,7 +36,7 @@ class Interventions:
 
     def __init__(
         self, door: Door, optimizers: OptimizerBook, phase: Phase, *, forwards: ForwardRecorder, facts: FactRecorder,
-        hands: TorchHands, withholding: Withholding, recorder: TorchRecorder | None,
+        actions: TorchActions, withholding: Withholding, recorder: TorchRecorder | None,
     ) -> None:
         self.door = door
         self.withheld = False
@@ -45,13 +45,13 @@ class Interventions:
         self._allowance = phase.allowance
         self._forwards = forwards
         self._facts = facts
-        self._hands = hands
+        self._actions = actions
         self._withholding = withholding
         self._recorder = recorder
 
     def look(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Look at a step that begins: of one whose update may be withheld, more than its numbers is recorded."""
-        if self._hands.withholds:
+        if self._actions.withholds:
             self._allowance.wake()
         if self._recorder is not None and not self._session.script.explicit_steps:
             self._look_before(optimizer, args, kwargs)
@@ -71,7 +71,7 @@ class Interventions:
 
     def hide(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Withhold the update that comes now, if it must be; return other arguments for the step. None: the same."""
-        if self._hands.withholds:
+        if self._actions.withholds:
             self._withhold(optimizer, args, kwargs)
         if self._recorder is None:
             return None
@@ -84,7 +84,7 @@ class Interventions:
     @entry_point("withholding an update")
     def _withhold(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._forwards.is_strange(optimizer):
-            self._hands.before_update(optimizer, closure=has_closure(args, kwargs))
+            self._actions.before_update(optimizer, closure=has_closure(args, kwargs))
 
     def put_back(self, optimizer: Any) -> None:
         """Put back what was hidden from a step that has ended."""

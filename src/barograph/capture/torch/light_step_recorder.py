@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.actions import TorchActions
 from barograph.capture.torch.entry_point import Door
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
-from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.light import LightSteps
 from barograph.capture.torch.optimizers import Entry, OptimizerBook
 from barograph.capture.torch.phase import Phase
@@ -31,13 +31,13 @@ class LightStepRecorder:
         forwards: Listens to forward passes.
         feeding: Knows who saves checkpoints.
         stepping: Knows whose step is being made.
-        hands: Withholds updates.
+        actions: Withholds updates.
         recorder: Keeps what a step is made of; None: nobody does.
     """
 
     def __init__(
         self, door: Door, optimizers: OptimizerBook, phase: Phase, light: LightSteps, *, recorders: Recorders,
-        forwards: ForwardRecorder, feeding: Feeding, stepping: Stepping, hands: TorchHands,
+        forwards: ForwardRecorder, feeding: Feeding, stepping: Stepping, actions: TorchActions,
         recorder: TorchRecorder | None,
     ) -> None:
         self._session = door.session
@@ -51,7 +51,7 @@ class LightStepRecorder:
         self._forwards = forwards
         self._feeding = feeding
         self._stepping = stepping
-        self._hands = hands
+        self._actions = actions
         self._recorder = recorder
 
     def end_collected(self, optimizer: Any) -> None:
@@ -108,7 +108,7 @@ class LightStepRecorder:
         if (
             next_label == entry.label and self._recorder is None and self._feeding.checkpointer is None
             and not (self._session.script.explicit_steps or self._forwards.wary or self._forwards.heard
-                     or self._hands.withholds or self._stepping.are_nested or self._session.steering.waits)
+                     or self._actions.withholds or self._stepping.are_nested or self._session.steering.waits)
             and self._facts.scaler is None and self._phase.surely_trains
             and self._parameters.plain_rates(entry, optimizer) is not None
         ):

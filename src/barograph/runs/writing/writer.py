@@ -191,12 +191,12 @@ class RunWriter(RecordWriter):
             try:
                 self._publish().turn()
             except Exception as error:  # noqa: BLE001 - the thread must go on; it is reported in the heartbeat
-                self._problems.note(repr(error), f"The writer made an error: {error!r}")
+                self._problems.note(repr(error), f"The writer failed: {error!r}")
             self._closing.wait(_TURN_SECS)
         try:
             self._drain()
         except Exception as error:  # noqa: BLE001 - as above; `close` reports that not all was published
-            self._problems.note(repr(error), f"The writer made an error: {error!r}")
+            self._problems.note(repr(error), f"The writer failed: {error!r}")
 
     def _drain(self) -> None:
         publisher = self._publish()
