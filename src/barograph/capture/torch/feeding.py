@@ -130,7 +130,7 @@ class Feeding:
 
     def steps_begin(self, steps: Steps) -> Any:
         """Return what counts the steps of a loop."""
-        steps.feeding = self
+        steps.follow(self)
         if self.resuming is not None and not self.resuming.over:
             return self.resuming.begins(steps)
         checkpointer = self.begin_checkpointer()

@@ -44,7 +44,7 @@ class Root:
     trained: bool = False
 
     def name(self, label: str) -> None:
-        """Give it the user's label."""
+        """Give it a label."""
         self.label = label
 
     def note_trained(self) -> None:
@@ -236,7 +236,7 @@ class ModelNames:
         if root is None or root is self._unlabelled:
             return inner
         if not root.label:
-            root.label = self._free_label(root)
+            root.name(self._free_label(root))
         return f"{root.label}.{inner}" if inner else root.label
 
     def _free_label(self, root: Root) -> str:

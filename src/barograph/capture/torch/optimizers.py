@@ -107,6 +107,10 @@ class Entry:
         was_new, self.is_new = self.is_new, False
         return was_new
 
+    def note_rates(self, rates: tuple[float, ...]) -> None:
+        """Note the learning rates that were recorded."""
+        self.learning_rates = rates
+
     def holds_any(self, parameters: Iterable[torch.Tensor]) -> bool:
         """Return whether the script had handed it any of these parameters."""
         mine = {id(item) for reference in self.held if (item := reference()) is not None}
