@@ -98,7 +98,8 @@ class RayProcess:
 
     def output(self) -> Output:
         """See `Process.output`."""
-        self._look(0.0)
+        if not self._waiting:
+            self._look(0.0)
         waiting, self._waiting = self._waiting, []
         return Output(b"".join(item.out for item in waiting), b"".join(item.err for item in waiting))
 
