@@ -70,7 +70,7 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run is closed.
         """
         self._check_open()
-        wanted, before = _mode(mode), self._recording.session.mode
+        wanted, before = _mode(mode), self._recording.session.script.mode
         self._recording.set_mode(wanted)
         return _ModeSet(self, before)
 

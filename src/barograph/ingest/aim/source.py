@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from barograph.errors import BarographError, DamagedSource, ImportFailed
-from barograph.ingest.aim import telling
+from barograph.ingest.aim import dump
 from barograph.ingest.trackers.foreign import (
     ForeignEnd,
     ForeignExperiment,
@@ -55,7 +55,7 @@ class AimSource:
         if not folder.is_dir():
             raise ImportFailed(f"There is no repository of Aim at {path}: no folder {_FOLDER}.")
         self._repository, self._python = folder.parent, python
-        self._told = _told([python, telling.__file__, str(folder.parent.resolve())], folder.parent)
+        self._told = _told([python, dump.__file__, str(folder.parent.resolve())], folder.parent)
         self._extracted: tuple[str, tempfile.TemporaryDirectory[str]] | None = None
 
     def experiments(self) -> Sequence[ForeignExperiment]:
@@ -107,7 +107,7 @@ class AimSource:
             if self._extracted is not None:
                 self._extracted[1].cleanup()
             self._extracted = uid, tempfile.TemporaryDirectory(prefix="barograph-aim-")
-            _told([self._python, telling.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
+            _told([self._python, dump.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
                   self._repository).unlink()
         path = Path(self._extracted[1].name, str(number))
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:

@@ -45,14 +45,14 @@ class OriginThread:
         """Wait until all is written; return why it was not, "" where it was."""
         self._thread.join(patience_secs)
         if self._thread.is_alive():
-            return f"where this run came from was not kept: to find out took more than {patience_secs:g} s"
+            return f"the provenance of this run was not recorded: gathering it took more than {patience_secs:g} s"
         return self._problem
 
     def _run(self) -> None:
         try:
             gather_into(self._store, self._attempt, self._question, is_soon=_step_back)
         except Exception as error:  # noqa: BLE001 - the training goes on whatever is not kept of it; it is told
-            self._problem = f"where this run came from was not kept: {error}"
+            self._problem = f"the provenance of this run was not recorded: {error}"
 
 
 def gather_into(
@@ -101,7 +101,7 @@ def main(url: str, attempt: int) -> int:
     try:
         gather_into(store_from_url(url), attempt, question, is_soon=_step_back)
     except BarographError as error:
-        print(f"barograph: where this run came from was not kept: {error}", file=sys.stderr)
+        print(f"barograph: the provenance of this run was not recorded: {error}", file=sys.stderr)
         return 1
     return 0
 
