@@ -114,6 +114,11 @@ def test_each_library_is_imported_only_by_its_owner(library: str) -> None:
     assert {name for name in inside if not name.startswith(OWNERS[library])} == set()
 
 
+def test_only_one_package_starts_processes() -> None:
+    starting = {path.relative_to(SOURCES).parts[0] for path in SOURCES.rglob("*.py") if "subprocess" in imported(path)}
+    assert starting == {"processes"}
+
+
 def test_no_unlisted_library_is_imported() -> None:
     used = {name for path in SOURCES.rglob("*.py") for name in imported(path)}
     assert used - set(sys.stdlib_module_names) - {"barograph"} == set(OWNERS)
