@@ -59,6 +59,7 @@ OWNERS = {
 PLANTS = {
     "upward": ("measures/summary.py", "from barograph.runs import reader\n"),
     "sideways": ("rules/base.py", "from barograph.capture import session\n"),
+    "the report, in the catalog": ("experiments/handle.py", "def hidden():\n    from barograph.report import markup\n"),
     "hidden in a function": ("model/step.py", "def hidden():\n    from barograph.watch import loop\n"),
     "torch, where runs are read": ("runs/reading/reader.py", "import torch\n"),
     "obstore, outside the store": ("runs/reading/reader.py", "import obstore\n"),

@@ -14,7 +14,6 @@ from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
 from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
-from barograph.report.markup import Markup
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -107,11 +106,6 @@ class Component(Handle, Exhibiting["Component"]):
     def place(self) -> str:
         """Where it is, of a run; what `barograph.open` takes."""
         return str(self.item.facts["place"])
-
-    def _drawn(self) -> Sequence[Markup]:
-        from barograph.experiments import showing  # loaded for notebooks alone
-
-        return showing.component_parts(self.item, self.exhibits())
 
     def rename(self, name: str) -> Self:
         """Give it another name; arguments and errors as of `Catalog.rename`."""

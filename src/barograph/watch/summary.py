@@ -13,6 +13,7 @@ from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
 from barograph.queries.problems import Problem, RateJump, problems_of
 from barograph.rules.base import Rule
@@ -28,7 +29,6 @@ from barograph.runs.state.process import is_alive, process_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
 from barograph.watch.loop import Watcher
-from barograph.watch.plain import plain
 from barograph.watch.progress import Progress
 from barograph.watch.wording import not_evaluated_lines
 
