@@ -13,12 +13,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture import replaying, surroundings
-from barograph.capture.autostart import begin_if_armed
+from barograph.capture.armed import begin_if_armed
 from barograph.capture.imports import after_import, forget
 from barograph.capture.integrations import install, installed_integrations, versions
 from barograph.capture.process_end import ProcessEnd
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
 from barograph.capture.termination import finished_first
+from barograph.capture.this_worker import Rank, ThisWorker
 from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, InstalledIntegration, Launch, launch_from_environment
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
-    from barograph.runs.writing.writer import RunWriter
+    from barograph.runs.writing.record_writer import RecordWriter
     from barograph.runs.writing.writer_messages import Asked, StopAsked
 
 _current: Recording | None = None
@@ -59,8 +60,8 @@ class Recording:
         self.launch = launch
         self.only = only
         self.explicit_steps = explicit_steps
-        self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank, attempt=launch.attempt)
-        self.session.write_capsule = self._write_capsule
+        worker = ThisWorker(launch.attempt, _rank, self._write_capsule)
+        self.session = Session(launch.settings, launch.needs, self._open_writer, worker=worker)
         self.torch: TorchIntegration | None = None
         self.source: Source | None = None
         self.resuming: Resuming | None = None
@@ -98,11 +99,11 @@ class Recording:
             after_import(item.module, by_listener[item.listener])
 
     def _install(self, integration: InstalledIntegration) -> None:
-        begin, spent_secs = time.perf_counter(), self.session.startup_secs
+        begin, spent_secs = time.perf_counter(), self.session.startup.secs
         install(integration, self)
         if self._has_begun:
             # Of what is there at the beginning, whoever begins the recording counts the time.
-            self.session.add_startup(time.perf_counter() - begin - (self.session.startup_secs - spent_secs))
+            self.session.startup.add(time.perf_counter() - begin - (self.session.startup.secs - spent_secs))
 
     def add_integration(self, integration: Integration) -> None:
         """Let an integration belong to this recording: it is taken out when this closes."""
@@ -184,10 +185,10 @@ class Recording:
 
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
-        if mode is not self.session.mode:
+        if mode is not self.session.script.mode:
             for integration in self._integrations or [self.integration]:
                 integration.mode_changes(mode)
-            self.session.mode = mode
+            self.session.script.set_mode(mode)
 
     def ask_for_checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
@@ -198,7 +199,7 @@ class Recording:
                                      "framework's own API, and pass attach(first_step=…) when you resume from it.")
         self.session.guard.caught(missing, "saving a checkpoint")
 
-    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | WriterClient:
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RecordWriter:
         settings, attempt = self.launch.settings, self.launch.attempt
         if not self.url.startswith("memory:"):
             return WriterClient(
@@ -350,7 +351,7 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
     if launch is None or _current is not None:
         return
     recording = start(launch)
-    recording.session.add_startup(time.perf_counter() - begin)
+    recording.session.startup.add(time.perf_counter() - begin)
 
 
 def _after_fork() -> None:

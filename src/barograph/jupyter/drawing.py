@@ -1,4 +1,4 @@
-"""Experiments, trials, components, tables and verdicts as HTML for a notebook."""
+"""HTML of experiments, trials, components, tables and verdicts for notebooks."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from barograph.runs.reading.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
 
 MOST_ROWS = 30
-"""Rows of a table that a notebook shows."""
+"""Maximum number of table rows in a notebook."""
 
 MOST_COLUMNS = 24
-"""And columns."""
+"""Maximum number of table columns."""
 
 MOST_LINES = 24
-"""Lines of a chart."""
+"""Maximum number of lines in a chart."""
 
 _FACTS = ("description", "hypothesis", "message", "command", "commit", "place")
 _USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix", "changed_unix", "command", "host",
@@ -85,17 +85,17 @@ def curve_html(shown: Curve) -> str:
 
 
 def listing_html(handles: Sequence[Handle]) -> str:
-    """Return several as a table, a row each."""
+    """Return items as a table, one per row."""
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), local_time(one.item.facts["created_unix"]),
              _some(one.item.parameters), ", ".join(f"{name} {figure(it.last)}" for name, it in
                                                    list(one.item.metrics.items())[:4])]
             for one in handles[:MOST_ROWS]]
-    return fragment(table("metrics, last value", ("name", "state", "created", "parameters", "metrics, the last"),
+    return fragment(table("Last value of each metric", ("name", "state", "created", "parameters", "last metrics"),
                           rows, numbers=0), _more(len(handles), "row"))
 
 
 def table_html(shown: ComponentTable) -> str:
-    """Return a table of components; of many rows and columns the first."""
+    """Return a table of components; only the first rows and columns, if there are many."""
     names = shown.columns.filled()
     wanted = [name for name in names if name not in _USUAL] or names
     kept = wanted[:MOST_COLUMNS]
@@ -112,7 +112,7 @@ def table_html(shown: ComponentTable) -> str:
 
 
 def comparison_html(shown: Comparison) -> str:
-    """Return in what components differ, part by part."""
+    """Return the differences between components, by part."""
     if not shown.parts:
         return fragment(element("p", "No differences."))
     return fragment(*(
@@ -124,19 +124,19 @@ def comparison_html(shown: Comparison) -> str:
 
 
 def verdict_html(shown: Verdict) -> str:
-    """Return a verdict as a sentence, with its interval drawn beside zero."""
+    """Return a verdict as a sentence, with its interval drawn relative to zero."""
     level = {"accepted": "ok", "rejected": "breaking"}.get(shown.outcome.value, "doubtful")
     bounds = "" if shown.low != shown.low else (
         f" {shown.level:.0%} interval {figure(shown.low)} to {figure(shown.high)}, from {shown.counts[0]} and "
         f"{shown.counts[1]} results.")
     return fragment(element(
         "p", element("span", shown.outcome.value, class_=f"badge {severity_class(level)}"),
-        f": the first is {'not known to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
+        f": the first is {'not shown to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
         f"better, by {figure(shown.difference)}.{bounds} {shown.reason}"))
 
 
 def judgement_html(shown: Judgement) -> str:
-    """Return groups as a table, the best first, and the verdict on the first two."""
+    """Return groups as a table, best first, and the verdict on the first two."""
     rows = [(group.name, ", ".join(group.differs), group.counted, figure(group.mean),
              "" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
             for group in shown.groups[:MOST_ROWS]]
@@ -159,7 +159,7 @@ def curves_html(shown: Curves) -> str:
 
 
 def lineage_html(lineage: Lineage) -> str:
-    """Return what came of what, the nearest first."""
+    """Return the steps of a lineage, nearest first."""
     names = lineage.names()
     rows = [[str(edge.depth), names.get(edge.source, edge.source), edge.relation.replace("_", " "),
              names.get(edge.target, edge.target)] for edge in lineage[:MOST_ROWS * 4]]
@@ -193,7 +193,7 @@ def _members_table(members: Sequence[Handle]) -> Markup:
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), _some(one.item.parameters),
              ", ".join(f"{name} {figure(it.last)}" for name, it in list(one.item.metrics.items())[:4])]
             for one in members[:MOST_ROWS]]
-    return joined(table("metrics, last value", ("name", "state", "parameters", "metrics, the last"), rows,
+    return joined(table("Last value of each metric", ("name", "state", "parameters", "last metrics"), rows,
                         numbers=0), _more(len(members), "component"))
 
 

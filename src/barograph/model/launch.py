@@ -1,4 +1,4 @@
-"""What `barograph run` tells the Python processes it starts, through one environment variable."""
+"""The environment variable by which `barograph run` configures the Python processes it starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ LAUNCH_VARIABLE = "BAROGRAPH_LAUNCH"
 """Environment variable that holds a `Launch` as JSON."""
 
 AFTERWORD_VARIABLE = "BAROGRAPH_AFTERWORD"
-"""Environment variable that says where a command that never trained leaves what it printed, and for which process.
+"""Environment variable with the file for the output of a command that does not train.
 
-`NUMBER:PATH`, of the process that started it and of the file."""
+Its value is `NUMBER:PATH`: the number of the process that started it, and the file.
+"""
 
 
 class InstalledIntegration(NamedTuple):
@@ -42,15 +43,15 @@ class InstalledIntegration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a process started by `barograph run` is to record itself.
+    """How a process started by `barograph run` records itself.
 
     Attributes:
-        settings: With `to` the URL of a run that exists.
-        attempt: Which life of the run this is, from 0.
-        needs: What the rules that watch ask for.
-        resume: From where the training goes on; None: it begins.
-        integrations: Found by the process that starts the training, so that the training need not search the installed
-            packages. None: the training searches.
+        settings: Settings; `to` is the URL of an existing run.
+        attempt: Attempt of the run, from 0.
+        needs: Records that the rules need.
+        resume: Where to resume; None: start from the beginning.
+        integrations: Those that the process that starts the training found, so that the training need not search the
+            installed packages. None: the training searches.
     """
 
     settings: Settings
@@ -60,7 +61,7 @@ class Launch:
     integrations: tuple[InstalledIntegration, ...] | None = None
 
     def to_text(self) -> str:
-        """Return it as one line of JSON."""
+        """Return one line of JSON."""
         needs = [selection_to_json(need) for need in self.needs]
         return json.dumps({"settings": self.settings.to_json(), "attempt": self.attempt, "needs": needs,
                            "resume": asdict(self.resume) if self.resume else None,
@@ -68,10 +69,10 @@ class Launch:
 
 
 def launch_from_environment(environment: Mapping[str, str]) -> Launch | None:
-    """Return what `barograph run` left in `environment`; None where it left nothing.
+    """Return the launch in `environment`; None if there is none.
 
     Raises:
-        SettingsError: What is there is no launch.
+        SettingsError: The variable does not hold a launch.
     """
     text = environment.get(LAUNCH_VARIABLE)
     if not text:
@@ -83,7 +84,7 @@ def launch_from_environment(environment: Mapping[str, str]) -> Launch | None:
         return Launch(settings_from_mapping(data["settings"]), int(data["attempt"]), needs, resume,
                       integrations_from_launch(data))
     except (ValueError, KeyError, TypeError) as error:
-        raise SettingsError(f"{LAUNCH_VARIABLE} is not what `barograph run` writes: {error}") from error
+        raise SettingsError(f"{LAUNCH_VARIABLE} was not written by `barograph run`: {error}") from error
 
 
 def integrations_from_launch(data: Mapping[str, Any]) -> tuple[InstalledIntegration, ...] | None:

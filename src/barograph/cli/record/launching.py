@@ -73,7 +73,7 @@ def recorded(
 def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
     if not path.exists():
         return
-    from barograph.runs.writing.afterword import take_in
+    from barograph.runs.writing.command_note import take_in
 
     try:
         take_in(store, attempt, path)
