@@ -119,8 +119,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
     """A folder with a run that is sound, below "team", and one that is not."""
     # Here, because a fixture of conftest.py is made anew for each test.
     from barograph.store.urls import store_from_url
-
-    from .conftest import Training
+    from watched import Training
 
     folder = tmp_path_factory.mktemp("runs")
     for name, losses in (("team/sound", [0.5] * 4), ("sick", [0.5, float("nan")])):

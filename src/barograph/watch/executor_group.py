@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from barograph.errors import BadRule
+from barograph.judging.judge import identity
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
 from barograph.watch.executor import Item, RuleExecutor, Said
-from barograph.watch.judge import identity
 
 
 class ExecutorGroup:

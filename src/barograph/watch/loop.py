@@ -7,16 +7,18 @@ remembers that it did: killed in between it does the last part again, and every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import DamagedChunk, StoreDenied, StoreError
+from barograph.errors import StoreDenied, StoreError
+from barograph.judging.judged import Judged, in_order
+from barograph.judging.progress import RateJump
+from barograph.judging.state import read_state, state_of, write_state
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.selection import Selection
-from barograph.queries.problems import RateJump, problems_of
+from barograph.queries.problems import problems_of
 from barograph.rules.base import Rule
 from barograph.runs.reading.feed import Feed
 from barograph.runs.state.findings import read_findings
@@ -30,8 +32,6 @@ from barograph.watch.executor import Item, RuleExecutor, one_executor
 from barograph.watch.executor_group import ExecutorGroup
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.notifier_queue import NotifierQueue
-from barograph.watch.progress import Progress
-from barograph.watch.state import STATE, read_state, write_state
 from barograph.watch.step_items import StepItems
 
 SAVE_SECS = 5.0
@@ -126,8 +126,7 @@ class Watcher:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, as they stand now, by the step they began."""
-        now = {**self._findings, **{item.id: item for item in self._executors.open()}}
-        return tuple(sorted(now.values(), key=lambda item: (item.since_step, item.id)))
+        return in_order({**self._findings, **{item.id: item for item in self._executors.open()}}.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -149,9 +148,11 @@ class Watcher:
         """What was not done and would have been, had the run still gone on: the finding, and one sentence."""
         return tuple(self._queue.would_have)
 
-    def progress(self, group: str) -> Progress | None:
-        """Return how far a group of workers was judged; None where nothing of it was."""
-        return self._items.progress(group)
+    @property
+    def judged(self) -> Judged:
+        """What the rules found so far."""
+        return Judged(self.rules, self.steps, self.findings, self.not_evaluated(), self.problems, self.unmet,
+                      self.damage, self.would_have, self._items.progress)
 
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:
@@ -218,12 +219,12 @@ class Watcher:
     def _resumed(self) -> Any:
         """Load the state of the last watcher; return the cursor to go on from, or None to start at the first step."""
         state = read_state(self._store) if self._record else None
-        with self._as_damage():
+        with state_of(self._store):
             # Also where it starts at the first step again: what was told once is not told again.
             self._announcer.load_queue(state.get("post", {}) if state else {})
         if state is None or not self._executors.fits(state["judges"]):
             return None
-        with self._as_damage():
+        with state_of(self._store):
             self._executors.load(state["judges"])
             self._announcer.load(state)
             self._items.load(state)
@@ -232,19 +233,10 @@ class Watcher:
         self._queue.take_over(self._executors.open())
         return state["cursor"]
 
-    @contextmanager
-    def _as_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DamagedChunk(f"The state of the last watcher cannot be read: {type(error).__name__}: {error}. Delete "
-                               f"it to evaluate the run again from its first step ({STATE} in "
-                               f"{self._store.url}).") from error
-
     def _goes_on(self, finding: Finding) -> bool:
         # What opened in an earlier life of the run was known when it was started again.
         is_open = any(item.id == finding.id for item in self._executors.open())
-        progress = self._items.progress(finding.worker)
+        progress = self._items.progress.get(finding.worker)
         return is_open and progress is not None and progress.attempt == finding.attempt
 
     def _judge(self, items: Sequence[Item]) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from barograph.errors import BarographError, StoreDenied, StoreError
+from barograph.judging.progress import Progress, RateJump, progress_from_json, rate_jumps_in
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
-from barograph.queries.problems import RateJump
 from barograph.rules.base import Rule
 from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
@@ -17,7 +17,6 @@ from barograph.watch.announcer import Announcer
 from barograph.watch.beside import Beside
 from barograph.watch.executor import Item, NewAttempt
 from barograph.watch.expectations import Expectations
-from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
 
 _MACHINE_ALONE = frozenset({Kind.MACHINE})
@@ -61,16 +60,17 @@ class StepItems:
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:
         """Steps at which a learning rate jumped."""
-        return tuple(jump for group, item in self._progress.items() for jump in item.rate_jumps(group))
+        return rate_jumps_in(self._progress)
 
     @property
     def last_attempt(self) -> int:
         """The newest attempt so far."""
         return max((item.attempt for item in self._progress.values()), default=0)
 
-    def progress(self, group: str) -> Progress | None:
-        """Return the progress of a group of workers; None if none of its steps was read."""
-        return self._progress.get(group)
+    @property
+    def progress(self) -> dict[str, Progress]:
+        """Progress of each group of workers."""
+        return dict(self._progress)
 
     def of_view(self, view: StepView) -> Iterator[Item]:
         """Yield the items of a step: those about the time before it, and the step."""

@@ -22,6 +22,7 @@ from barograph.errors import EXIT_STOPPED, BarographError, StoreError
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.processes.process import ended_reason
+from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
@@ -35,7 +36,6 @@ from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notifier
 from barograph.watch.recipient import Recipient
 from barograph.watch.seats import is_ours, seats
-from barograph.watch.summary import RunSummary, summary_of
 from barograph.watch.terminal import TerminalNotifier
 
 _POLL_SECS = 0.2
@@ -151,7 +151,7 @@ class Supervision:
             self._draw(watcher)
         to_the_end = self._see_the_rest(watcher)
         watcher.close()
-        summary = summary_of(self._store, watcher)
+        summary = summary_of(self._store, watcher.judged)
         self._summary = summary if to_the_end else summary.but_not_seen(
             f"What was left after {self._patience_secs:g} s of waiting for it: the watching gave up."
         )
