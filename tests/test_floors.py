@@ -60,6 +60,7 @@ OWNERS = {
 PLANTS = {
     "import of a higher layer": ("measures/summary.py", "from barograph.runs import reader\n"),
     "import of an independent package": ("rules/base.py", "from barograph.capture import session\n"),
+    "the report in the catalog": ("experiments/handle.py", "def hidden():\n    from barograph.report import markup\n"),
     "import inside a function": ("model/step.py", "def hidden():\n    from barograph.watch import loop\n"),
     "torch in the run reader": ("runs/reading/reader.py", "import torch\n"),
     "obstore outside the store": ("runs/reading/reader.py", "import obstore\n"),
