@@ -38,7 +38,7 @@ class Trial:
         seed: Which.
         findings: All, as they were when they opened, or closed.
         steps: Optimizer steps made, of the busiest optimizer and the worker that is furthest.
-        capture_secs: What capture took from the training, as the run itself measured it; the dearest worker's.
+        capture_secs: Recording cost as the run itself measured it; of the costliest worker.
         train_secs: How long that worker trained, capture included.
         wall_secs: From the command's start to its end.
         exit_code: Of the script.

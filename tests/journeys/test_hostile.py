@@ -26,6 +26,7 @@ from barograph.runs.reading.doctor import Diagnosis, examine
 from barograph.runs.reading.feed import Feed
 from barograph.runs.state.claim import claim_run
 from barograph.store.urls import store_from_url
+from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
 
 STEPS = 12
@@ -94,7 +95,7 @@ def look_everywhere(place: Path) -> tuple[Any, Diagnosis, int, str]:
     for _ in range(30):
         if watcher.poll().drained:
             break
-    summary = summary_of(store, watcher.judged).to_text()
+    summary = closing_text(summary_of(store, watcher.judged))
     run.keys(), run.workers, run.findings, run.arrow()
     return values, examine(store), views, summary
 

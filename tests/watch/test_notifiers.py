@@ -27,7 +27,7 @@ from barograph.watch.wording import finding_lines
 FINDING = Finding(
     id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
     state=FindingState.OPEN, message="The gradient of [fc1] vanishes.", remedy="Use ReLU.",
-    evidence=(Evidence(Key(Kind.GRADIENT, "fc1.weight"), 41, "mean_abs", 1e-9, 1e-7, "mean |g| is 1e-09"),),
+    evidence=(Evidence(Key(Kind.GRADIENT, "fc1.weight"), 41, "mean_abs", 1e-9, 1e-7, "mean |g| is 1e-9"),),
     subject="", worker="p0", optimizer="", mode=Mode.TRAIN, since_step=40, opened_step=41, last_step=41,
     closed_step=None, opened_unix=0.0,
 )
@@ -38,7 +38,7 @@ CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED
 def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
     assert text_of(OPENED).plain == (
         "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
-        "          · gradient:fc1.weight at step 41: mean |g| is 1e-09 (against 1e-07)\n"
+        "          · gradient:fc1.weight at step 41: mean |g| is 1e-9 (against 1e-7)\n"
         "          do: Use ReLU."
     )
 

@@ -16,6 +16,8 @@ import ray
 
 from barograph.errors import MissingExtra, WatchError
 from barograph.model.clock import ManualClock
+from barograph.processes.process import HostLost
+from barograph.processes.ray_cluster import connect
 from barograph.rules.gradients import VanishingGradient
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.spikes import LossSpike
@@ -23,10 +25,8 @@ from barograph.runs.reading.view import StepView
 from barograph.watch.executor import NewAttempt
 from barograph.watch.far_command import CommandHost, FarCommand, Order
 from barograph.watch.far_line import FarLine
-from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.process_executor import ProcessExecutor
-from barograph.watch.ray_cluster import connect
 from barograph.watch.seats import seats
 
 from .foreign_rules import LOSS, Counting, Dying, Looping

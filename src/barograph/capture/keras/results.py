@@ -28,7 +28,7 @@ PENALTY = "regularization"
 """Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
 
 
-class Telling:
+class ResultRecorder:
     """Passes results to one integration.
 
     Args:
@@ -39,7 +39,7 @@ class Telling:
 
     def __init__(self, integration: ArrayIntegration, *, waits: bool, reader: Reader | None = None) -> None:
         self._integration = integration
-        self._fetching = Fetching(reader, integration.session.starting_up)
+        self._fetching = Fetching(reader, integration.session.startup.apart_from_training)
         self._waits = waits
         self._has_blamed = False
         self._trained_before: Names | None = None

@@ -15,8 +15,8 @@ from pathlib import Path
 from barograph.model.origin import Option
 from barograph.runs.format.layout import ORIGIN, OUTPUT
 from barograph.runs.state.output import OutputShelf
-from barograph.runs.writing.data_shelf import DataShelf
-from barograph.runs.writing.options_shelf import OptionsShelf
+from barograph.runs.writing.data_writer import DataWriter
+from barograph.runs.writing.options_writer import OptionsWriter
 from barograph.runs.writing.writer_messages import Around
 from barograph.store.base import Store
 
@@ -36,10 +36,10 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     output = OutputShelf(store, attempt, os.environ)
     output.add(around.printed, around.left_out)
     output.write(_WORKER, last=True)
-    options = OptionsShelf(store, attempt, os.environ)
+    options = OptionsWriter(store, attempt, os.environ)
     options.put(around.options or {})
     options.write(_WORKER)
-    data = DataShelf(store, attempt)
+    data = DataWriter(store, attempt)
     data.add(around.opened, around.beyond)
     data.finish(_WORKER)
 

@@ -26,7 +26,7 @@ _THREADS = min(4, os.cpu_count() or 1)
 Found = TypeVar("Found")
 
 
-class Shelf:
+class RecordFiles:
     """Looks into the files of a run. What is damaged is named in `damage`, and the rest still reads.
 
     Args:
@@ -100,7 +100,8 @@ class Shelf:
                      if file not in beside]
             if self._visit_all([file for file in files if file not in found], visit, found):
                 return [(file, result) for file in files if (result := found[file]) is not None]
-        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+        raise StoreUnavailable("The files of the run kept changing while they were read. Try again "
+                               f"({self._store.url}).")
 
     def _visit_all(
         self,

@@ -37,7 +37,7 @@ class _Written:
     last_step: int
 
 
-class TraceBox:
+class TraceWriter:
     """The data trace of one worker.
 
     Args:

@@ -43,7 +43,7 @@ def read_files(store: Store, run_id: str) -> TraceFiles:
             return _read_once(store, run_id)
         except ObjectNotFound:
             continue  # the newest file was made anew meanwhile
-    raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({store.url}).")
+    raise StoreUnavailable(f"The files of the run kept changing while they were read. Try again ({store.url}).")
 
 
 def counting_rows(table: pa.Table, superseding: Supersession | None) -> pa.Table:

@@ -19,7 +19,7 @@ _MOST_FILES = 4000
 """By the processes below a training, by what is seen to be open, and by its own `open` together."""
 
 
-class DataShelf:
+class DataWriter:
     """Takes fingerprints in a thread of its own.
 
     Args:
@@ -77,7 +77,7 @@ class DataShelf:
             for path, file in list(self._files.items()):
                 if not (file.fingerprint or file.problem):
                     self._files[path] = DataFile(path, file.size_bytes, file.modified_ns,
-                                                 problem="the training ended before it was read")
+                                                 problem="the training ended before the file was read")
         self.write(worker)
 
     def _run(self) -> None:

@@ -1,7 +1,7 @@
 """Tells of the runs of a repository of Aim in lines of JSON: run by a Python that has Aim, and need not have Barograph.
 
-    python telling.py REPOSITORY > runs.jsonl
-    python telling.py REPOSITORY RUN FOLDER     # the files of one run, called 0, 1, 2, … as they were told
+    python dump.py REPOSITORY > runs.jsonl
+    python dump.py REPOSITORY RUN FOLDER     # the files of one run, called 0, 1, 2, … as they were told
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.replicas import SharedStep
 
 
-class Hearing:
+class StepEvents:
     """Receives the wrappers' calls inside a step.
 
     Replicas of a step take turns, each in a thread of its own, so each thread has its own collector.

@@ -10,7 +10,7 @@ from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
 
 
-class OptionsShelf:
+class OptionsWriter:
     """Holds the options until they can be written.
 
     Args:

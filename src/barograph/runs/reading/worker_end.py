@@ -17,7 +17,7 @@ LONGEST_LAST_WORDS_SECS = 300.0
 """A run whose settings speak of a longer `close_timeout_secs` is taken to speak of none: nobody waits for ever."""
 
 
-class LastWords:
+class WorkerEnd:
     """Says of the workers of an attempt, after which a later one was begun, whether anything more can come.
 
     What a killed worker had handed over is still being published for a while, by another process.

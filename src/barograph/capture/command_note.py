@@ -1,4 +1,4 @@
-"""The note that a command without training leaves for `barograph run`: see `runs/writing/afterword.py`."""
+"""The note that a command without training leaves for `barograph run`: see `runs/writing/command_note.py`."""
 
 from __future__ import annotations
 
