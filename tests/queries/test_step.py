@@ -40,7 +40,7 @@ def test_the_step_stands_among_its_neighbors(run: Run) -> None:
 
 
 def test_a_step_outside_the_run_is_unknown(run: Run) -> None:
-    with pytest.raises(UnknownStep, match="Nearest is 9"):
+    with pytest.raises(UnknownStep, match="nearest recorded step is 9"):
         step_around(run, 99)
 
 
