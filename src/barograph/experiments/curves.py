@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nearest
 from barograph.experiments.item import Item
+from barograph.measures.thinning import kept_points
 from barograph.model.plain import plain
-from barograph.queries.thinning import kept_points
 from barograph.report.notebook import curve_html
 from barograph.runs.reading.metrics import metrics_in
 from barograph.runs.reading.reader import Run

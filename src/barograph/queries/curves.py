@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.thinning import COLUMNS, kept_points
 from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
-from barograph.queries.thinning import COLUMNS, kept_points
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of

@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.thinning import kept_points
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.queries.curves import CurveMaker
-from barograph.queries.thinning import kept_points
 from barograph.report.content import Gauge, StepTime
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.reader import Run
