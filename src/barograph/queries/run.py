@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -15,12 +15,12 @@ from barograph.model.plain import plain
 from barograph.queries.layers import LayerRow, layer_rows
 from barograph.queries.numbers import Number, numbers_of
 from barograph.queries.recall import Recall, recalled
+from barograph.queries.step_time import TimeOfSteps, step_time_of
 from barograph.queries.summary import RunSummary
 from barograph.queries.workers import figures_of
 from barograph.runs.reading.glance import Glance, RunState, glance
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.roster import WorkerState
-from barograph.runs.reading.time_of_steps import time_of_steps
 from barograph.runs.reading.view import group_of
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.runs.state.origins import read_origin
@@ -135,7 +135,7 @@ class RunDetails:
         now: State, problems, verdict.
         origin: Code and environment; None if they were not saved or cannot be read.
         origin_problem: Why they cannot be read; "" if they can.
-        time: Mean seconds of a step, under "step", and of its parts.
+        time: Where the time of its steps went.
         numbers: Losses, logged numbers, learning rates.
         layers: Layers and their health.
         checkpoints: Steps after which a checkpoint was saved.
@@ -146,7 +146,7 @@ class RunDetails:
     now: RunNow
     origin: Origin | None
     origin_problem: str
-    time: Mapping[str, float]
+    time: TimeOfSteps
     numbers: tuple[Number, ...]
     layers: tuple[LayerRow, ...]
     checkpoints: tuple[int, ...]
@@ -167,7 +167,7 @@ class RunDetails:
             "diagnosis": [asdict(item) for item in summary.diagnosis],
             "findings": [item.to_json() for item in summary.findings],
             "not_evaluated": summary.not_evaluated, "unseen": summary.unseen, "warnings": summary.warnings,
-            "workers": [worker_to_json(state) for state in now.glance.workers], "time": self.time,
+            "workers": [worker_to_json(state) for state in now.glance.workers], "time": self.time.to_json(),
             "numbers": [item.to_json() for item in self.numbers], "layers": [item.to_json() for item in self.layers],
             "held": summary.to_json()["held"], "checkpoints": self.checkpoints, "go_on_from": summary.go_on_from,
             "exhibits": [item.to_json() for item in self.exhibits], "damage": self.damage,
@@ -201,7 +201,7 @@ def run_details(run: Run, worker: str | None = None, *, exhibits: Sequence[HasJs
     now = run_now(run, worker)
     origin, problem = origin_of(run)
     numbers, layers = numbers_of(run), layer_rows(run, now.findings, judged=now.judged)
-    return RunDetails(now, origin, problem, time_of_steps(run), tuple(numbers), tuple(layers),
+    return RunDetails(now, origin, problem, step_time_of(run), tuple(numbers), tuple(layers),
                       tuple(steps_of_checkpoints(run.store)), tuple(exhibits), tuple(run.damage))
 
 

@@ -23,12 +23,12 @@ from barograph.model.manifest import Heartbeat
 from barograph.queries.layers import layer_rows
 from barograph.queries.numbers import numbers_of
 from barograph.queries.run import RunNow, origin_of, run_details, run_now
+from barograph.queries.step_time import step_time_of
 from barograph.queries.wording import not_evaluated_line, problem_rest
 from barograph.queries.workers import chosen
 from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.roster import WorkerState
-from barograph.runs.reading.time_of_steps import time_of_steps
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
@@ -160,7 +160,7 @@ def _facts(run: Run, now: RunNow) -> list[tuple[str, Cell]]:
     if now.reason:
         facts.append(("because", now.reason))
     facts += [("coverage", _coverage(last)), ("cost", _cost(last))]
-    if time := time_line(time_of_steps(run)):
+    if time := time_line(step_time_of(run)):
         facts.append(("time", time))
     return [*facts, ("figures", now.figures)] if now.figures else facts
 
