@@ -13,6 +13,7 @@ from barograph.model.cause import Suspicion
 from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.plain import plain
+from barograph.queries.curves import Curve
 from barograph.queries.problems import Problem
 from barograph.report.background import Background
 
@@ -123,37 +124,6 @@ class Savings:
     saved: float | None
     so_far: bool
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A number over the steps.
-
-    Attributes:
-        key: Of what, "loss:total"; or a name of its own.
-        mode: In which mode.
-        optimizer: In whose steps; "" where the run has one.
-        count: Points recorded.
-        first, last: The first value and the last.
-        least, greatest: Of the finite values; NaN where there is none.
-        least_step, greatest_step: Where; -1 where there is none.
-        nonfinite: Points that are NaN or infinite.
-        steps, values: Reduced to what a chart can show.
-    """
-
-    key: str
-    mode: str
-    optimizer: str
-    count: int
-    first: float
-    last: float
-    least: float
-    greatest: float
-    least_step: int
-    greatest_step: int
-    nonfinite: int
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from barograph.measures.thinning import COLUMNS, kept_points
 from barograph.model.key import Key, Kind
+from barograph.model.plain import plain
 from barograph.model.step import Mode
-from barograph.report.content import Curve
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
-MOST_NUMBERS = 60
-"""Most logged numbers and learning rates that a report holds."""
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A number over the steps.
+
+    Attributes:
+        key: Of what, "loss:total"; or a name of its own.
+        mode: In which mode.
+        optimizer: In whose steps; "" where the run has one.
+        count: Points recorded.
+        first, last: The first value and the last.
+        least, greatest: Of the finite values; NaN where there is none.
+        least_step, greatest_step: Where; -1 where there is none.
+        nonfinite: Points that are NaN or infinite.
+        steps, values: Reduced to what a chart can show.
+    """
+
+    key: str
+    mode: str
+    optimizer: str
+    count: int
+    first: float
+    last: float
+    least: float
+    greatest: float
+    least_step: int
+    greatest_step: int
+    nonfinite: int
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 class CurveMaker:
@@ -73,13 +108,16 @@ class CurveMaker:
         )
 
 
-def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list[Curve]:
+def curves_of(
+    run: Run, kind: Kind, only: Collection[Key] | None = None, *, columns: int = COLUMNS
+) -> list[Curve]:
     """Return every plain number of a kind, in the order of `series_names`.
 
     Args:
         run: Which.
         kind: Of what.
         only: Only these keys; None: all.
+        columns: Columns of pixels of a chart; of each, at most three points are kept.
 
     Raises:
         StoreError: The store cannot be read.
@@ -92,6 +130,7 @@ def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list
         for mode, optimizer, (series,) in bundles(run, kind, only=only, start=start, stop=stop):
             what = SeriesName(series.key, mode, optimizer)
             if what not in makers:
-                makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high)
+                makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high,
+                                          columns=columns)
             makers[what].add(series.steps, series.values)
     return [makers[what].curve() for what in sorted(makers, key=in_order)]
