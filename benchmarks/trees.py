@@ -60,7 +60,7 @@ def print_trees(report: Mapping[str, Any]) -> None:
            for entry in last for name in (entry["variant"],)}
     note(f"XGBoost, {report['boosting_rounds']} rounds on {report['samples']:,} × {report['features']}, one thread, "
          f"one data set judged each round; trees recorded at {told['on']} and {told['budget']} rounds; by its own "
-         f"account, capture took {own['on']:.2f} % and {own['budget']:.2f} % of the training")
+         f"account, recording took {own['on']:.2f} % and {own['budget']:.2f} % of the training")
 
 
 def _train(variant: str, effort: Effort) -> dict[str, Any]:

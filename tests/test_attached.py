@@ -73,9 +73,9 @@ def test_the_run_that_records_a_training_has_every_verb(tmp_path: Path, ask) -> 
 
 def test_what_is_no_name_or_mode_is_refused(tmp_path: Path) -> None:
     with barograph.attach(to=tmp_path / "run", watch=False):
-        with pytest.raises(SettingsError, match="no mode"):
+        with pytest.raises(SettingsError, match="is not a mode"):
             load_run().log_metric("acc", 1.0, mode="test")
-        with pytest.raises(SettingsError, match="a whole number"):
+        with pytest.raises(SettingsError, match="64-bit integer"):
             load_run().log_metric("acc", 1.0, step=0.5)  # type: ignore[arg-type]
 
 
@@ -84,7 +84,7 @@ def test_a_journal_that_cannot_be_written_ends_no_training(tmp_path: Path) -> No
         run.note("first")
         (tmp_path / "run" / "journal").rename(tmp_path / "kept")
         (tmp_path / "run" / "journal").write_text("in the way")
-        with pytest.warns(match="keeping what the script says of the run"):
+        with pytest.warns(match="recording what the script logs"):
             run.note("second")
         train(2)
         assert not run.closed

@@ -98,7 +98,7 @@ class Score:
 
     @property
     def cost(self) -> float:
-        """Capture's share of the training time, over all trials."""
+        """Recording cost as a share of the training time, over all trials."""
         capture_secs = sum(trial.capture_secs for trial in self.trials)
         bare_secs = sum(trial.train_secs for trial in self.trials) - capture_secs
         return capture_secs / bare_secs if bare_secs > 0 else 0.0
@@ -128,7 +128,7 @@ class Totals:
         grave_runs, alarmed_runs: The same of healthy runs.
         alarms: Findings of healthy runs by severity.
         healthy_steps: Steps that healthy runs made.
-        cost: Capture's share of all training time together.
+        cost: Recording cost as a share of all training time together.
         cost_median, cost_worst: Of the programs' own.
         wall_ratio: Median of the programs'; NaN where none was measured.
         failed: Runs without a result.

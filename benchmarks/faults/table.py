@@ -120,7 +120,7 @@ def figures_of(totals: Totals) -> list[Figure]:
         Figure("findings before the fault could show", "", str(totals.early)),
         Figure("steps wasted before the finding, median", "≤ 5 %", _percent(totals.wasted),
                None if math.isnan(totals.wasted) else totals.wasted <= 0.05),
-        Figure("capture's share of the training time", "≤ 1 %",
+        Figure("recording cost, share of the training time", "≤ 1 %",
                f"{_percent(totals.cost)} of all; of a program {_percent(totals.cost_median)} in the median, "
                f"{_percent(totals.cost_worst)} at worst", totals.cost <= 0.01),
         Figure("wall time of the whole script, start and end included", "",

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError
+from barograph.judging.state import read_state
 from barograph.model.finding import Finding, finding_from_json
 from barograph.queries.problems import Problem, RateJump, problems_of
+from barograph.queries.recall import has_judged_all, recalled
 from barograph.runs.reading.glance import glance
 from barograph.store.urls import store_from_url
-from barograph.watch.recall import has_judged_all, recalled
-from barograph.watch.state import read_state
 from benchmarks.faults.programs import Program
 from benchmarks.processes import clean_environment
 
@@ -38,7 +38,7 @@ class Trial:
         seed: Which.
         findings: All, as they were when they opened, or closed.
         steps: Optimizer steps made, of the busiest optimizer and the worker that is furthest.
-        capture_secs: What capture took from the training, as the run itself measured it; the dearest worker's.
+        capture_secs: Recording cost as the run itself measured it; of the costliest worker.
         train_secs: How long that worker trained, capture included.
         wall_secs: From the command's start to its end.
         exit_code: Of the script.

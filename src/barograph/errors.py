@@ -1,57 +1,57 @@
-"""Every error Barograph raises, as one tree.
+"""The errors that Barograph raises.
 
     BarographError
     ├── SettingsError (ValueError)        a setting has the wrong name, type or value
-    │   └── UnknownName                   a name is not among those that exist; says the nearest
-    ├── StoreError (OSError)              the place where runs are kept
-    │   ├── StoreUnavailable              cannot be reached now; trying again may help
-    │   ├── StoreFull                     no room is left
-    │   ├── StoreDenied                   may not be read or written
-    │   ├── ObjectNotFound                no object of that name
-    │   └── ObjectExists                  an object of that name is there already
-    ├── RunError                          a run on a store
-    │   ├── NotARun                       nothing at that URL is a run
-    │   ├── RunInUse                      another process is writing this run now
-    │   ├── RunFinished                   the run at this URL has ended; it is not written again
-    │   ├── NewerFormat                   written by a newer Barograph
-    │   ├── DamagedChunk                  a file's bytes are not those that were published
-    │   ├── UnknownKey (LookupError)      no such key in this run
-    │   ├── UnknownStep (LookupError)     no such step in this run
-    │   ├── UnknownWorker (LookupError)   no such worker in this run
-    │   └── SplitTensor (LookupError)     the workers saved parts of a tensor, and none saved it whole
-    ├── MeasureError                      arithmetic on tensors
+    │   └── UnknownName                   a name does not exist; the message has the nearest one
+    ├── StoreError (OSError)              the store of the runs failed
+    │   ├── StoreUnavailable              the store is unreachable; retrying may help
+    │   ├── StoreFull                     no space left
+    │   ├── StoreDenied                   no permission to read or write
+    │   ├── ObjectNotFound                no object has that name
+    │   └── ObjectExists                  an object has that name already
+    ├── RunError                          a run is missing, busy, unreadable or damaged
+    │   ├── NotARun                       there is no run at that URL
+    │   ├── RunInUse                      another process is writing this run
+    │   ├── RunFinished                   the run has ended and cannot be continued
+    │   ├── NewerFormat                   a newer Barograph wrote the run
+    │   ├── DamagedChunk                  a file differs from what was published
+    │   ├── UnknownKey (LookupError)      the run has no such key
+    │   ├── UnknownStep (LookupError)     the run has no such step
+    │   ├── UnknownWorker (LookupError)   the run has no such worker
+    │   └── SplitTensor (LookupError)     each worker saved only a part of the tensor
+    ├── MeasureError                      a statistic of a tensor cannot be computed
     │   ├── ShapeMismatch (ValueError)    two arrays differ in shape
-    │   └── UnsupportedDtype (TypeError)  no statistics are defined for this type of element
-    ├── CaptureError                      inside the training process
-    │   ├── AlreadyAttached               one process holds one session
-    │   ├── SessionClosed                 the session has been closed
-    │   ├── UnsupportedCapture            this kind of model or tensor cannot be captured
-    │   └── NotPlain (TypeError)          a value cannot be written or read without what could run code
-    ├── ReplayFailed                      a step that was held cannot be made again
-    ├── ResumeFailed                      a training cannot go on from a checkpoint
-    ├── CheckoutFailed                    the code of a run cannot be laid out
-    ├── RerunFailed                       a run cannot be made again
-    ├── RuleError                         a rule
+    │   └── UnsupportedDtype (TypeError)  no statistics are defined for this dtype
+    ├── CaptureError                      recording in the training process failed
+    │   ├── AlreadyAttached               this process already records a run
+    │   ├── SessionClosed                 the session is closed and records nothing more
+    │   ├── UnsupportedCapture            this kind of model or tensor cannot be recorded
+    │   └── NotPlain (TypeError)          a value cannot be saved or loaded without pickle
+    ├── ReplayFailed                      a held step cannot be replayed
+    ├── ResumeFailed                      a training cannot resume from a checkpoint
+    ├── CheckoutFailed                    the code of a run cannot be restored
+    ├── RerunFailed                       a run cannot be rerun
+    ├── RuleError                         a rule cannot be used
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
-    ├── WatchError                        a service that watches cannot go on
-    ├── CatalogError                      experiments, trials, components and what is known of them
-    │   ├── CatalogUnavailable            the catalog cannot be reached, or cannot be used
-    │   ├── NewerCatalog                  a newer Barograph made it
-    │   ├── NameTaken                     there is something of that name already
-    │   ├── UnknownItem (LookupError)     there is nothing of that name
-    │   ├── AmbiguousName (LookupError)   several things have that name
-    │   ├── StillNeeded                   others came of what is to be deleted
-    │   └── SearchError (ValueError)      a search does not say what is sought; points at the place
+    ├── WatchError                        watching cannot start or continue
+    ├── CatalogError                      the catalog of experiments failed
+    │   ├── CatalogUnavailable            the catalog is unreachable or unusable
+    │   ├── NewerCatalog                  a newer Barograph created the catalog
+    │   ├── NameTaken                     an item of that name exists
+    │   ├── UnknownItem (LookupError)     the catalog has no such item
+    │   ├── AmbiguousName (LookupError)   several items have that name
+    │   ├── StillNeeded                   other items depend on the item to delete
+    │   └── SearchError (ValueError)      a search is invalid; the message points at the place
     ├── MissingExtra (ImportError)        a library that comes with an extra is not installed
-    ├── ExportError                       what a run holds cannot be handed on to another program
-    │   └── EndpointFailed (OSError)      an endpoint did not take what was sent to it
-    ├── ImportFailed                      what another program has written cannot be made a run
-    │   ├── DamagedSource                 a file's bytes cannot be what that program wrote
-    │   └── BadArchive                    an archive is damaged, or made to do harm
-    └── TrainingStopped                   training was stopped because a finding asked for it
+    ├── ExportError                       a run cannot be exported
+    │   └── EndpointFailed (OSError)      an endpoint did not accept the data
+    ├── ImportFailed                      data of another program cannot be imported
+    │   ├── DamagedSource                 a source file is damaged
+    │   └── BadArchive                    an archive is damaged or malicious
+    └── TrainingStopped                   a finding stopped the training
 
-Each takes one message string, because errors cross processes. The message names the thing, what it
-was, what it must be and what to do; paths come last. Foreign errors are mapped where they enter.
+Each takes one message string, because errors cross processes. The message says what happened, why if known, and what
+to do; paths come last. Errors of other libraries are converted where they enter.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from collections.abc import Iterable
 
 
 class BarographError(Exception):
-    """Any error that Barograph raises on purpose."""
+    """Base class of every error that Barograph raises deliberately."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
 
     def __str__(self) -> str:
-        # OSError children would print "[Errno …]"; every error of ours prints its one message.
+        # Subclasses of OSError would print "[Errno …]".
         return str(self.args[0]) if self.args else ""
 
 
@@ -76,119 +76,119 @@ class SettingsError(BarographError, ValueError):
 
 
 class UnknownName(SettingsError):
-    """A name is not among those that exist."""
+    """A name does not exist."""
 
 
 class StoreError(BarographError, OSError):
-    """The place where runs are kept did not do what was asked."""
+    """The store of the runs failed."""
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached now; trying again may help."""
+    """The store is unreachable; retrying may help."""
 
 
 class StoreFull(StoreError):
-    """No room is left in the store."""
+    """The store has no space left."""
 
 
 class StoreDenied(StoreError):
-    """The store may not be read or written by this user."""
+    """No permission to read from or write to the store."""
 
 
 class ObjectNotFound(StoreError):
-    """The store holds no object of that name."""
+    """The store has no object of that name."""
 
 
 class ObjectExists(StoreError):
-    """The store already holds an object of that name."""
+    """The store already has an object of that name."""
 
 
 class RunError(BarographError):
-    """A run on a store is not as it should be."""
+    """A run is missing, busy, unreadable or damaged."""
 
 
 class NotARun(RunError):
-    """Nothing at that URL is a run."""
+    """There is no run at that URL."""
 
 
 class RunInUse(RunError):
-    """Another process is writing this run now."""
+    """Another process is writing this run."""
 
 
 class RunFinished(RunError):
-    """The run at this URL has ended; it is not written again."""
+    """The run has ended and cannot be continued."""
 
 
 class NewerFormat(RunError):
-    """The run was written by a newer Barograph than this one."""
+    """A newer Barograph wrote the run."""
 
 
 class DamagedChunk(RunError):
-    """A file's bytes are not those that were published."""
+    """A file differs from what was published."""
 
 
 class UnknownKey(RunError, LookupError):
-    """The run holds no such key."""
+    """The run has no such key."""
 
 
 class UnknownStep(RunError, LookupError):
-    """The run holds no such step."""
+    """The run has no such step."""
 
 
 class UnknownWorker(RunError, LookupError):
-    """The run holds no such worker."""
+    """The run has no such worker."""
 
 
 class SplitTensor(RunError, LookupError):
-    """The workers saved parts of a tensor, and none saved it whole."""
+    """Each worker saved only a part of the tensor."""
 
 
 class MeasureError(BarographError):
-    """Arithmetic on tensors cannot be done."""
+    """A statistic of a tensor cannot be computed."""
 
 
 class ShapeMismatch(MeasureError, ValueError):
-    """Two arrays that must have one shape differ."""
+    """Two arrays differ in shape."""
 
 
 class UnsupportedDtype(MeasureError, TypeError):
-    """No statistics are defined for this type of element."""
+    """No statistics are defined for this dtype."""
 
 
 class CaptureError(BarographError):
-    """Capture inside the training process cannot go on."""
+    """Recording in the training process failed."""
 
 
 class AlreadyAttached(CaptureError):
-    """One process holds one session at a time."""
+    """This process already records a run."""
 
 
 class SessionClosed(CaptureError):
-    """The session has been closed and records nothing more."""
+    """The session is closed and records nothing more."""
 
 
 class UnsupportedCapture(CaptureError):
-    """This kind of model or tensor cannot be captured."""
+    """This kind of model or tensor cannot be recorded."""
 
 
 class NotPlain(CaptureError, TypeError):
-    """A value cannot be written down, or read back, without what could run code."""
+    """A value cannot be saved or loaded without pickle."""
 
 
 class ReplayFailed(BarographError):
-    """A step that was held cannot be made again."""
+    """A held step cannot be replayed."""
 
 
 class ResumeFailed(BarographError):
-    """A training cannot go on from a checkpoint as if nothing had been."""
+    """A training cannot resume from a checkpoint."""
 
 
 class CheckoutFailed(BarographError):
-    """The code of a run cannot be laid out as it was."""
+    """The code of a run cannot be restored."""
 
 
 class RerunFailed(BarographError):
-    """A run cannot be made again."""
+    """A run cannot be rerun."""
 
 
 class RuleError(BarographError):
@@ -200,43 +200,43 @@ class BadRule(RuleError):
 
 
 class WatchError(BarographError):
-    """A service that watches cannot go on."""
+    """Watching cannot start or continue."""
 
 
 class ExportError(BarographError):
-    """What a run holds cannot be handed on to another program."""
+    """A run cannot be exported."""
 
 
 class CatalogError(BarographError):
-    """What is known of experiments cannot be told, or kept."""
+    """The catalog of experiments failed."""
 
 
 class CatalogUnavailable(CatalogError):
-    """The catalog cannot be reached, or cannot be used."""
+    """The catalog is unreachable or unusable."""
 
 
 class NewerCatalog(CatalogError):
-    """A newer Barograph made the catalog."""
+    """A newer Barograph created the catalog."""
 
 
 class NameTaken(CatalogError):
-    """There is something of that name already."""
+    """An item of that name exists."""
 
 
 class UnknownItem(CatalogError, LookupError):
-    """There is nothing of that name in the catalog."""
+    """The catalog has no such item."""
 
 
 class AmbiguousName(CatalogError, LookupError):
-    """Several things in the catalog have that name."""
+    """Several items of the catalog have that name."""
 
 
 class StillNeeded(CatalogError):
-    """Others came of what is to be deleted."""
+    """Other items depend on the item to delete."""
 
 
 class SearchError(CatalogError, ValueError):
-    """A search does not say what is sought."""
+    """A search is invalid."""
 
 
 class MissingExtra(BarographError, ImportError):
@@ -244,36 +244,35 @@ class MissingExtra(BarographError, ImportError):
 
 
 class EndpointFailed(ExportError, OSError):
-    """An endpoint did not take what was sent to it."""
+    """An endpoint did not accept the data."""
 
 
 class ImportFailed(BarographError):
-    """What another program has written cannot be made a run."""
+    """Data of another program cannot be imported."""
 
 
 class DamagedSource(ImportFailed):
-    """A file's bytes cannot be what that program wrote."""
+    """A source file is damaged."""
 
 
 class BadArchive(ImportFailed):
-    """An archive is damaged, or made to do harm."""
+    """An archive is damaged or malicious."""
 
 
 class TrainingStopped(BarographError):
-    """Training was stopped because a finding asked for it.
+    """A finding stopped the training.
 
-    Raised between two steps, in the thread that trains. It is an ordinary exception: a script may
-    catch it, and its `finally` blocks run. Uncaught under `barograph run`, the exit code is
-    `EXIT_STOPPED`.
+    Raised between two steps, in the training thread. A script may catch it, and its `finally` blocks run. If it is not
+    caught under `barograph run`, the exit code is `EXIT_STOPPED`.
     """
 
 
 EXIT_STOPPED = 79
-"""Exit code of a script that a finding stopped (just above the range of BSD's sysexits)."""
+"""Exit code of a script that a finding stopped; just above the range of BSD's sysexits."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the sentence that helps after a wrong name: the nearest right one, or all of them, if they are not many.
+    """Return a sentence with the name closest to a wrong one, or else with all names, up to 40.
 
     Example:
         >>> nearest("weigth", ["weight", "gradient"])

@@ -26,7 +26,7 @@ __all__ = ["Action", "ActiveRun", "Artifact", "Component", "ComponentTable", "Co
            "TrackedRun", "Tracker", "Trial", "check_archive", "compare", "curves", "export_archive", "import_archive",
            "judge", "list_runs", "load_run"]
 
-# Who writes a run need not wait for what asks the catalog: each name is imported on first use.
+# Each name is imported on first use, so that writing a run does not load the catalog.
 __getattr__ = importer(__name__, {
     "Action": "barograph.experiments.lineage_ends",
     "ActiveRun": "barograph.experiments.active_run",

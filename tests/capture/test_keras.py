@@ -453,7 +453,7 @@ def test_a_training_that_skips_what_is_not_finite_goes_on_with_finite_weights() 
 
 def test_a_norm_beyond_the_bound_is_held() -> None:
     model = small()
-    with (pytest.raises(TrainingStopped, match="above the bound 1e-06"),
+    with (pytest.raises(TrainingStopped, match="above the bound 1e-6"),
           barograph.attach(to="memory://keras-norm", watch=False, strict=True, recorder={"norm_above": 1e-6})):
         fitted(model)
 

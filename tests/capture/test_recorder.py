@@ -248,7 +248,7 @@ def test_the_first_step_of_a_second_training_is_saved_whole(hold):
 
 def test_a_norm_beyond_the_bound_is_held(hold):
     tape, model = hold(norm_above=1e-6), nn.Linear(4, 3)
-    with pytest.raises(TrainingStopped, match="above the bound 1e-06"):
+    with pytest.raises(TrainingStopped, match="above the bound 1e-6"):
         step(model, torch.optim.SGD(model.parameters(), 0.1), *batch())
     assert tape.saved[0][0].numbers["bound"] == 1e-6
 
@@ -286,7 +286,7 @@ def test_a_capsule_that_cannot_be_saved_still_withholds(hold):
     def full(*_):
         raise OSError("no room is left")
 
-    tape.session.write_capsule = full
+    tape.session.worker.write_capsule = full
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with (pytest.warns(UserWarning, match="no room is left"),

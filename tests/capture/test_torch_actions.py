@@ -131,7 +131,7 @@ def test_only_the_optimizer_that_is_meant_is_lowered(record: Any) -> None:
     for _ in range(2):
         train(one, first)
         train(two, second)
-    label = next(name for name in tape.session.steps_by_optimizer if "Adam" in name or "#2" in name)
+    label = next(name for name in tape.session.counts.by_optimizer if "Adam" in name or "#2" in name)
     tape.session.steering.orders.hear(lower(optimizer=label))
     train(one, first)
 

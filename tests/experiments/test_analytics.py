@@ -69,7 +69,7 @@ def test_curves_of_several_runs_over_one_axis(runs: list[Component]) -> None:
     assert "nobody" not in found
     with pytest.raises(UnknownKey, match='metric "acd"'):
         curves(runs, "acd")
-    with pytest.raises(SettingsError, match="side by side by step, time, epoch"):
+    with pytest.raises(SettingsError, match="use one of step, time, epoch"):
         curves(runs, "acc", "hour")
 
 

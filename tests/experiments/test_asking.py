@@ -134,7 +134,7 @@ def test_a_large_catalog_is_not_looked_through(file_catalog: Catalog, search: st
     ("name < 3", "write '3'"),
     ("starred = 3", "true or false"),
     ("params.opt ~ '('", "not a valid regular expression"),
-    ("found('x')", "there are finding"),
+    ("found('x')", "available: finding"),
     ("finding(3)", "finding('NAME or CODE')"),
     ("order by notes", "cannot sort"),
     ("params.lr < null", "only = and !="),

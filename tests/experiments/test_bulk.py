@@ -45,7 +45,7 @@ def test_where_one_cannot_be_none_is(root: str) -> None:
     Component.create("c3", root=root)
     for wrong, kind, text in (
         (rows(0, 9), NameTaken, 'already exist: "c3"'),
-        ([*rows(10, 12), *rows(11, 13)], NameTaken, "Of 4 components 1 have"),
+        ([*rows(10, 12), *rows(11, 13)], NameTaken, "1 of 4 components share"),
         ([*rows(20, 22), {"name": "x", "parametres": {}}], UnknownName, 'Did you mean "parameters"'),
         ([*rows(20, 22), {"parameters": {}}], SettingsError, "name of the component"),
         ([*rows(20, 22), {"name": "x", "metrics": {"acc": "good"}}], SettingsError, "acc"),

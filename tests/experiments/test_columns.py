@@ -70,7 +70,7 @@ def test_more_cells_than_fit_are_refused_and_some_columns_of_them_are_not(
 ) -> None:
     monkeypatch.setattr(table_module, "_MOST_CELLS", 1_000)
     for lays_out in (table.to_csv, table.to_markdown, table.to_arrow, table.to_pandas, table.to_polars):
-        with pytest.raises(SettingsError, match=r"3 rows and 6,\d+ columns are 18,\d+ cells; the limit is 1,000"):
+        with pytest.raises(SettingsError, match=r"3 rows and 6,\d+ columns make 18,\d+ cells; the limit is 1,000"):
             lays_out()
     with pytest.raises(SettingsError, match=r"\.only"):
         table.only(["metrics"])

@@ -48,7 +48,7 @@ def test_results_of_one_setting_are_a_group(catalog: Catalog) -> None:
     assert metric_and_statistic("metrics.acc.max") == ("acc", "max")
     with pytest.raises(UnknownName, match='Did you mean "acc"'):
         grouped(items, "params.width", "acd")
-    with pytest.raises(SettingsError, match=r"write params\.NAME"):
+    with pytest.raises(SettingsError, match=r"use params\.NAME"):
         grouped(items, "width", "acc")
 
 

@@ -88,7 +88,7 @@ def test_a_later_table_of_the_same_title_takes_its_place(component: Component) -
 
 @pytest.mark.parametrize(("values", "said"), [
     ({"x": [1], "y": [1, 2]}, "different lengths"), ("text", "a str as a table"), ({"x": "text"}, 'Column "x"'),
-    (3, "this is int"), ({}, "no column"), ([1, 2], "a list as a table"),
+    (3, "Cannot log a int"), ({}, "no column"), ([1, 2], "a list as a table"),
 ])
 def test_what_is_no_table_is_refused(component: Component, values: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -163,15 +163,15 @@ def test_tensors_are_taken(component: Component) -> None:
 
 @pytest.mark.parametrize(("truth", "scores", "more", "said"), [
     ([0, 1], [0.1, math.nan], {}, "1 NaN or infinite scores"),
-    ([0, math.nan], [0.1, 0.2], {}, "y_true holds 1 values that are NaN"),
+    ([0, math.nan], [0.1, 0.2], {}, "y_true contains 1 NaN"),
     ([0, None], [0.1, 0.2], {}, "None or NaN"),
-    ([0, 1, 1], [0.1, 0.2], {}, "y_true has 3 samples and y_score 2"),
+    ([0, 1, 1], [0.1, 0.2], {}, "y_true has 3 samples but y_score has 2"),
     ([], [], {}, "at least one sample"),
     (["a", "b"], [0.1, 0.2], {}, "Choose the positive class"),
     ([0, 1, 2], [0.1, 0.2, 0.3], {}, "column of scores per class"),
     ([0, 1], [0.1, 0.2], {"positive_label": 7}, "not one of the classes 0, 1"),
     ([0, 1, 2], [[0.1, 0.2]] * 3, {}, "2 columns, but y_true has the classes 0, 1, 2"),
-    ([0, 1, 5], np.eye(3), {"labels": [0, 1, 2]}, "y_true has 5, which"),
+    ([0, 1, 5], np.eye(3), {"labels": [0, 1, 2]}, "y_true has 5, missing"),
     ([0, 1], [0.1, 0.2], {"sample_weight": [0, 0]}, "not all 0"),
     ([0, 1], [0.1, 0.2], {"sample_weight": [1]}, "one number >= 0 for each of the 2"),
     ([0, 1], ["a", "b"], {}, "must be numbers"),
@@ -222,7 +222,7 @@ def test_bytes_of_pictures_are_known_by_what_they_are(component: Component, figu
 
 @pytest.mark.parametrize(("figure", "said"), [
     (b"text", "Unknown image format"), ("nowhere.png", "No figure at nowhere.png"),
-    (3, "this is builtins.int"), (Path("."), "No figure at"),
+    (3, "Cannot log a builtins.int"), (Path("."), "No figure at"),
 ])
 def test_what_is_no_figure_is_refused(component: Component, figure: Any, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -281,7 +281,7 @@ def test_what_was_damaged_says_so_and_the_rest_is_shown(component: Component, tm
     matrix, table = component.exhibits()
     assert isinstance(matrix, ConfusionMatrix)
     assert isinstance(table, NotShown)
-    assert "is not what was kept" in table.reason
+    assert "has changed since it was logged" in table.reason
 
 
 @pytest.mark.parametrize("change", [

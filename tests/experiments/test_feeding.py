@@ -150,7 +150,7 @@ def test_a_number_that_is_told_of_a_run_stands_beside_its_own(ended: tuple[Catal
 
 
 def test_what_makes_no_sense_is_not_told(file_catalog: Catalog) -> None:
-    with pytest.raises(SettingsError, match="no text"):
+    with pytest.raises(SettingsError, match="not a string"):
         file_catalog.tell([Entry("component-1", Verb.INPUT, {
             "name": "data", "uri": "s3://b/k", "media_type": 5, "digest": "", "size_bytes": -1})])
     assert file_catalog.feed().damage == []

@@ -151,7 +151,7 @@ def test_an_older_catalog_at_a_server_is_copied_beside_its_tables(
 
     with monkeypatch.context() as patch:
         patch.setattr(migrating, "migrate", fails)
-        with pytest.raises(CatalogUnavailable, match=r"out of luck\. It is as it was "):
+        with pytest.raises(CatalogUnavailable, match=r"out of luck\. The catalog is unchanged "):
             Catalog(tmp_path / "runs")
     assert schema_of(url) == before
     with Catalog(tmp_path / "runs") as catalog:

@@ -203,7 +203,7 @@ def test_artifacts_told_as_in_sagemaker_are_found(root: str) -> None:
             run.log_artifact("model", "s3://bucket/model")
         with pytest.raises(SettingsError, match="name of an artifact"):
             run.log_artifact(__file__, 7)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="no text"), load_run("r", root=root) as run:
+    with pytest.raises(SettingsError, match="not a string"), load_run("r", root=root) as run:
         run.log_output("model", "s3://bucket/model", media_type=7)  # type: ignore[arg-type]
     found = list_runs(root=root)[0]
     assert ([link.uri for link in found.inputs], found.outputs) == (["s3://bucket/data"], [])

@@ -61,7 +61,7 @@ def test_it_goes_to_every_tool(table: ComponentTable, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_is_refused(table: ComponentTable, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"\.csv, \.md, \.json or \.parquet"):
         table.write(tmp_path / "t.xlsx")
-    with pytest.raises(SettingsError, match="cannot be written"):
+    with pytest.raises(SettingsError, match="Cannot write the table"):
         table.write(tmp_path / "nowhere" / "t.csv")
 
 

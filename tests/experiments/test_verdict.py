@@ -53,7 +53,7 @@ def test_of_one_result_nothing_is_decided(first: list[float], second: list[float
 def test_an_interval_without_width_decides_nothing(method: str, second: list[float]) -> None:
     found = verdict([1.0, 1.0], second, method=method)
     assert found.outcome is Outcome.UNDECIDED
-    assert "vary" in found.reason
+    assert "varies" in found.reason
 
 
 def test_the_interval_of_a_mean() -> None:

@@ -236,7 +236,7 @@ def test_a_bucket_that_is_away_for_a_while_loses_nothing(desk: Any, bucket: Buck
     bucket.server.send_signal(signal.SIGCONT)
     ended = desk.end(process, b"")
     assert steps_of(place) == list(range(trained(ended)))
-    assert "finished after" in ended.err
+    assert f"barograph: {trained(ended)} steps" in ended.err
     assert examine(barograph.open(place).store).whole
 
 

@@ -60,12 +60,12 @@ def test_the_first_step_and_key_that_differ_are_named_with_how_much_and_how_many
     (finding,) = [item for item in judged(RULE, runs(parted)) if item.state is FindingState.OPEN]
 
     assert finding.message.startswith("Step 3 is the first that differs from runs/first: output:fc, l2 norm ")
-    assert "rtol 1e-05, atol 1e-08; 2 of 2 other keys differ too." in finding.message
+    assert "rtol 1e-5, atol 1e-8; 2 of 2 other keys differ too." in finding.message
     assert finding.since_step == 3
     assert [str(item.key) for item in finding.evidence] == ["output:fc", "loss:total", "weight:fc.weight"]
     loss = finding.evidence[1]
     assert (loss.statistic, loss.value, loss.threshold) == ("value", pytest.approx(1.95), pytest.approx(1.7))
-    assert loss.text == "value 1.95 here, 1.7 there (difference 0.25, allowed 1.95e-05)"
+    assert loss.text == "value 1.95 here, 1.7 there (difference 0.25, allowed 1.95e-5)"
 
 
 def test_later_steps_still_name_the_first() -> None:

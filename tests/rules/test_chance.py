@@ -64,7 +64,7 @@ def test_steps_that_are_too_small_are_suspected_first() -> None:
     (first, *_) = symptoms(Underfit(), trained(lambda _: CHANCE, more=paces, rate=1e-5))
 
     assert causes(first)[0] == "learning-rate-too-low"
-    assert first.causes[0].remedy == "Raise the learning rate from 1e-05 to 0.01."
+    assert first.causes[0].remedy == "Raise the learning rate from 1e-5 to 0.01."
 
 
 def test_labels_are_suspected_first_where_the_weights_move_at_a_usual_pace() -> None:

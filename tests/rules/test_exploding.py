@@ -28,7 +28,7 @@ def test_a_gradient_that_grows_on_its_way_back_is_named_the_third_time() -> None
 
     assert subjects(ExplodingGradient(), *views) == [[], [], ["depth"]]
     assert found.message == (
-        'The gradient explodes: the gradient norm grows from 0.1 at "5" to 1e+04 at "0".')
+        'The gradient explodes: the gradient norm grows from 0.1 at "5" to 1e4 at "0".')
     assert list(causes(found)) == [Cause.EXPLODING_GRADIENT, Cause.INITIALIZATION_SCALE]
 
 

@@ -22,7 +22,7 @@ def test_layers_at_speeds_far_apart_are_named() -> None:
     found = last(LayerImbalance(), speeds(20))
 
     assert found.message == (
-        'Layers learn at very different speeds: "c" changes by 0.01 of its norm per step, "a" by 1e-07.')
+        'Layers learn at very different speeds: "c" changes by 0.01 of its norm per step, "a" by 1e-7.')
     assert [item.key and item.key.path for item in found.evidence] == ["a.weight", "c.weight"]
     assert causes(found)[Cause.VANISHING_GRADIENT] == 0.5
 

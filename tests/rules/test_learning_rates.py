@@ -80,7 +80,7 @@ def test_a_scheduler_of_epochs_stepped_with_each_batch_is_named_within_a_few_epo
     found = last(LearningRate(), *views[:41])
     assert causes(found)[Cause.SCHEDULER_MISPLACED] == 0.9
     assert found.message == (
-        "StepLR is stepped every batch (40 times by step 40): the learning rate fell from 0.1 to 1e-05 by step "
+        "StepLR is stepped every batch (40 times by step 40): the learning rate fell from 0.1 to 1e-5 by step "
         "30, within 1.5 epochs (20 batches each).")
 
 

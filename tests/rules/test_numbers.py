@@ -342,7 +342,7 @@ def test_a_loss_that_grew_before_speaks_for_the_learning_rate() -> None:
     found = only(*grown, view(3, loss=NAN)).causes[0]
 
     assert (found.cause, found.weight) == (Cause.LEARNING_RATE_TOO_HIGH, 0.6)
-    assert found.why == "the loss had grown from 2 to 8e+04 by step 2: training diverged"
+    assert found.why == "the loss had grown from 2 to 8e4 by step 2: training diverged"
     assert found.remedy == "Lower the learning rate from 0.5 to 0.05, warm it up, or clip gradients to a norm of 1."
 
 

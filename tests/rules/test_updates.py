@@ -150,7 +150,7 @@ def test_steps_too_small_for_ten_judgements_are_too_small() -> None:
     (small,) = found[9]
     assert isinstance(small, Symptom)
     assert (small.subject, small.since) == ("small", 10)
-    assert small.remedy == ("Raise the learning rate from 0.1 to 1e+03; check that no scheduler decays it to "
+    assert small.remedy == ("Raise the learning rate from 0.1 to 1e3; check that no scheduler decays it to "
                             "nearly zero.")
 
 

@@ -59,7 +59,7 @@ def test_curves_are_reduced_and_no_spike_is_lost(runs: Catalog) -> None:
 
 def test_a_page_of_two_runs_tells_in_what_they_differ(runs: Catalog, tmp_path: Path) -> None:
     text = page(runs, tmp_path, "w16-0", "w64-0")
-    assert "They differ in: parameters, what came out." in text
+    assert "They differ in: parameters, metrics." in text
     for name in ("curves", "parameters", "metrics", "notes", "runs"):
         assert text.count(f'<section id="{name}"') == 1
     assert text.count("<svg") == 3

@@ -31,15 +31,16 @@ def refused(path: Path, target: Catalog, message: str, error: type[Exception] = 
 
 
 @pytest.mark.parametrize(("name", "why"), [
-    ("../outside", "climbs out"), ("a/../../outside", "climbs out"), ("/etc/passwd", "absolute"),
+    ("../outside", "leaves the directory"), ("a/../../outside", "leaves the directory"), ("/etc/passwd", "absolute"),
     ("C:/windows", "absolute"), ("..\\outside", "characters"), ("first/records/a:stream", "characters"),
     ("first/records/\x00", "characters"), ("first/records/\x1b[2J", "characters"), ("first/records//a", "empty part"),
     ("first/records/./a", "empty part"), ("first/records/", "empty part"), ("con/run.json", "device"),
     ("first/records/AUX.parquet", "device"), ("first/records/a.", "dot or a space"),
     ("first/records/" + "a" * 300, "too long"), ("first/" + "records/" * 200 + "a", "too long"),
-    (".ssh/authorized_keys", "no part of a run"), ("first/evil.py", "no part of a run"), ("first", "no part of a run"),
-    (".catalog/catalog.sqlite", "no part of a run"), (".catalog/journal/evil.json", "no part of a run"),
-    (".catalog/artifacts/00/sha256-" + "f" * 64, "no part of a run"), (".hidden/run.json", "no part of a run"),
+    (".ssh/authorized_keys", "not part of a run"), ("first/evil.py", "not part of a run"),
+    ("first", "not part of a run"),
+    (".catalog/catalog.sqlite", "not part of a run"), (".catalog/journal/evil.json", "not part of a run"),
+    (".catalog/artifacts/00/sha256-" + "f" * 64, "not part of a run"), (".hidden/run.json", "not part of a run"),
     ("", "empty part"),
 ])
 def test_a_name_that_no_archive_of_ours_holds_is_refused(name: str, why: str) -> None:
@@ -50,7 +51,7 @@ def test_a_name_that_no_archive_of_ours_holds_is_refused(name: str, why: str) ->
 @pytest.mark.parametrize("name", ["../outside", "/etc/outside", "w64/evil.py", "con/run.json"])
 def test_nothing_is_written_outside(name: str, archive: Path, target: Catalog) -> None:
     remade(archive, {**members_of(archive), name: b"evil"})
-    refused(archive, target, re.escape(f'The archive holds "{name}"'))
+    refused(archive, target, re.escape(f'Forbidden member of the archive, "{name}"'))
 
 
 def test_a_member_whose_bytes_differ_is_named(archive: Path, target: Catalog) -> None:
@@ -67,13 +68,13 @@ def test_a_member_that_was_exchanged_is_named_though_the_zip_is_whole(archive: P
     with zipfile.ZipFile(archive, "w") as exchanged:
         for name, data in {**members, ours: members[ours][:-1] + b"x"}.items():
             exchanged.writestr(name, data)
-    refused(archive, target, f'"{ours}" is not what was packed: its digest differs')
+    refused(archive, target, f'"{ours}" differs')
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_an_archive_that_is_cut_off_is_refused(share: float, archive: Path, target: Catalog) -> None:
     archive.write_bytes(archive.read_bytes()[: int(len(archive.read_bytes()) * share)])
-    refused(archive, target, "cut off" if share else "is no archive", ImportFailed)
+    refused(archive, target, "truncated" if share else "Not an archive", ImportFailed)
 
 
 def test_every_bit_that_is_flipped_is_noticed_or_means_nothing(archive: Path, target: Catalog) -> None:
@@ -122,7 +123,7 @@ def test_members_that_lie_over_one_another_are_refused(archive: Path, target: Ca
             info.external_attr = 0o644 << 16
             folded.filelist.append(info)
         folded._didModify = True  # type: ignore[attr-defined]
-    refused(archive, target, "lies over another member|Overlapped")
+    refused(archive, target, "overlaps another member|Overlapped")
 
 
 def test_a_member_that_is_there_twice_is_refused(archive: Path, target: Catalog) -> None:
@@ -140,7 +141,7 @@ def test_links_and_devices_are_refused(kind: int, said: str, archive: Path, targ
     info.external_attr = (kind | 0o777) << 16
     with zipfile.ZipFile(archive, "a") as linked:
         linked.writestr(info, "/etc/passwd")
-    refused(archive, target, f'"w64/records/link" as .*{said}')
+    refused(archive, target, f'"w64/records/link" .*{said}')
 
 
 def test_an_encrypted_member_is_refused(archive: Path, target: Catalog) -> None:
@@ -180,7 +181,7 @@ def test_a_manifest_that_makes_no_sense_is_refused(
     with zipfile.ZipFile(archive, "w") as changed:
         for name, data in members.items():
             changed.writestr(name, data)
-    refused(archive, target, "manifest makes no sense")
+    refused(archive, target, "manifest is invalid")
 
 
 def test_a_run_that_claims_to_be_another_is_refused(archive: Path, target: Catalog) -> None:
@@ -194,14 +195,15 @@ def test_bytes_under_the_name_of_another_artifact_are_refused(archive: Path, tar
     members = members_of(archive)
     artifact = next(name for name in members if "artifacts" in name)
     remade(archive, {**members, artifact: b"evil"})
-    refused(archive, target, "is not the artifact")
+    refused(archive, target, "differs from its name")
 
 
 @pytest.mark.parametrize(("entry", "why"), [
-    (Entry("w16", Verb.DELETE, {}, 1.0), "would delete"), (Entry("w16", Verb.NOTE, {}, 1.0), "make no sense"),
-    (Entry("w16", Verb.SET, {"place": "/srv/ann/private"}, 4e9), "read at another place"),
-    (Entry("w16", Verb.CREATE, {"kind": "run", "name": "w16", "fields": {"place": "/home"}}, 1.0), "at another place"),
-    (Entry("w16", Verb.METRICS, {"a": {"b": 1}}, 1.0), "make no sense"),
+    (Entry("w16", Verb.DELETE, {}, 1.0), "forbidden entry: delete"),
+    (Entry("w16", Verb.NOTE, {}, 1.0), "invalid journal entries"),
+    (Entry("w16", Verb.SET, {"place": "/srv/ann/private"}, 4e9), "moves .* to another place"),
+    (Entry("w16", Verb.CREATE, {"kind": "run", "name": "w16", "fields": {"place": "/home"}}, 1.0), "to another place"),
+    (Entry("w16", Verb.METRICS, {"a": {"b": 1}}, 1.0), "invalid journal entries"),
 ])
 def test_entries_that_delete_or_make_no_sense_are_refused(
     entry: Entry, why: str, archive: Path, target: Catalog
@@ -224,14 +226,14 @@ def test_a_zip_of_something_else_is_named_as_such(tmp_path: Path) -> None:
     path = tmp_path / "photos.zip"
     with zipfile.ZipFile(path, "w") as photos:
         photos.writestr("run/records/1.jpg", b"1")
-    with pytest.raises(BadArchive, match=r"no archive of Barograph: it holds no barograph\.json"):
+    with pytest.raises(BadArchive, match=r"not a Barograph archive: it has no barograph\.json"):
         ArchiveReader(path)
 
 
 def test_no_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(ImportFailed, match="no such file"):
+    with pytest.raises(ImportFailed, match="file does not exist"):
         ArchiveReader(tmp_path / "nothing.zip")
-    with pytest.raises(OSError, match="cannot be read"):
+    with pytest.raises(OSError, match="Cannot read the archive"):
         ArchiveReader(tmp_path)
 
 
@@ -246,7 +248,7 @@ def test_members_beyond_four_gigabytes_are_declared_so() -> None:
 @pytest.mark.parametrize("name", ["w64/capsules/.git/config", "w64/records/.GIT/hooks/post-checkout"])
 def test_a_repository_of_git_is_refused(name: str, archive: Path, target: Catalog) -> None:
     remade(archive, {**members_of(archive), name: b"evil"})
-    refused(archive, target, "git would take the folder for a repository")
+    refused(archive, target, "git would treat the directory as a repository")
 
 
 @pytest.mark.parametrize("link", ["w64/records", ".catalog/artifacts"])

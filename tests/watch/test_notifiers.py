@@ -12,21 +12,22 @@ import pytest
 from rich.console import Console
 
 from barograph.errors import StoreUnavailable
+from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.queries.problems import RateJump
+from barograph.queries.wording import when
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
 from barograph.watch.terminal import TerminalNotifier, text_of
-from barograph.watch.wording import finding_lines, when
+from barograph.watch.wording import finding_lines
 
 FINDING = Finding(
     id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,
     state=FindingState.OPEN, message="The gradient of [fc1] vanishes.", remedy="Use ReLU.",
-    evidence=(Evidence(Key(Kind.GRADIENT, "fc1.weight"), 41, "mean_abs", 1e-9, 1e-7, "mean |g| is 1e-09"),),
+    evidence=(Evidence(Key(Kind.GRADIENT, "fc1.weight"), 41, "mean_abs", 1e-9, 1e-7, "mean |g| is 1e-9"),),
     subject="", worker="p0", optimizer="", mode=Mode.TRAIN, since_step=40, opened_step=41, last_step=41,
     closed_step=None, opened_unix=0.0,
 )
@@ -37,7 +38,7 @@ CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED
 def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
     assert text_of(OPENED).plain == (
         "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
-        "          · gradient:fc1.weight at step 41: mean |g| is 1e-09 (against 1e-07)\n"
+        "          · gradient:fc1.weight at step 41: mean |g| is 1e-9 (against 1e-7)\n"
         "          do: Use ReLU."
     )
 

@@ -28,7 +28,7 @@ _PAUSE_TIMES = 4.0
 
 
 class Price:
-    """Measures the cost of capture, and decides which steps record tensors.
+    """Measures the cost of recording, and decides which steps record tensors.
 
     The numbers of a step (its loss, its learning rates) are recorded at every step, whatever the budget. The budget
     governs tensors:

@@ -11,6 +11,7 @@ from barograph.capture.loss_level import LossLevel
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import HoldsWhen, RecorderSettings, UpdateSeen, function_name
+from barograph.model.significant import significant
 
 _NAMED = 3
 
@@ -49,8 +50,8 @@ def of_loss(loss: float, numbers: Mapping[str, float]) -> Verdict:
 
 def of_norm(norm: float, bound: float, numbers: Mapping[str, float]) -> Verdict:
     """Return the verdict on a step whose gradients are beyond the bound."""
-    return Verdict(Held.NORM, f"The norm of all gradients is {norm:.4g}, above the bound {bound:.4g}.",
-                   {**numbers, "bound": bound})
+    return Verdict(Held.NORM, f"The norm of all gradients is {significant(norm, 4)}, above the bound "
+                              f"{significant(bound, 4)}.", {**numbers, "bound": bound})
 
 
 class AskedFor:
@@ -108,8 +109,8 @@ class AskedFor:
         loss, level = sum(seen.losses), self._levels.setdefault(seen.optimizer, LossLevel())
         bound = level.bound(spreads)
         if loss > bound:
-            return Verdict(Held.LOSS, f"The loss is {loss:.4g}, more than {spreads:g} spreads above its level "
-                                      f"({bound:.4g}).", {**numbers, "loss": loss, "bound": bound})
+            return Verdict(Held.LOSS, f"The loss is {significant(loss, 4)}, more than {spreads:g} spreads above its "
+                                      f"level ({significant(bound, 4)}).", {**numbers, "loss": loss, "bound": bound})
         level.take_in(loss)
         return None
 

@@ -1,4 +1,4 @@
-"""A run that this process writes: numbers, parameters, artifacts, tags, notes, relations."""
+"""A run that this process writes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 
 class Related(Protocol):
-    """Anything a run can be related to: a run, or what `Experiment.load`, `list_runs` and the like return."""
+    """Anything that a run can be related to: a run, a component or an experiment."""
 
     @property
     def uid(self) -> str:
-        """Its identity."""
+        """Unique ID."""
         ...
 
 
 class ActiveRun(Exhibiting[None]):
-    """A run that this process writes. `with` and `close` end it, unless something else records it."""
+    """A run that this process writes. `with` and `close` end it, unless it belongs to a recorded training."""
 
     _known: Manifest | None = None
     _journal: Journal | None = None
@@ -52,22 +52,22 @@ class ActiveRun(Exhibiting[None]):
     @property
     @abstractmethod
     def store(self) -> Store:
-        """Where it is kept."""
+        """Store of the run."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether the run records nothing more."""
+        """Whether the run is closed."""
 
     @property
     def manifest(self) -> Manifest:
-        """The first document of the run: its name, identity and settings."""
+        """Name, ID and settings of the run."""
         if self._known is None:
             self._known = manifest_from_bytes(self.store.get(MANIFEST), MANIFEST)
         return self._known
 
     def _repr_html_(self) -> str:
-        # What reads and draws is loaded for notebooks alone: a program that writes a run need not wait for it.
+        # Imported here, so that programs outside notebooks do not load the charts.
         from barograph.report.notebook import run_html
         from barograph.runs.reading.reader import open as open_run
 
@@ -75,54 +75,54 @@ class ActiveRun(Exhibiting[None]):
 
     @property
     def name(self) -> str:
-        """Its name, for people."""
+        """Name of the run."""
         return self.manifest.name
 
     @property
     def uid(self) -> str:
-        """Its identity."""
+        """Unique ID."""
         return self.manifest.run_id
 
     @property
     def url(self) -> str:
-        """Where it is; what `barograph show` and `barograph.open` take."""
+        """URL of the run, accepted by `barograph show` and `barograph.open`."""
         return self.store.url
 
     @abstractmethod
     def log_metric(
         self, name: str, value: float, step: int | None = None, *, mode: str = "train", time_unix: float | None = None
     ) -> None:
-        """Record a number of a series.
+        """Record one value of a metric.
 
         Args:
-            name: Of the series.
-            value: The number; NaN and infinities are kept.
-            step: It belongs to; None: the next one of this series, from 0.
+            name: Name of the metric.
+            value: A number; NaN and infinities are kept.
+            step: None: one after the last step of this metric, or 0.
             mode: "train", "eval" or "predict".
-            time_unix: When, seconds since 1970 UTC; None: now.
+            time_unix: Seconds since 1970 UTC; None: now.
 
         Raises:
-            SessionClosed: The run has been closed.
-            SettingsError: The value is no number, or there is no such mode.
+            SessionClosed: The run is closed.
+            SettingsError: The value is not a number, or the mode is unknown.
         """
 
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record numbers by their names; those in a nested dictionary get both names, as in `val.accuracy`.
+        """Record several metrics by name; a nested dictionary joins names, as in `val.accuracy`.
 
         Raises:
-            SessionClosed, SettingsError: As of `log_metric`.
+            SessionClosed, SettingsError: As in `log_metric`.
         """
         for name, value in flattened(values).items():
             if value is not None:
                 self.log_metric(name, value, step)
 
     def log_metrics(self, values: Mapping[str, float], step: int | None = None, *, mode: str = "train") -> None:
-        """Record several numbers of one step; arguments and errors as of `log_metric`."""
+        """Record several metrics at one step; arguments and errors as in `log_metric`."""
         for name, value in values.items():
             self.log_metric(name, value, step, mode=mode)
 
     def tag(self, **tags: str | None) -> None:
-        """Give it tags; None takes one away."""
+        """Set tags; None removes one."""
         self._tell(Verb.TAG, checked_tags(tags))
 
     def note(self, text: str) -> None:
@@ -130,19 +130,19 @@ class ActiveRun(Exhibiting[None]):
         self._tell(Verb.NOTE, {"text": str(text)})
 
     def relate(self, relation: Relation | str, other: Related) -> None:
-        """Relate it to another run, component or artifact; relations and errors as of `Component.relate`."""
+        """Relate the run to another run, component or artifact; relations and errors as in `Component.relate`."""
         self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
 
     @abstractmethod
     def close(self, state: str = "finished", reason: str = "") -> None:
-        """End it: everything is published. Later calls do nothing.
+        """End the run and publish everything. Later calls do nothing.
 
         Args:
             state: "finished", "failed" or "stopped".
-            reason: Why, for people.
+            reason: Free text.
 
         Raises:
-            SettingsError: There is no such state; the run goes on.
+            SettingsError: The state is unknown; the run stays open.
         """
 
     def __enter__(self) -> Self:
@@ -152,7 +152,7 @@ class ActiveRun(Exhibiting[None]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it, and say with which exception."""
+        """End the run; an exception makes it failed."""
 
     @property
     def _root(self) -> Store:
@@ -163,7 +163,7 @@ class ActiveRun(Exhibiting[None]):
         return self._clock
 
     def _links(self) -> Sequence[ArtifactLink]:
-        # Loaded here: a program that writes a run need not wait for what reads journals.
+        # Imported here, so that writing a run does not load the readers of journals.
         from barograph.experiments.shown import links_in_journal
 
         return links_in_journal(self.store, self.uid)
@@ -174,7 +174,7 @@ class ActiveRun(Exhibiting[None]):
             entry = Entry(self.uid, verb, data, self._clock.unix())
             refuse_senseless([entry])
             if self._journal is None:
-                # One object for the whole run: it keeps the order of what is said within one tick of the clock.
+                # One object for the whole run: it keeps entries of the same clock tick in order.
                 self._journal = Journal(self.store, JOURNAL_OF_RUN)
             self._journal.write([entry])
 
@@ -184,10 +184,10 @@ class ActiveRun(Exhibiting[None]):
 
 
 def checked_step(name: str, step: Any) -> int:
-    """Return a step that may be a number of another kind than Python's own.
+    """Return a step as an `int`; it may be an integer of another type, such as NumPy's.
 
     Raises:
-        SettingsError: It is no integer of 64 bits.
+        SettingsError: It is not a 64-bit integer.
     """
     try:
         whole = int(step)
@@ -199,20 +199,20 @@ def checked_step(name: str, step: Any) -> int:
 
 
 def check_ending(state: str) -> None:
-    """Check how a run is to end.
+    """Check the end state of a run.
 
     Raises:
-        SettingsError: There is no such state.
+        SettingsError: The state is unknown.
     """
     if state not in tuple(EndState):
         raise SettingsError(f'"{state}" is not an end state; use one of {", ".join(EndState)}.')
 
 
 def check_series(name: object, mode: str) -> None:
-    """Check the name and the mode of a series.
+    """Check the name and the mode of a metric.
 
     Raises:
-        SettingsError: A metric cannot have that name, or there is no such mode.
+        SettingsError: The name is invalid, or the mode is unknown.
     """
     checked_name("a metric", name)
     if mode not in tuple(Mode):

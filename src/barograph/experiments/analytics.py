@@ -1,4 +1,4 @@
-"""Runs beside each other, for programs: in what they differ, which group is better, their curves together."""
+"""Comparisons of runs from Python: differences, statistical comparison of groups, aligned curves."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barograph.experiments.table_curves import Curves, curves_of
 
 
 def compare(*components: Component, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
-    """Return in what components differ: parameters, code, packages, data, tags, findings and metrics.
+    """Return the differences between components: parameters, code, packages, data, tags, findings and metrics.
 
     Args:
-        components: At least two, as `Component.load`, `Component.search` and `list_runs` give them.
-        statistics: Of metrics.
+        components: At least two, from `Component.load`, `Component.search` or `list_runs`.
+        statistics: Statistics of each metric to compare.
 
     Raises:
-        SettingsError: There are fewer than two; or one is no component.
+        SettingsError: There are fewer than two, or one is not a component.
     """
     items = _items(components)
     return compared(items, statistics=statistics)
@@ -30,34 +30,34 @@ def judge(
     components: Iterable[Component], by: str, metric: str, *, less_is_better: bool | None = None, level: float = 0.95,
     method: str = "t",
 ) -> Judgement:
-    """Return groups of components, the best first, and whether it is better than the next or may be so by chance.
+    """Return groups of components, best first, and whether the best differs significantly from the next.
 
     Args:
-        components: Those that have the same value of `by` are one group, and differ in their seeds.
-        by: `params.NAME`, `tags.NAME`, `trial` or `experiment`; several with commas between.
-        metric: `NAME.STATISTIC`; without a statistic the last value.
-        less_is_better: Of the metric; None: of losses and errors, by their names.
-        level: Confidence of the intervals, between 0 and 1.
+        components: Those with the same value of `by` form a group, such as runs with different seeds.
+        by: `params.NAME`, `tags.NAME`, `trial` or `experiment`; separate several with commas.
+        metric: `NAME.STATISTIC`; without a statistic, the last value.
+        less_is_better: None: True if the metric's name is that of a loss or an error.
+        level: Confidence level of the intervals, between 0 and 1.
         method: "t" (Welch's interval) or "bootstrap".
 
     Raises:
-        SettingsError: `by` tells no groups apart; there is no such method or level; or one is no component.
+        SettingsError: `by`, the method or the level is invalid, or one is not a component.
         UnknownName: No component has the metric.
     """
     return judged(_items(components), by, metric, less_is_better=less_is_better, level=level, method=method)
 
 
 def curves(components: Iterable[Component], metric: str, along: str = "step", *, points: int | None = None) -> Curves:
-    """Return a metric of several runs over the same axis.
+    """Return a metric of several runs on a common axis.
 
     Args:
-        components: Runs; those without the metric, or whose records are gone, stand in `without`.
-        metric: Its name, without a statistic.
-        along: "step"; "time": seconds since its first number; "epoch": what the script logged as `epoch` last before.
-        points: At most so many of each, to be drawn, with the true extremes among them; None: all.
+        components: Runs; those without the metric or without records are listed in `without`.
+        metric: Name without a statistic.
+        along: "step"; "time": seconds since the first value; "epoch": the last logged value of `epoch`.
+        points: Maximum number of points per curve, for drawing; extremes are kept. None: all.
 
     Raises:
-        SettingsError: There is no such way; or one is no component.
+        SettingsError: `along` is unknown, or one is not a component.
         UnknownKey: None of them has the metric.
     """
     return curves_of(_items(components), metric, along, points=points)

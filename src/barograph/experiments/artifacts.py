@@ -1,4 +1,4 @@
-"""Artifacts kept beside the runs, each once under the digest of its bytes, however many made or read it."""
+"""Artifacts stored beside the runs, deduplicated by the digest of their bytes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from barograph.store.urls import store_from_url
 
 ARTIFACTS = ".catalog/artifacts"
 SCHEME = "artifact:"
-"""Of the address of an artifact that is kept beside the runs."""
+"""Prefix of the address of an artifact stored beside the runs."""
 FRESH_SECS = 12 * 3600.0
-"""An artifact that was put longer ago is put again by who logs it anew."""
+"""Logging an artifact that is older than this writes it again."""
 _PART_BYTES = 2**20
 
 
@@ -30,19 +30,19 @@ def artifact_of(
     root: Store, path: str | os.PathLike[str], name: str | None, *, media_type: str, copy: bool,
     clock: Clock | None = None,
 ) -> ArtifactLink:
-    """Return the artifact that a file is, kept beside the runs where it is copied.
+    """Return the artifact of a file; if it is to be copied, store it beside the runs.
 
     Args:
-        root: Of the runs.
-        path: Of the file.
-        name: By which the run calls it; None: the file's own.
-        media_type: "": as the file's ending says.
-        copy: Keep its bytes.
-        clock: Tells how old one is that is kept already.
+        root: Root of the runs.
+        path: Path of the file.
+        name: Name of the artifact in the run; None: the file name.
+        media_type: "": guessed from the file extension.
+        copy: Store the bytes.
+        clock: Determines the age of an artifact that is stored already.
 
     Raises:
-        SettingsError: There is no such file, or it changes just now.
-        StoreError: It cannot be kept.
+        SettingsError: The file does not exist, or it is being written.
+        StoreError: It cannot be stored.
     """
     file = Path(path)
     if not file.is_file():
@@ -65,7 +65,7 @@ def artifact_of(
 
 
 def files_in(path: str | os.PathLike[str]) -> list[tuple[Path, str | None]]:
-    """Return the files below a directory, each with its path in it; or the one file that `path` is, without a name."""
+    """Return the files below a directory with their relative paths, or one file with None."""
     top = Path(path)
     if not top.is_dir():
         return [(top, None)]
@@ -75,10 +75,10 @@ def files_in(path: str | os.PathLike[str]) -> list[tuple[Path, str | None]]:
 def artifact_from_bytes(
     root: Store, data: bytes, name: str, media_type: str, *, clock: Clock | None = None
 ) -> ArtifactLink:
-    """Return the artifact that bytes are, kept beside the runs; arguments as of `artifact_of`.
+    """Store bytes as an artifact beside the runs and return it; arguments as in `artifact_of`.
 
     Raises:
-        StoreError: They cannot be kept.
+        StoreError: They cannot be stored.
     """
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     if not is_kept(root, digest, (clock or SystemClock()).unix()):
@@ -87,12 +87,12 @@ def artifact_from_bytes(
 
 
 def root_of(run: Store) -> Store:
-    """Return the folder that a run is in."""
+    """Return the root that contains a run."""
     return store_from_url(run.url.rstrip("/").rpartition("/")[0] or run.url)
 
 
 def digest_of_file(path: Path) -> tuple[str, int]:
-    """Return the digest of a file's bytes, `sha256:…`, and how many there are."""
+    """Return the digest of a file, `sha256:…`, and its size in bytes."""
     whole, size_bytes = hashlib.sha256(), 0
     for part in parts_of_file(path):
         whole.update(part)
@@ -101,14 +101,14 @@ def digest_of_file(path: Path) -> tuple[str, int]:
 
 
 def parts_of_file(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, some at a time."""
+    """Yield the bytes of a file in chunks."""
     with path.open("rb") as file:
         while part := file.read(_PART_BYTES):
             yield part
 
 
 def _parts_that_are(path: Path, digest: str) -> Iterator[bytes]:
-    """Yield the bytes of a file, which are put only if they are those that the digest was made of."""
+    """Yield the bytes of a file; raise if they no longer match the digest."""
     whole = hashlib.sha256()
     for part in parts_of_file(path):
         whole.update(part)
@@ -118,9 +118,9 @@ def _parts_that_are(path: Path, digest: str) -> Iterator[bytes]:
 
 
 def is_kept(root: Store, digest: str, now_unix: float) -> bool:
-    """Return whether an artifact is kept in a root of runs, and put there so late that no collection can meet it.
+    """Return whether an artifact is stored in a root and recent enough that no collection deletes it.
 
-    An old one that nobody has may be collected before whoever found it has said that he has it; so it is put again.
+    An old unused artifact may be collected before the new user is recorded, so it is written again.
     """
     name = place_of(digest)
     return any(item.name == name and item.modified_unix > now_unix - FRESH_SECS
@@ -128,12 +128,12 @@ def is_kept(root: Store, digest: str, now_unix: float) -> bool:
 
 
 def bytes_of(root: Store, link: ArtifactLink) -> bytes:
-    """Return the bytes of an artifact, checked.
+    """Return the bytes of an artifact after checking their digest.
 
     Raises:
-        ObjectNotFound: It is not there.
-        DamagedChunk: They are not those that were kept.
-        SettingsError: It is in a place that this cannot read.
+        ObjectNotFound: The artifact does not exist.
+        DamagedChunk: The bytes have changed.
+        SettingsError: The artifact is at a location that Barograph cannot read.
     """
     if link.uri.startswith(SCHEME):
         data = bytes(root.get(place_of(link.uri.removeprefix(SCHEME))))
@@ -150,7 +150,7 @@ def bytes_of(root: Store, link: ArtifactLink) -> bytes:
 
 
 def bytes_in(roots: Sequence[Store], link: ArtifactLink) -> bytes:
-    """Return the bytes of an artifact from the first of several places that has it; errors as of `bytes_of`."""
+    """Return the bytes of an artifact from the first root that has it; errors as in `bytes_of`."""
     for root in roots[:-1]:
         with contextlib.suppress(ObjectNotFound):
             return bytes_of(root, link)
@@ -158,22 +158,22 @@ def bytes_in(roots: Sequence[Store], link: ArtifactLink) -> bytes:
 
 
 def kept_before(root: Store, unix: float) -> list[ObjectInfo]:
-    """Return the artifacts that are kept in a root of runs since before a time, by name."""
+    """Return the artifacts that a root has stored since before a time, by name."""
     return [item for item in root.list(ARTIFACTS) if item.modified_unix < unix]
 
 
 def remove(root: Store, names: Collection[str], unix: float) -> tuple[int, int]:
-    """Delete artifacts, and return how many these were and how many bytes they took.
+    """Delete artifacts; return how many were deleted and their size in bytes.
 
     Args:
-        root: Of runs.
-        names: Of the objects.
-        unix: One that was put again since then stays: somebody has just logged it.
+        root: Root of the runs.
+        names: Names of the objects.
+        unix: An artifact written after this time stays: it has just been logged again.
     """
     number = freed = 0
     for folder, some in groupby(sorted(names), key=lambda name: name.rpartition("/")[0]):
         wanted = set(some)
-        # Asked once more directly before: between the first look and now somebody may have come.
+        # Checked again right before deleting: it may have been logged again meanwhile.
         for item in root.list(folder):
             if item.name in wanted and item.modified_unix < unix:
                 root.delete(item.name)
@@ -182,6 +182,6 @@ def remove(root: Store, names: Collection[str], unix: float) -> tuple[int, int]:
 
 
 def place_of(digest: str) -> str:
-    """Return the name, below a root of runs, of the artifact with that digest."""
+    """Return the object name, below the root, of the artifact with that digest."""
     algorithm, _, text = digest.partition(":")
     return f"{ARTIFACTS}/{text[:2]}/{quote(algorithm, safe='')}-{quote(text, safe='')}"

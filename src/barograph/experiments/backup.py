@@ -1,4 +1,4 @@
-"""Keeps what a catalog is before its tables are brought to another schema."""
+"""Backup of a catalog before a schema migration."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ _VERSION = "alembic_version"
 
 
 def copy_file(path: str, revision: str) -> str:
-    """Copy a catalog that is a file of SQLite, while nobody else may write it; return where to.
+    """Copy an SQLite catalog, while nobody else may write it; return the path of the copy.
 
     Args:
-        path: Of the file.
-        revision: The schema it has.
+        path: Path of the file.
+        revision: Schema of the catalog.
 
     Raises:
-        OSError: The copy cannot be written.
-        sqlite3.Error: Likewise, or the file cannot be read.
+        OSError, sqlite3.Error: The file cannot be read, or the copy cannot be written.
     """
     saved = f"{path}.schema-{revision}"
-    Path(f"{saved}.new").unlink(missing_ok=True)  # what a copy that did not end has left
-    # By SQLite, since what was written last may not be in the file yet, but in the one beside it.
+    Path(f"{saved}.new").unlink(missing_ok=True)  # left by an interrupted copy
+    # Copied by SQLite, because the latest writes may be in the WAL file.
     with (contextlib.closing(sqlite3.connect(path)) as source,
           contextlib.closing(sqlite3.connect(f"{saved}.new")) as target):
         source.backup(target)
@@ -36,17 +35,17 @@ def copy_file(path: str, revision: str) -> str:
 
 
 def copy_tables(connection: Connection, revision: str) -> None:
-    """Copy the tables of a catalog at a server, beside them and in the transaction of the connection.
+    """Copy the tables of a catalog on a server within the current transaction.
 
-    They hold the rows alone: who goes back to an older Barograph makes its tables anew, or empties those that are
-    there, and fills them from these. Tables that somebody else keeps in the same schema are left alone.
+    The copies contain rows only: to go back to an older Barograph, recreate or empty its tables and fill them from
+    the copies. Other tables in the same schema are left alone.
 
     Args:
-        connection: To the server. Nobody else may write the tables until its transaction ends.
-        revision: The schema they have.
+        connection: Connection whose transaction keeps others from writing the tables.
+        revision: Schema of the tables.
 
     Raises:
-        DBAPIError: They cannot be made.
+        DBAPIError: The tables cannot be copied.
     """
     present = set(inspect(connection).get_table_names())
     quote = connection.dialect.identifier_preparer.quote

@@ -1,4 +1,4 @@
-"""Many components at once: told in one metadata file, and taken in together."""
+"""Creation of many components at once."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _NAMED = 3
 
 
 def summary_of(name: str, value: Any) -> dict[str, Any]:
-    """Return what is told of a metric that is one number.
+    """Return the summary of a metric with a single value.
 
     Raises:
-        SettingsError: It is no number.
+        SettingsError: It is not a number.
     """
     number = checked_number(checked_name("a metric", name), value)
     return asdict(MetricSummary(number, number, number, number, 0.0))
 
 
 def created_together(catalog: Catalog, rows: Iterable[Mapping[str, Any]], *, trial: str = "") -> int:
-    """Create components, and return how many; arguments and errors as of `Component.create_many`.
+    """Create components and return how many; arguments and errors as in `Component.create_many`.
 
     Args:
-        catalog: In which.
-        rows: Of each what it is.
-        trial: Identity of the one that all belong to; "": none.
+        catalog: Catalog to add to.
+        rows: One mapping per component.
+        trial: ID of the trial that all belong to; "": none.
     """
     told = [list(_entries(row, trial)) for row in rows]
     uids = [entries[0].uid for entries in told]

@@ -1,7 +1,7 @@
-"""The catalog of a root of runs: what is known of experiments, trials, components, runs and artifacts.
+"""The catalog of a root: an index of experiments, trials, components, runs and artifacts.
 
-Whatever is told of them is written into the journal beside the runs first, and then into the tables, which can be made
-again of journal and runs at any time (`rebuild`).
+Changes are written to the journal beside the runs first, then to the tables. `rebuild` recreates the tables from
+journal and runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from barograph.store.urls import store_from_url
 from barograph.watch.figures import local_time
 
 UNDO_DAYS = 30.0
-"""What was deleted can be restored for so long."""
+"""Days within which a deleted item can be restored."""
 
 _MOST_NEAR = 10_000
 _ENTRIES_A_FILE = 10_000
@@ -52,16 +52,16 @@ _MOST_LISTED = 10
 
 
 class Catalog:
-    """What is known below a root of runs.
+    """Index of everything below a root.
 
     Args:
         root: Directory or URL of the runs.
-        clock: Time.
-        url: Of the database; None: as `catalog_url` says.
+        clock: Clock.
+        url: URL of the database; None: see `catalog_url`.
 
     Raises:
         CatalogUnavailable, NewerCatalog, MissingExtra: The database cannot be used.
-        SettingsError: `root` is no place, or the database's URL none.
+        SettingsError: `root` or the URL of the database is invalid.
 
     Example:
         >>> import tempfile
@@ -83,38 +83,38 @@ class Catalog:
 
     @property
     def why_elsewhere(self) -> str:
-        """Why its tables do not lie beside the runs; "": they do, or `BAROGRAPH_CATALOG` says where they are."""
+        """Reason why the tables are not stored beside the runs; "" if they are, or if `BAROGRAPH_CATALOG` is set."""
         return "" if os.environ.get(CATALOG_VARIABLE, "").strip() else why_elsewhere(self.store)
 
     @property
     def shown(self) -> str:
-        """Where its tables are, for people."""
+        """Location of the tables, for messages."""
         return self._database.shown
 
     def feed(
         self, *, thorough: bool = False, again: Collection[str] = (),
         progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> Fed:
-        """Take in what was told, and what was recorded, since; arguments and errors as of `Feeder.feed`."""
+        """Index new journal entries and runs; arguments and errors as in `Feeder.feed`."""
         return self._feeder.feed(thorough=thorough, again=again, progress=progress)
 
     def rebuild(self, *, progress: Callable[[int, int], object] = lambda done, total: None) -> Fed:
-        """Make the tables again of the journal and the runs.
+        """Recreate the tables from the journal and the runs.
 
         Raises:
-            CatalogUnavailable: They cannot be written.
+            CatalogUnavailable: The tables cannot be written.
             StoreError: The root cannot be read.
         """
         self._database.forget()
         return self._feeder.feed(thorough=True, progress=progress)
 
     def take_over(self, entries: Sequence[Entry]) -> int:
-        """Keep what was told elsewhere, with its times and who said it; return how much of it was new here.
+        """Store entries from elsewhere with their times and authors; return how many are new.
 
         Raises:
-            SettingsError: An entry makes no sense; then none is kept.
+            SettingsError: An entry is invalid; then none is stored.
             StoreError: The journal cannot be written.
-            CatalogUnavailable: The tables cannot be; then the journal knows, and `feed` will.
+            CatalogUnavailable: The tables cannot be written; the journal keeps the entries for the next `feed`.
         """
         refuse_senseless(entries)
         with self.reading() as connection:
@@ -125,19 +125,19 @@ class Catalog:
         return len(new)
 
     def look_again(self, uids: Collection[str]) -> None:
-        """Have the next `feed` look at these runs, whether they have moved on or not."""
+        """Make the next `feed` read these runs, even if they seem unchanged."""
         self._feeder.look_again(uids)
 
     def tell(self, entries: Iterable[Entry]) -> None:
-        """Keep what is told of items.
+        """Store entries in the journal and the tables.
 
         Args:
-            entries: In order. Those without a time are of now, those without `by` of this user.
+            entries: In order. Missing times are set to now, missing authors to this user.
 
         Raises:
-            SettingsError: An entry makes no sense; then none is kept.
-            StoreError: The journal cannot be written; then nothing is known of it.
-            CatalogUnavailable: The tables cannot be; then the journal knows, and `feed` will.
+            SettingsError: An entry is invalid; then none is stored.
+            StoreError: The journal cannot be written; then nothing is stored.
+            CatalogUnavailable: The tables cannot be written; the journal keeps the entries for the next `feed`.
         """
         now = self._clock.unix()
         told = [Entry(entry.uid, entry.verb, entry.data, entry.time_unix or now, entry.by or self._by)
@@ -155,18 +155,18 @@ class Catalog:
         self, kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None,
         or_load: bool = False,
     ) -> Item:
-        """Create an item that is known by its name.
+        """Create an item that is identified by its name.
 
         Args:
-            kind: What.
-            name: Its name.
-            parent: Of a trial, the identity of its experiment.
+            kind: Kind of the item.
+            name: Name of the item.
+            parent: For a trial, the ID of its experiment.
             fields: See `folding.FIELDS`.
-            or_load: Return it where there is one already, as it is.
+            or_load: If the item exists, return it unchanged.
 
         Raises:
-            NameTaken: There is one already.
-            SettingsError: Nothing can have that name.
+            NameTaken: The item exists.
+            SettingsError: The name is invalid.
             StoreError: The journal cannot be written.
         """
         entry = created(kind, checked_name(f"the {kind}", name), parent=parent, fields=fields)
@@ -181,12 +181,12 @@ class Catalog:
                     raise NameTaken(f'{_an(kind).capitalize()} "{name}" already exists ({self.store.url}).') from None
                 batch = None
             if batch is not None and known is not None and not or_load:
-                # A run spoke of it first, which creates it, too.
+                # An entry of a run referred to it first, which creates it, too.
                 raise NameTaken(f'{_an(kind).capitalize()} "{name}" already exists ({self.store.url}).')
             if batch is not None:
                 self._feeder.feed_batch(batch)
             elif known is None:
-                self.feed()  # somebody else has just created it
+                self.feed()  # another process has just created it
         else:
             self.tell([entry])
         found = self.item_by_uid(entry.uid)
@@ -194,10 +194,10 @@ class Catalog:
         return found
 
     def find(self, search: str = "", *, kinds: Sequence[ItemKind] = COMPONENTS) -> list[Item]:
-        """Return what a search finds, in its order: of these kinds, where it does not ask for the `kind`.
+        """Return the items that a search finds, in its order.
 
         Raises:
-            SearchError: It is not understood.
+            SearchError: The search is invalid.
         """
         with self.reading() as connection:
             return items_by_id(connection, self.ids(search, connection, kinds=kinds))
@@ -205,36 +205,36 @@ class Catalog:
     def ids(
         self, search: str, connection: Connection, *, kinds: Sequence[ItemKind] = COMPONENTS, experiment: str = ""
     ) -> list[int]:
-        """Return the numbers of what a search finds, in its order; `experiment`: only in that one, by identity."""
-        # What is sought stands in the tables as they take it.
+        """Return the row numbers that a search finds, in its order; `experiment` (an ID) limits the search."""
+        # Searched values are converted as the tables convert them.
         return found_ids(connection, search_from_text(storable(search)), now_unix=self._clock.unix(), kinds=kinds,
                          experiment=experiment)
 
     def item(self, name: str, *kinds: ItemKind, parent: str | None = None) -> Item:
-        """Return the item of that name, identity or, of a run, place.
+        """Return an item by name, ID or, for a run, place.
 
         Args:
-            name: A name, an identity or a place.
-            kinds: It must be one of these, where any are given.
-            parent: Of a trial, the identity of its experiment; None: of any.
+            name: A name, an ID or a place.
+            kinds: Accepted kinds; none given: all.
+            parent: For a trial, the ID of its experiment; None: any.
 
         Raises:
-            UnknownItem: There is none; the message says the nearest.
-            AmbiguousName: Several have the name; the message lists them.
+            UnknownItem: No item has that name; the message suggests the nearest.
+            AmbiguousName: Several items have the name; the message lists them.
         """
         return self._called(name, kinds, parent, deleted=False)
 
     def deleted(self, name: str) -> Item:
-        """Return what was deleted under that name, identity or place.
+        """Return a deleted item by name, ID or place.
 
         Raises:
-            UnknownItem: There is nothing of that name, or it is too late to restore it.
-            AmbiguousName: Several have the name; the message lists them.
+            UnknownItem: No deleted item has that name, or the time to restore it is over.
+            AmbiguousName: Several items have the name; the message lists them.
         """
         return self._called(name, (), None, deleted=True)
 
     def item_by_uid(self, uid: str) -> Item | None:
-        """Return the item of that identity, be it deleted; None where there is none."""
+        """Return the item of that ID, even if deleted; None if unknown."""
         with self.reading() as connection:
             found = connection.execute(select(ITEMS.c.id).where(ITEMS.c.uid == uid)).scalars().all()
             return items_by_id(connection, found)[0] if found else None
@@ -248,21 +248,21 @@ class Catalog:
         return self._where(ITEMS.c.kind == ItemKind.TRIAL, ITEMS.c.parent == experiment)
 
     def of_kind(self, kind: ItemKind, *, archived: bool = False) -> list[Item]:
-        """Return all items of a kind, oldest first; those that are archived only where they are asked for."""
+        """Return all items of a kind, oldest first; archived ones only if requested."""
         return self._where(ITEMS.c.kind == kind, *(() if archived else (ITEMS.c.archived.is_(False),)))
 
     def delete(self, item: Item, *, cascade: bool = False) -> list[Item]:
-        """Have an item forgotten after `UNDO_DAYS`; until then `restore` brings it back. Runs' folders stay.
+        """Delete an item. `restore` brings it back within `UNDO_DAYS`. Directories of runs stay.
 
         Args:
-            item: What.
-            cascade: Also what came of it, and of an experiment or a trial what belongs to no other.
+            item: Item to delete.
+            cascade: Also delete what derives from it and what belongs only to it.
 
         Returns:
-            What was deleted, the item first.
+            The deleted items; the given one first.
 
         Raises:
-            StillNeeded: Others came of it, or belong to it; the message names them.
+            StillNeeded: Others derive from it or belong to it; the message names them.
         """
         others = self._dependents(item)
         if others and not cascade:
@@ -275,11 +275,11 @@ class Catalog:
         return gone
 
     def rename(self, item: Item, name: str) -> None:
-        """Give a run or a component another name; its identity and its place stay.
+        """Rename a run or a component; its ID and place stay.
 
         Raises:
-            SettingsError: It is something else, or nothing can have that name.
-            NameTaken: Another run or component of one of its experiments has it.
+            SettingsError: It is another kind of item, or the name is invalid.
+            NameTaken: Another run or component in one of its experiments has the name.
         """
         if item.kind not in COMPONENTS:
             raise SettingsError(f'{item.kind.capitalize()} "{item.name}" cannot be renamed: its name is its '
@@ -293,19 +293,19 @@ class Catalog:
         self.tell([Entry(item.uid, Verb.SET, {"name": name})])
 
     def restore(self, uid: str) -> list[Item]:
-        """Bring back what was deleted, with what was deleted together with it; return it, the item first."""
+        """Restore a deleted item and what was deleted with it; return them, the item first."""
         back = self._gone_with(uid)
         self.tell(Entry(one, Verb.RESTORE) for one in back)
         return [item for one in back if (item := self.item_by_uid(one)) is not None]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to the tables, which sees one state of things."""
+        """Yield a connection that reads one snapshot of the tables."""
         with self._database.reading() as connection:
             yield connection
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
     def __enter__(self) -> Catalog:
@@ -333,13 +333,12 @@ class Catalog:
             return self._one_of(connection, items_by_id(connection, rows), name)
 
     def _one_of(self, connection: Connection, found: list[Item], name: str) -> Item:
-        """Return the one that is meant among items of one name.
+        """Return the intended item among several of one name.
 
-        An identity or a place means one alone. A trial that was made for a run has the run's name; then the run is
-        meant.
+        An ID or a place is unique. A trial that was created for a run has the run's name; then the run is meant.
 
         Raises:
-            AmbiguousName: Several may be meant; the message lists them.
+            AmbiguousName: Several may be intended; the message lists them.
         """
         url = store_from_url(name).url if _may_be_place(name) else ""
         exact = [item for item in found if item.uid == name or (url and item.facts["place"] == url)]
@@ -360,7 +359,7 @@ class Catalog:
                 statement.order_by(ITEMS.c.created_unix, ITEMS.c.id)).scalars().all())
 
     def _dependents(self, item: Item) -> list[Item]:
-        """Return what would stand without its ground: what derives from an item, and what belongs to it alone."""
+        """Return what derives from an item, and what belongs to it alone."""
         found: dict[str, Item] = {}
         due = [item]
         while due:
@@ -372,7 +371,7 @@ class Catalog:
         return list(found.values())
 
     def _gone_with(self, uid: str) -> list[str]:
-        """Return an item, and of what came of it, or belonged to it, what was deleted at the same moment."""
+        """Return an item and what was deleted together with it."""
         with self.reading() as connection:
             moment = connection.execute(select(ITEMS.c.deleted_unix).where(ITEMS.c.uid == uid)).scalar()
             found, due = [uid], [uid] if moment is not None else []
@@ -416,13 +415,13 @@ class Catalog:
 
 
 def created(kind: ItemKind, name: str, *, parent: str = "", fields: Mapping[str, Any] | None = None) -> Entry:
-    """Return what makes an item that is known by its name."""
+    """Return the entry that creates an item that is identified by its name."""
     return Entry(uid_of(kind, name, parent=parent), Verb.CREATE,
                  {"kind": kind, "name": name, "parent": parent, "fields": dict(fields or {})})
 
 
 def _described(item: Item) -> str:
-    """Return what tells an item from others of its name: identity, kind, state, time and place."""
+    """Return a description that tells items of one name apart: ID, kind, state, time and place."""
     facts = item.facts
     said = (item.uid, str(item.kind), str(facts["state"] or ""), local_time(facts["created_unix"]),
             str(facts["place"] or ""))
@@ -430,7 +429,7 @@ def _described(item: Item) -> str:
 
 
 def _word(entry: Entry) -> tuple[str, str, str, float, str]:
-    """Return what tells an entry from all others, as the tables keep it."""
+    """Return the key of an entry in the tables."""
     data = storable(json.dumps(entry.data, ensure_ascii=False))
     return entry.uid, entry.verb, json.dumps(json.loads(data), sort_keys=True), entry.time_unix, entry.by
 

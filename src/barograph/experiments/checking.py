@@ -1,4 +1,4 @@
-"""Whether an entry says what such an entry must: journals are files, and one that is wrong must not keep the rest out.
+"""Validation of journal entries, so that one invalid entry does not block the others.
 
 Tables refuse what is beyond their columns, and a catalog that is fed would then be refused for ever.
 """
@@ -14,7 +14,7 @@ from barograph.experiments.folding import ItemState, folded
 from barograph.model.items import Entry, ItemKind, Relation, Verb
 
 SENSELESS = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What `check_entry` raises."""
+"""Errors that `check_entry` raises."""
 
 _MOST_ID_CHARS = 200
 _MOST_WHOLE = 2**63 - 1
@@ -24,10 +24,10 @@ _TRUTHS = ("dirty", "starred", "archived")
 
 
 def check_entry(entry: Entry) -> None:
-    """Check that an entry can be taken in.
+    """Check that an entry can be indexed.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, OverflowError: It cannot; the text says why.
+        ValueError, TypeError, KeyError, AttributeError, OverflowError: It is invalid; the text says why.
     """
     _check_id(entry.uid)
     if not math.isfinite(entry.time_unix):
@@ -43,10 +43,10 @@ def check_entry(entry: Entry) -> None:
 
 
 def refuse_senseless(entries: Iterable[Entry]) -> None:
-    """Refuse what no table can hold, before it is told: in a journal everybody would stumble over it for ever.
+    """Refuse entries that no table can hold, before they are written: in a journal they would fail for every reader.
 
     Raises:
-        SettingsError: An entry makes no sense; the message says why.
+        SettingsError: An entry is invalid; the message says why.
     """
     for entry in entries:
         try:

@@ -1,4 +1,4 @@
-"""Artifacts that nobody has any more: found, and deleted where that is asked for."""
+"""Garbage collection of unused artifacts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from barograph.experiments.schema import ITEMS, LINKS
 from barograph.store.base import ObjectInfo
 
 GONE = "gone"
-"""State of a run whose folder is no longer there."""
+"""State of a run whose directory no longer exists."""
 _DAY_SECS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Artifacts of a root of runs that may go.
+    """Unused artifacts of a root.
 
     Attributes:
-        unwanted: That nobody has, by name.
-        before_unix: They were put before that time.
-        kept: How many others there are, since before that time.
-        of_gone: How many of these only runs have whose folders are no longer there.
-        of_gone_bytes: How large those are.
+        unwanted: Names of unused artifacts.
+        before_unix: All were stored before this time.
+        kept: Number of used artifacts stored before this time.
+        of_gone: Number of those used only by runs whose directories no longer exist.
+        of_gone_bytes: Total size of those.
     """
 
     unwanted: tuple[ObjectInfo, ...]
@@ -38,7 +38,7 @@ class Collection:
 
     @property
     def size_bytes(self) -> int:
-        """Of what may go."""
+        """Total size of the unused artifacts."""
         return sum(item.size_bytes for item in self.unwanted)
 
 
@@ -46,22 +46,22 @@ def collection_of(
     catalog: Catalog, *, now_unix: float, grace_secs: float, with_gone: bool = False,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Collection:
-    """Return the artifacts that no item has: not a run, nor what was deleted and can still be restored.
+    """Return the artifacts that no item uses, including deleted items that can still be restored.
 
     Args:
-        catalog: Of the root.
+        catalog: Catalog of the root.
         now_unix: Seconds since 1970 UTC.
-        grace_secs: What was put later than so long ago stays: who put it may not have said yet that he has it.
-        with_gone: Runs whose folders are no longer there have nothing.
+        grace_secs: Younger artifacts stay, because their user may not be recorded yet.
+        with_gone: Ignore uses by runs whose directories no longer exist.
         progress: See `Feeder.feed`.
 
     Raises:
-        CatalogError: Something could not be read, so nobody knows what is wanted.
+        CatalogError: Something cannot be read, so its artifacts are unknown.
         StoreError: The root cannot be read.
     """
     before_unix = now_unix - grace_secs
     candidates = kept_before(catalog.store, before_unix)
-    # Listed first, asked then: what is logged in between is wanted, or young.
+    # Artifacts are listed before uses are read: what is logged in between is used, or young.
     damage = catalog.feed(thorough=True, progress=progress).damage
     if damage:
         raise CatalogError(f"{len(damage)} items below {catalog.store.url} cannot be read, so the artifacts they "
@@ -77,15 +77,15 @@ def collection_of(
 
 
 def collect(catalog: Catalog, found: Collection) -> tuple[int, int]:
-    """Delete what may go, and return how many artifacts these were and how many bytes they took.
+    """Delete the unused artifacts; return how many were deleted and their size in bytes.
 
-    Who collects at the same time deletes the same; what was logged again meanwhile stays.
+    Concurrent collections are safe; artifacts that were logged again meanwhile stay.
     """
     return remove(catalog.store, [item.name for item in found.unwanted], found.before_unix)
 
 
 def wanted_places(connection: Connection, now_unix: float) -> set[str]:
-    """Return the names of the artifacts that some item has."""
+    """Return the names of the artifacts that items use."""
     return _wanted(connection, now_unix, with_gone=False)
 
 

@@ -1,4 +1,4 @@
-"""The columns of a table of components. One run may have a hundred thousand metrics: theirs are made when asked for."""
+"""Columns of a table of components; those of metrics are built when read, because runs may have 100,000 metrics."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _GROUP = "metrics."
 
 
 class MetricColumns(Mapping[str, Sequence[Any]]):
-    """Columns called `metrics.NAME.STATISTIC`; None stands where a component has no such metric.
+    """Columns named `metrics.NAME.STATISTIC`; None if a component lacks the metric.
 
     Args:
-        names: Of the metrics, sorted.
-        codes: Of each record, which of these it is of, not going down; each has one at least. Shape (n,).
-        rows: Of each record, the row that it is for. Shape (n,).
+        names: Names of the metrics, sorted.
+        codes: Index into `names` for each record, non-decreasing; every name occurs. Shape (n,).
+        rows: Row of each record. Shape (n,).
         records: Array of `packing.METRIC`. Shape (n,).
-        statistics: That have columns.
-        height: Rows of the table.
+        statistics: Statistics that have columns.
+        height: Number of rows of the table.
     """
 
     def __init__(
@@ -54,16 +54,16 @@ class MetricColumns(Mapping[str, Sequence[Any]]):
 
     @property
     def count(self) -> int:
-        """How many metrics there are."""
+        """Number of metrics."""
         return len(self._names)
 
     def commonest(self, most: int) -> list[str]:
-        """Return the names of those metrics that most components have, at most so many, in the order of the columns."""
+        """Return the names of the most common metrics, at most `most`, in column order."""
         counts = np.diff(self._starts)
         return [self._names[code] for code in sorted(np.argsort(-counts, kind="stable")[:most].tolist())]
 
     def by_row(self) -> Iterator[dict[str, Any]]:
-        """Return for each row what it has."""
+        """Yield the present values of each row."""
         order = np.argsort(self._rows, kind="stable")
         bounds = np.searchsorted(self._rows[order], np.arange(self._height + 1)).tolist()
         for start, stop in pairwise(bounds):
@@ -78,12 +78,12 @@ class Columns(Mapping[str, Sequence[Any]]):
     """All columns of a table.
 
     Args:
-        before: Those that stand before the metrics, of one length.
-        metrics: Of the metrics; None: none.
-        after: Those that stand behind them.
+        before: Columns before the metrics, of equal length.
+        metrics: Columns of the metrics; None: none.
+        after: Columns after the metrics.
 
     Attributes:
-        metrics: See above.
+        metrics: Columns of the metrics.
     """
 
     def __init__(
@@ -109,15 +109,15 @@ class Columns(Mapping[str, Sequence[Any]]):
 
     @property
     def before(self) -> Sequence[str]:
-        """Names of the columns that stand before the metrics."""
+        """Names of the columns before the metrics."""
         return list(self._before)
 
     def filled(self) -> list[str]:
-        """Return the columns in which any component has anything; an empty text is nothing."""
+        """Return the columns with at least one value; an empty string is no value."""
         return [*_filled(self._before), *self.metrics, *_filled(self._after)]
 
     def by_row(self) -> Iterator[dict[str, Any]]:
-        """Return for each row what it has."""
+        """Yield the present values of each row."""
         behind = _by_row(self._after) if self._after else repeat({})
         for before, metrics, after in zip(_by_row(self._before), self.metrics.by_row(), behind, strict=False):
             yield before | metrics | after

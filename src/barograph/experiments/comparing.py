@@ -1,4 +1,4 @@
-"""What differs between components: what they were made with, of what code, with what data; and what came out."""
+"""Differences between components: parameters, code, packages, data, tags, findings and metrics."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from barograph.model.items import STATISTICS
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in which components differ.
+    """One thing that differs between components.
 
     Attributes:
-        name: Of it.
-        values: Of each component, in order; None where it has none.
+        name: What differs, such as a parameter's name.
+        values: Value of each component, in order; None if it has none.
     """
 
     name: str
@@ -28,13 +28,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """In what components differ.
+    """Differences between components.
 
     Attributes:
-        names: Of the components.
-        parts: "parameters", "code", "packages", "data", "tags", "findings" and "metrics" to the differences; a part
-            without any is left out.
-        same: Of each part, how many things are the same in all.
+        names: Names of the components.
+        parts: "parameters", "code", "packages", "data", "tags", "findings" and "metrics" to their differences; a part
+            without differences is left out.
+        same: Number of equal things in each part.
     """
 
     names: tuple[str, ...]
@@ -55,15 +55,15 @@ _CODE = ("command", "repository", "branch", "commit", "dirty")
 
 
 def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min", "max")) -> Comparison:
-    """Return in what components differ.
+    """Return the differences between components.
 
     Args:
         items: At least two.
-        statistics: Of metrics.
+        statistics: Statistics of each metric to compare.
 
     Raises:
         SettingsError: There are fewer than two.
-        UnknownName: There is no such statistic.
+        UnknownName: A statistic is unknown.
     """
     if len(items) < 2:
         raise SettingsError("A comparison needs at least two runs or components.")
@@ -92,16 +92,16 @@ def compared(items: Sequence[Item], *, statistics: Sequence[str] = ("last", "min
 
 
 def grouped(items: Sequence[Item], by: str, metric: str) -> dict[str, list[Item]]:
-    """Return the components that have a metric, group by group.
+    """Return the components that have a metric, by group.
 
     Args:
         items: The components; those without the metric are left out.
-        by: What tells groups apart: `params.NAME`, `tags.NAME`, `trial` or `experiment`; several with commas between.
-        metric: Its name, without a statistic.
+        by: `params.NAME`, `tags.NAME`, `trial` or `experiment`; separate several with commas.
+        metric: Name without a statistic.
 
     Raises:
-        SettingsError: `by` is nothing that tells groups apart.
-        UnknownName: No component has the metric, or what `by` names; the message says the nearest.
+        SettingsError: `by` is invalid.
+        UnknownName: No component has the metric, or what `by` names; the message suggests the nearest.
     """
     _check_by(items, by)
     groups: dict[str, list[Item]] = {}
@@ -115,7 +115,7 @@ def grouped(items: Sequence[Item], by: str, metric: str) -> dict[str, list[Item]
 
 
 def metric_and_statistic(metric: str) -> tuple[str, str]:
-    """Return the name of a metric and the statistic that is asked of it: the last value where none is.
+    """Return the name of a metric and its statistic; "last" if none is given.
 
     Example:
         >>> metric_and_statistic("metrics.val.acc.max"), metric_and_statistic("val.acc")
@@ -127,7 +127,7 @@ def metric_and_statistic(metric: str) -> tuple[str, str]:
 
 
 def _check_by(items: Sequence[Item], by: str) -> None:
-    """Raise UnknownName where `by` names a parameter or a tag that no component has: all would be one group."""
+    """Raise UnknownName if no component has a parameter or tag that `by` names."""
     for part in by.split(","):
         kind, _, name = part.strip().partition(".")
         _reader(part.strip())
@@ -140,7 +140,7 @@ _NAMED = {"params": "parameter", "tags": "tag"}
 
 
 def group_of(item: Item, by: str) -> str:
-    """Return the group that a component is in; arguments and errors as of `grouped`."""
+    """Return the group of a component; arguments and errors as in `grouped`."""
     return ", ".join(_reader(part.strip())(item) for part in by.split(","))
 
 

@@ -1,4 +1,4 @@
-"""Components, by hand: what trials are made of, runs among them."""
+"""Components: the parts of a trial, such as runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barograph.store.urls import store_from_url
 
 
 class Component(Handle, Exhibiting["Component"]):
-    """A piece of work that trials are made of: a run, a data set, the settings that several trials share."""
+    """A part of a trial: a run, a dataset, or settings that several trials share."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.COMPONENT, ItemKind.RUN)
 
@@ -29,17 +29,17 @@ class Component(Handle, Exhibiting["Component"]):
         cls, name: str, *, description: str = "", tags: Mapping[str, str] | None = None,
         root: str | os.PathLike[str] | None = None, or_load: bool = False,
     ) -> Self:
-        """Create a component that is no run.
+        """Create a component that is not a run.
 
         Args:
-            name: No other such component of the root has it.
-            description: What it is.
-            tags: Name to text.
-            root: As of `Experiment.create`.
-            or_load: Return the one that has the name, where there is one.
+            name: Unique within the root.
+            description: Free text.
+            tags: Tag name to value.
+            root: As in `Experiment.create`.
+            or_load: If a component has the name, return it.
 
         Raises:
-            NameTaken: There is one of that name.
+            NameTaken: A component has that name.
         """
         catalog = catalog_at(root)
         fields = {"description": description} if description else {}
@@ -51,90 +51,89 @@ class Component(Handle, Exhibiting["Component"]):
         cls, rows: Iterable[Mapping[str, Any]], *, trial: Handle | None = None,
         root: str | os.PathLike[str] | None = None,
     ) -> int:
-        """Create many components together, some thirty times as fast as one after the other; return how many.
+        """Create many components at once, about 30 times as fast as one by one; return how many.
 
         Args:
-            rows: Of each its `name` and, where there is any, `description`, `parameters`, `metrics` (name to number)
-                and `tags`, as of `create` and the verbs.
-            trial: That all of them belong to.
-            root: As of `Experiment.create`; where a trial is given, its own.
+            rows: Each with `name` and, optionally, `description`, `parameters`, `metrics` (name to number) and `tags`.
+            trial: Trial that all of them belong to.
+            root: As in `Experiment.create`; the default is the root of `trial`, if given.
 
         Raises:
-            NameTaken: There are some of these names, or a name is given twice; then none is created. Where two
-                processes do it with one name at the same moment, both speak of one component.
-            UnknownName: A row says something else.
-            SettingsError: What it says cannot be kept; then none is created.
+            NameTaken: A name exists or is given twice; then none is created. If two processes create the same name
+                at the same time, they share one component.
+            UnknownName: A row has an unknown field.
+            SettingsError: A value is invalid; then none is created.
         """
         catalog = catalog_at(root) if trial is None else trial.catalog
         return created_together(catalog, rows, trial=trial.uid if trial is not None else "")
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        """What it was made with."""
+        """Parameters by name."""
         return self.item.parameters
 
     @property
     def metrics(self) -> Mapping[str, MetricSummary]:
-        """What came out; the series are in the run."""
+        """Summaries of metrics by name; the run has the full series."""
         return self.item.metrics
 
     @property
     def inputs(self) -> Sequence[ArtifactLink]:
-        """What it read."""
+        """Artifacts that it read."""
         return self.item.inputs
 
     @property
     def outputs(self) -> Sequence[ArtifactLink]:
-        """What it made."""
+        """Artifacts that it wrote."""
         return self.item.outputs
 
     @property
     def trials(self) -> Sequence[TrialOf]:
-        """The trials that it belongs to."""
+        """Trials that it belongs to."""
         return self.item.trials
 
     @property
     def findings(self) -> Sequence[Found]:
-        """What rules found in it."""
+        """Findings of rules."""
         return self.item.findings
 
     @property
     def state(self) -> str:
-        """How it stands; of a run as `barograph runs` says."""
+        """State; for a run, as shown by `barograph runs`."""
         return str(self.item.facts["state"])
 
     @property
     def place(self) -> str:
-        """Where it is, of a run; what `barograph.open` takes."""
+        """Path or URL of a run, accepted by `barograph.open`."""
         return str(self.item.facts["place"])
 
     def _drawn(self) -> Sequence[Markup]:
-        from barograph.experiments import showing  # loaded for notebooks alone
+        from barograph.experiments import showing  # imported only in notebooks
 
         return showing.component_parts(self.item, self.exhibits())
 
     def rename(self, name: str) -> Self:
-        """Give it another name; arguments and errors as of `Catalog.rename`."""
+        """Rename it; arguments and errors as in `Catalog.rename`."""
         self.catalog.rename(self.item, name)
         return self.refresh()
 
     def log_metric(self, name: str, value: float) -> Self:
-        """Keep a number that came out, once for all. What comes as a series belongs in a `Run`.
+        """Record a single number. For a series, use a `Run`.
 
-        Of a run it stands beside what the run recorded; of the same name it counts in its place.
+        On a run, it replaces a recorded metric of the same name.
 
         Raises:
-            SettingsError: It is no number.
+            SettingsError: It is not a number.
         """
         return self._tell(Verb.METRICS, {name: summary_of(name, value)})
 
     def log_state(
         self, state: str, message: str = "", *, started_unix: float | None = None, ended_unix: float | None = None
     ) -> Self:
-        """Say how it stands, since when, and until when; what is not said stays as it was.
+        """Set state, start time and end time; what is not given stays unchanged.
 
         Raises:
-            SettingsError: It is a run, which says that itself; or a time is none.
+            SettingsError: It is a run, which records this itself, or a time is invalid.
         """
         return self._set({"state": checked_name("the state", state), "message": message or None,
                           "started_unix": started_unix, "ended_unix": ended_unix})
@@ -143,10 +142,10 @@ class Component(Handle, Exhibiting["Component"]):
         self, *, job: str = "", command: str = "", repository: str = "", branch: str = "", commit: str = "",
         host: str = "",
     ) -> Self:
-        """Say what made it, and of which code; what is not said stays as it was.
+        """Set where it came from and its code; what is not given stays unchanged.
 
         Raises:
-            SettingsError: It is a run, which says that itself.
+            SettingsError: It is a run, which records this itself.
         """
         return self._set({"job": job, "command": command, "repository": repository, "branch": branch,
                           "commit": commit, "host": host})
@@ -162,7 +161,7 @@ class Component(Handle, Exhibiting["Component"]):
 
     @property
     def _roots(self) -> Sequence[Store]:
-        # A run in a folder of its own below the root keeps its artifacts there.
+        # A run in a nested directory keeps its artifacts there.
         return (self._root, root_of(store_from_url(self.place))) if self.place else (self._root,)
 
     def _links(self) -> Sequence[ArtifactLink]:

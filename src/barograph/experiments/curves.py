@@ -1,4 +1,4 @@
-"""Series of several runs beside each other: by step, by time, by epoch."""
+"""Metrics of several runs, aligned by step, time or epoch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
 
 EPOCH = "epoch"
-"""Name of the number by which a script says in which epoch it is."""
+"""Name of the metric that holds the current epoch."""
 
 ALIGNMENTS = ("step", "time", "epoch")
 
@@ -28,7 +28,7 @@ class Curve:
     """One series.
 
     Attributes:
-        at: Steps; seconds since the first number; or epochs. Shape (n,), not going down.
+        at: Steps, seconds since the first value, or epochs. Shape (n,), non-decreasing.
         values: Shape (n,).
     """
 
@@ -39,7 +39,7 @@ class Curve:
         return f"Curve({len(self.at):,} points)"
 
     def thinned(self) -> Curve:
-        """Return as much of it as a chart can show; it has a point at least."""
+        """Return the points that a chart can show; at least one."""
         kept = kept_points(self.at, self.values, low=float(self.at[0]), high=float(self.at[-1]))
         return Curve(self.at[kept], self.values[kept])
 
@@ -50,15 +50,15 @@ class Curve:
 def metric_series(
     run: Run, name: str, points: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return a metric of a run, called as searches and tables call it: steps, values and times.
+    """Return steps, values and times of a metric of a run, by its name in searches and tables.
 
     Args:
         run: The run.
-        name: Of the metric.
-        points: At most so many, to be drawn: see `Run.curve`. None: all.
+        name: Name of the metric.
+        points: Maximum number of points, for drawing; see `Run.curve`. None: all.
 
     Raises:
-        UnknownKey: The run has none of that name; the message says the nearest.
+        UnknownKey: The run has no such metric; the message suggests the nearest.
     """
     known = metrics_in(run)
     if name not in known:
@@ -75,13 +75,13 @@ def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None
 
     Args:
         run: The run.
-        name: Of the metric.
-        by: "step"; "time": seconds since its first number; "epoch": what the script logged as `epoch` last before.
-        points: At most so many, to be drawn, with the true extremes among them; None: all, which sums are made of.
+        name: Name of the metric.
+        by: "step"; "time": seconds since the first value; "epoch": the last logged value of `epoch`.
+        points: Maximum number of points, for drawing; extremes are kept. None: all.
 
     Raises:
-        SettingsError: There is no such way.
-        UnknownKey: The run has no such metric; or no epochs.
+        SettingsError: `by` is unknown.
+        UnknownKey: The run has no such metric, or no epochs.
     """
     if by not in ALIGNMENTS:
         raise SettingsError(f'Cannot align curves by "{by}"; use one of {", ".join(ALIGNMENTS)}.')
@@ -96,7 +96,7 @@ def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None
 
 
 def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> list[float]:
-    """Return the best value that a curve had reached at each of these places; NaN where it had none.
+    """Return the best value that a curve had reached at each place; NaN before its first point.
 
     Example:
         >>> best_at(Curve(np.array([0.0, 1.0, 2.0]), np.array([3.0, 1.0, 2.0])), [0, 1, 9], greater_is_better=False)
@@ -111,20 +111,20 @@ def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> li
 
 
 def run_of(item: Item) -> Run | None:
-    """Return the run that a component is; None where it is none, or where its records are gone."""
+    """Return the run of a component; None if it is not a run, or its records are gone."""
     place = str(item.facts["place"])
     if not place:
         return None
     try:
         return Run(store_from_url(place))
     except (NotARun, StoreError):
-        return None  # what the catalog knows of it is told all the same
+        return None  # shown from the catalog alone
 
 
 def aligned(curves: Mapping[str, Curve]) -> dict[str, list[float]]:
-    """Return curves as columns over all places that any of them has: `at`, then each by its name.
+    """Return curves as columns over the union of their places: `at`, then each by its name.
 
-    NaN stands where a curve has no value; of several values at one place the last one.
+    NaN marks a missing value; of several values at one place, the last is used.
     """
     places = np.unique(np.concatenate([curve.at for curve in curves.values()])) if curves else np.array([])
     columns: dict[str, list[float]] = {"at": places.tolist()}

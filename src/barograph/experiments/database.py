@@ -1,4 +1,4 @@
-"""Where a catalog keeps its tables: SQLite beside the runs, or a PostgreSQL server that a team shares."""
+"""Database of a catalog: SQLite beside the runs, or a shared PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from barograph.store.base import Store
 from barograph.store.files import FileStore
 
 CATALOG_VARIABLE = "BAROGRAPH_CATALOG"
-"""Environment variable that says where the catalog is, as a URL of SQLAlchemy: `postgresql+psycopg://…`."""
+"""Environment variable with the SQLAlchemy URL of the catalog: `postgresql+psycopg://…`."""
 
 REVISION = "0003"
 """The newest migration; see `migrations/versions`."""
@@ -32,17 +32,17 @@ _FILE = "catalog.sqlite"
 _BUSY_SECS = 30.0
 _CACHE_KIB = 64 * 1024
 _MIGRATING, _WRITING = 8241150, 8241151
-"""Numbers of locks of PostgreSQL that nobody else is likely to use."""
+"""Numbers of PostgreSQL advisory locks that nobody else is likely to use."""
 
 
 def catalog_url(store: Store) -> URL:
-    """Return where the catalog of a root of runs is.
+    """Return the URL of the catalog of a root.
 
-    That is what `BAROGRAPH_CATALOG` says; else a file of SQLite in the folder `.catalog` of the root. Where the root is
-    a bucket, or on a network file system, on which two who write would damage it, the file is in the user's own cache.
+    That is `BAROGRAPH_CATALOG` if set, else an SQLite file in `.catalog` of the root. If the root is a bucket or on a
+    network file system, where concurrent writers would corrupt SQLite, the file is in the user's cache.
 
     Raises:
-        SettingsError: The variable holds no URL of a database, or one of a file on a network file system.
+        SettingsError: The variable is not a database URL, or it names a file on a network file system.
     """
     said = os.environ.get(CATALOG_VARIABLE, "").strip()
     if said:
@@ -58,12 +58,12 @@ def catalog_url(store: Store) -> URL:
 
 
 def why_elsewhere(store: Store) -> str:
-    """Return why the catalog of a root of runs does not lie beside them, where nothing says where it is; "" : it does.
+    """Return why the catalog is not stored beside the runs although no variable sets its location; "" if it is.
 
     Example:
         >>> from barograph.store.urls import store_from_url
         >>> why_elsewhere(store_from_url("memory://runs"))
-        'the runs are in no directory'
+        'the runs are not in a directory'
     """
     if not isinstance(store, FileStore):
         return "the runs are not in a directory"
@@ -81,7 +81,7 @@ def _usable(url: URL) -> URL:
 
 
 def set_aside_if_damaged(url: URL) -> str:
-    """Put a file of SQLite that is damaged aside, and return where it is then; "" where it is whole, or there is none.
+    """Rename a damaged SQLite file and return its new path; "" if it is intact or missing.
 
     Raises:
         OSError: It cannot be renamed.
@@ -91,11 +91,11 @@ def set_aside_if_damaged(url: URL) -> str:
         return ""
     try:
         with contextlib.closing(sqlite3.connect(path)) as connection:
-            # Not quick_check, which SQLite 3.40 has complain of whole tables without row numbers.
+            # Not quick_check: in SQLite 3.40 it reports intact tables without row IDs.
             if connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",):
                 return ""
     except sqlite3.OperationalError:
-        return ""  # it is locked, or may not be read: who opens it says so
+        return ""  # locked or unreadable: opening it reports the reason
     except sqlite3.DatabaseError:
         pass
     aside = path.with_name(f"{path.name}.damaged")
@@ -106,17 +106,17 @@ def set_aside_if_damaged(url: URL) -> str:
 
 
 class Database:
-    """A catalog's tables, of the newest schema.
+    """Tables of a catalog, in the newest schema.
 
     Args:
-        url: Where.
-        root: URL of the place with runs that the catalog is of.
+        url: URL of the database.
+        root: URL of the root that the catalog belongs to.
 
     Raises:
-        CatalogUnavailable: It cannot be reached, or is the catalog of another place.
-        NewerCatalog: A newer Barograph made it.
-        MissingExtra: The driver that the URL asks for is not installed.
-        SettingsError: There is no such kind of database.
+        CatalogUnavailable: It is unreachable, or belongs to another root.
+        NewerCatalog: A newer Barograph created it.
+        MissingExtra: The driver in the URL is not installed.
+        SettingsError: The kind of database is unknown.
     """
 
     def __init__(self, url: URL, root: str) -> None:
@@ -130,19 +130,19 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is a file."""
+        """Whether the database is an SQLite file."""
         return self._engine.dialect.name == "sqlite"
 
     @property
     def shown(self) -> str:
-        """Where it is, for people; without its password."""
+        """Location without the password, for messages."""
         return self.url.database or "" if self.is_sqlite else self.url.render_as_string(hide_password=True)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Give a connection to read by, which sees one state of things."""
+        """Yield a connection that reads one snapshot."""
         with self._mapped(), self._engine.connect() as connection:
-            # Else each statement would see what was written since the one before.
+            # Otherwise each statement would see writes made since the one before.
             if self.is_sqlite:
                 connection.exec_driver_sql("BEGIN")
             else:
@@ -151,27 +151,27 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Give a connection whose changes are made together, or not at all."""
+        """Yield a connection whose changes are committed together, or not at all."""
         with self._mapped(), self._engine.connect() as connection:
             if self.is_sqlite:
-                # At once: a transaction that reads first and writes later is refused where another wrote meanwhile.
+                # Immediate: a transaction that reads first is refused if another wrote before its first write.
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             else:
-                # One at a time here, too: an item is made of all its entries, and of two who make it anew at once the
-                # later one would not see what the other has just told.
+                # One writer at a time here, too: an item is recomputed from all its entries, and the later of two
+                # concurrent writers would miss the other's entries.
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITING})")
             yield connection
             connection.commit()
 
     def forget(self) -> None:
-        """Empty every table, to fill them anew."""
+        """Empty every table."""
         with self.writing() as connection:
             for table in METADATA.sorted_tables:
                 if table is not ROOT:
                     connection.execute(table.delete())
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     def _ready(self, root: str) -> None:
@@ -195,12 +195,12 @@ class Database:
             raise CatalogUnavailable(f"This database is already the catalog of {known}, and holds only one. Set "
                                      f"{CATALOG_VARIABLE} to another database or schema for {root}.")
         elif known != root:
-            # The folder was moved: what was taken in from its old place is found again by `feed`.
+            # The directory was moved; `feed` finds its contents again.
             with self.writing() as connection:
                 connection.execute(ROOT.update().values(url=root))
 
     def _migrate(self, revision: str | None) -> None:
-        # Alembic takes a while to load, and is needed where the schema is not the newest alone.
+        # Alembic is slow to import, and only migrations need it.
         from barograph.experiments.migrating import known_revisions, migrate
 
         if revision is not None and revision not in known_revisions():
@@ -215,7 +215,7 @@ class Database:
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({lock})")
             present = revision_of(connection)
             if present == REVISION:
-                return  # another process has done it meanwhile
+                return  # another process has migrated it meanwhile
             saved = copy_file(self.url.database or "", present) if present is not None and self.is_sqlite else ""
             try:
                 if present is not None and not self.is_sqlite:
@@ -249,7 +249,7 @@ class Database:
 
 
 def revision_of(connection: Connection) -> str | None:
-    """Return the schema that a database has; None where it has none yet."""
+    """Return the schema of a database; None if it has none."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalars().first()
@@ -272,7 +272,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _prepare_sqlite(connection: Any, _: object) -> None:
-    # Transactions begin where we say so; the driver would begin them later, and as readers.
+    # Transactions begin explicitly; the driver would begin them later, and as readers.
     connection.isolation_level = None
     cursor = connection.cursor()
     try:
@@ -281,7 +281,7 @@ def _prepare_sqlite(connection: Any, _: object) -> None:
             try:
                 cursor.execute(f"PRAGMA {pragma}")
             except sqlite3.OperationalError as error:
-                if "locked" not in str(error):  # another connection is setting the same just now, for all of us
+                if "locked" not in str(error):  # another connection is setting the same
                     raise
     finally:
         cursor.close()

@@ -1,4 +1,4 @@
-"""Losses that a run has under two names: the whole, and the only part of it."""
+"""Losses recorded under two names: the total, and its only component."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def echoed(names: Iterable[str]) -> dict[str, str]:
-    """Return of each metric that may be the same as another the name of that other: `loss.mse` of `loss`.
+    """Return each metric that may duplicate another, with that other: `loss.mse` of `loss`.
 
     Example:
         >>> echoed(["loss", "loss.mse", "eval_loss.mse", "lossy.x"])
@@ -18,7 +18,7 @@ def echoed(names: Iterable[str]) -> dict[str, str]:
 
 
 def same(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Return whether two columns say the same wherever the first says anything; NaN is as NaN."""
+    """Return whether two columns agree wherever the first has a value; NaN equals NaN."""
     return all(one is None or one == other or (one != one and other != other)
                for one, other in zip(first, second, strict=True))
 

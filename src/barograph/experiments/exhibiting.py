@@ -1,4 +1,4 @@
-"""What a component shows: tables, figures, confusion matrices, curves of scores; kept as artifacts in open formats."""
+"""Logging of tables, figures, confusion matrices and curves as artifacts in open formats."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ Made = TypeVar("Made", bound="Exhibit")
 
 
 class Exhibiting(Making[Answer]):
-    """A piece of work that has something to show.
+    """Something that can log tables, figures, confusion matrices and curves.
 
-    What is logged is an artifact: tables are Parquet, matrices and curves JSON, figures PNG or SVG. `barograph show`,
-    the report and notebooks draw them. Of those with the same title the last one counts.
+    Each is stored as an artifact: tables as Parquet, matrices and curves as JSON, figures as PNG or SVG. `barograph
+    show`, the report and notebooks show them. If two share a title, the last one wins.
     """
 
     @property
     def _roots(self) -> Sequence[Store]:
-        """Where its artifacts may be; the first that has one."""
+        """Roots that may contain its artifacts, in order of preference."""
         return (self._root,)
 
     @abstractmethod
     def _links(self) -> Sequence[ArtifactLink]:
-        """Return the artifacts that it has by now, those that it made last."""
+        """Return its artifacts, outputs last."""
 
     def log_table(
         self, title: str | None = None, values: Any = None, data_frame: Any = None, is_output: bool = True
     ) -> ArtifactLink:
-        """Keep a table; `table(title)` gives it back.
+        """Log a table; `table(title)` returns it.
 
         Args:
-            title: By which it is called; None: "table".
-            values: Columns by name, a list of rows (name to value), or a table of pandas, polars or Arrow.
-            data_frame: The same, for those who know it by this name.
-            is_output: It was made; else it was read.
+            title: None: "table".
+            values: Columns by name, a list of rows (name to value), or a pandas, polars or Arrow table.
+            data_frame: Alias of `values`.
+            is_output: Whether it is an output; otherwise it is an input.
 
         Raises:
-            SettingsError: It is no table.
-            SessionClosed, StoreError: As of `log_parameter`.
+            SettingsError: It is not a table.
+            SessionClosed, StoreError: As in `log_parameter`.
         """
-        # Loaded here, as below: every recorded training has this class, and few have something to show.
+        # Imported here, as below: every recorded training has this class, but few log tables.
         from barograph.experiments.table_artifact import PARQUET, table_to_parquet
 
         if (values is None) == (data_frame is None):
@@ -61,18 +61,18 @@ class Exhibiting(Making[Answer]):
     def log_figure(
         self, figure: Any, title: str | None = None, is_output: bool = True, *, drawn_as: str = "png"
     ) -> ArtifactLink:
-        """Keep a figure.
+        """Log a figure.
 
         Args:
-            figure: Of matplotlib (a figure, or axes), an image of Pillow, the bytes of a PNG, JPEG, GIF, WebP or SVG,
-                the text of an SVG, or the path of such a file.
-            title: By which it is called; None: "figure".
-            is_output: As of `log_table`.
-            drawn_as: "png" or "svg", of figures of matplotlib.
+            figure: A matplotlib figure or axes, a Pillow image, the bytes of a PNG, JPEG, GIF, WebP or SVG, the text of
+                an SVG, or the path of such a file.
+            title: None: "figure".
+            is_output: As in `log_table`.
+            drawn_as: "png" or "svg", for matplotlib figures.
 
         Raises:
-            SettingsError: It is no figure.
-            SessionClosed, StoreError: As of `log_parameter`.
+            SettingsError: It is not a figure.
+            SessionClosed, StoreError: As in `log_parameter`.
         """
         from barograph.experiments.pictures import picture_of
 
@@ -83,20 +83,20 @@ class Exhibiting(Making[Answer]):
         self, y_true: Any, y_pred: Any, title: str | None = None, is_output: bool = True, *,
         labels: Iterable[Any] | None = None, normalize: str | None = None, sample_weight: Any = None,
     ) -> ConfusionMatrix:
-        """Keep how often each class was taken for each, and return it.
+        """Log a confusion matrix and return it.
 
         Args:
-            y_true: The true label of each sample. Shape (n,).
-            y_pred: The answered label. Shape (n,).
-            title: By which it is called; None: "confusion matrix".
-            is_output: As of `log_table`.
-            labels: The classes, in order; samples of others are left out. None: all there are, sorted.
-            normalize: "true", "pred", "all": shares of the truth, of the answer, of all; None: counts.
-            sample_weight: What each sample counts for; None: 1. Shape (n,).
+            y_true: Target of each sample. Shape (n,).
+            y_pred: Prediction for each sample. Shape (n,).
+            title: None: "confusion matrix".
+            is_output: As in `log_table`.
+            labels: Classes, in order; samples of other classes are left out. None: all classes, sorted.
+            normalize: "true", "pred" or "all" for shares of the target, of the prediction or of all; None: counts.
+            sample_weight: None: 1 for each sample. Shape (n,).
 
         Raises:
-            SettingsError: They do not fit together, or hold NaN or None.
-            SessionClosed, StoreError: As of `log_parameter`.
+            SettingsError: The lengths differ, or a label is NaN or None.
+            SessionClosed, StoreError: As in `log_parameter`.
         """
         from barograph.experiments.scoring import confusion_matrix_of
 
@@ -108,21 +108,21 @@ class Exhibiting(Making[Answer]):
         self, y_true: Any, y_score: Any, title: str | None = None, is_output: bool = True, *,
         positive_label: Any = None, labels: Iterable[Any] | None = None, sample_weight: Any = None,
     ) -> RocCurves:
-        """Keep ROC curves with the areas under them, and return them.
+        """Log ROC curves with their AUC and return them.
 
         Args:
-            y_true: The true label of each sample. Shape (n,).
-            y_score: The score of the positive class, shape (n,); or of each class, shape (n, classes): then there is
-                one curve for each class against the others, of two classes that of the second.
-            title: By which it is called; None: "ROC curve".
-            is_output: As of `log_table`.
-            positive_label: Of the positive class; None: 1, where the labels are 0 and 1, or -1 and 1.
-            labels: The classes of the columns of `y_score`, in order; None: those of `y_true`, sorted.
-            sample_weight: As of `log_confusion_matrix`.
+            y_true: Target of each sample. Shape (n,).
+            y_score: Scores of the positive class, shape (n,), or of each class, shape (n, classes). The latter gives a
+                curve for each class against the others; for two classes, that of the second.
+            title: None: "ROC curve".
+            is_output: As in `log_table`.
+            positive_label: Label of the positive class; None: 1, if the labels are 0 and 1 or -1 and 1.
+            labels: Classes of the columns of `y_score`, in order; None: those of `y_true`, sorted.
+            sample_weight: As in `log_confusion_matrix`.
 
         Raises:
-            SettingsError: They do not fit together, or scores are NaN or infinite.
-            SessionClosed, StoreError: As of `log_parameter`.
+            SettingsError: The shapes do not match, or a score is NaN or infinite.
+            SessionClosed, StoreError: As in `log_parameter`.
         """
         from barograph.experiments.scoring import roc_curves_of
 
@@ -135,17 +135,17 @@ class Exhibiting(Making[Answer]):
         is_output: bool = True, no_skill: float | None = None, *, labels: Iterable[Any] | None = None,
         sample_weight: Any = None,
     ) -> PrecisionRecallCurves:
-        """Keep curves of precision and recall with their average precision, and return them.
+        """Log precision-recall curves with their average precision and return them.
 
         Args:
-            y_true, predicted_probabilities, positive_label, labels, sample_weight: As of `log_roc_curve`, whose
+            y_true, predicted_probabilities, positive_label, labels, sample_weight: As in `log_roc_curve`, where
                 `y_score` are the probabilities.
-            title: By which it is called; None: "precision and recall".
-            is_output: As of `log_table`.
-            no_skill: Precision of answers that know nothing, drawn beside the curve.
+            title: None: "precision and recall".
+            is_output: As in `log_table`.
+            no_skill: Precision of a model without skill, drawn as a baseline.
 
         Raises:
-            SettingsError, SessionClosed, StoreError: As of `log_roc_curve`.
+            SettingsError, SessionClosed, StoreError: As in `log_roc_curve`.
         """
         from barograph.experiments.scoring import precision_recall_of
 
@@ -155,10 +155,10 @@ class Exhibiting(Making[Answer]):
         return self._exhibit(made, is_output=is_output)
 
     def table(self, title: str = "table") -> ArrowTable:
-        """Return a table that was logged, as a table of Arrow: `.to_pandas()`, `polars.from_arrow(…)`.
+        """Return a logged table as an Arrow table: `.to_pandas()`, `polars.from_arrow(…)`.
 
         Raises:
-            UnknownName: There is none of that title.
+            UnknownName: No table has that title.
             DamagedChunk, StoreError: It cannot be read.
         """
         from barograph.experiments.table_artifact import PARQUET, table_from_parquet
@@ -169,7 +169,7 @@ class Exhibiting(Making[Answer]):
         return table_from_parquet(bytes_in(self._roots, tables[title]))
 
     def exhibits(self) -> Sequence[Exhibit]:
-        """Return what it has to show, in the order of their titles; what cannot be read says why."""
+        """Return its tables, figures, matrices and curves by title; an unreadable one has a reason instead."""
         from barograph.experiments.shown import exhibits_of
 
         return exhibits_of(self._roots, self._links())

@@ -1,4 +1,4 @@
-"""Experiments and trials, by hand."""
+"""Experiments and trials."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.report.markup import Markup
 
 
 class Experiment(Handle):
-    """A goal or a hypothesis, and the trials that were made for it."""
+    """A goal or a hypothesis, with its trials."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.EXPERIMENT,)
 
@@ -27,17 +27,17 @@ class Experiment(Handle):
         """Create an experiment.
 
         Args:
-            name: No other experiment of the root has it.
-            description: What it is about, in Markdown.
-            hypothesis: What it is to show.
-            variables: What is varied, name to the values that are tried.
-            tags: Name to text.
-            root: Directory or URL of the runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`.
-            or_load: Return the one that has the name, where there is one.
+            name: Unique within the root.
+            description: Markdown.
+            hypothesis: What the experiment is to show.
+            variables: Variable name to the values to try.
+            tags: Tag name to value.
+            root: Directory or URL of the runs; None: `BAROGRAPH_ROOT`, else `barograph-runs/`.
+            or_load: If an experiment has the name, return it.
 
         Raises:
-            NameTaken: There is one of that name.
-            SettingsError: The name or a variable cannot be kept.
+            NameTaken: An experiment has that name.
+            SettingsError: The name or a variable is invalid.
         """
         catalog = catalog_at(root)
         fields = {"description": description, "hypothesis": hypothesis, "variables": plain(variables)}
@@ -47,49 +47,49 @@ class Experiment(Handle):
 
     @classmethod
     def load_or_create(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
-        """Return the experiment of that name, which is created where there is none."""
+        """Return the experiment of that name; create it if it does not exist."""
         return cls.create(name, root=root, or_load=True)
 
     def _drawn(self) -> Sequence[Markup]:
         trials = self.trials()
-        from barograph.experiments import showing  # loaded for notebooks alone
+        from barograph.experiments import showing  # imported only in notebooks
 
         shown = trials[:showing.MOST_ROWS]
         return (showing.trials_table(trials, [len(self.catalog.members_of(trial.uid)) for trial in shown]),)
 
     @property
     def hypothesis(self) -> str:
-        """What it is to show."""
+        """Hypothesis of the experiment."""
         return str(self.item.facts["hypothesis"])
 
     def create_trial(
         self, name: str, *, variables: Mapping[str, Any] | None = None, description: str = "", or_load: bool = False
     ) -> Trial:
-        """Create a trial in it; arguments and errors as of `create`."""
+        """Create a trial in the experiment; arguments and errors as in `create`."""
         fields = {"description": description, "variables": plain(variables)}
         item = self.catalog.create(ItemKind.TRIAL, name, parent=self.uid, or_load=or_load,
                                    fields={field: value for field, value in fields.items() if value})
         return Trial(self.catalog, item)
 
     def trial(self, name: str) -> Trial:
-        """Return its trial of that name.
+        """Return the trial of that name.
 
         Raises:
-            UnknownItem: There is none.
+            UnknownItem: The experiment has no such trial.
         """
         return Trial(self.catalog, self.catalog.item(name, ItemKind.TRIAL, parent=self.uid))
 
     def trials(self) -> Listing[Trial]:
-        """Return its trials, oldest first."""
+        """Return the trials, oldest first."""
         self.catalog.feed()
         return Listing(Trial(self.catalog, item) for item in self.catalog.trials_of(self.uid))
 
     def table(self, search: str = "", *, statistics: Sequence[str] = STATISTICS) -> ComponentTable:
-        """Return its components and runs as a table, a row each.
+        """Return components and runs as a table, one per row.
 
         Args:
-            search: Which of them, and in which order; "": all, the newest first.
-            statistics: Of metrics that are wanted.
+            search: Selects and orders the rows; "": all, newest first.
+            statistics: Statistics of each metric to include.
         """
         self.catalog.feed()
         with self.catalog.reading() as connection:
@@ -98,7 +98,7 @@ class Experiment(Handle):
 
 
 class Trial(Handle):
-    """One set of variables in an experiment, and what belongs to it."""
+    """One set of variables in an experiment, with its components."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.TRIAL,)
 
@@ -111,17 +111,17 @@ class Trial(Handle):
         """Create a trial.
 
         Args:
-            name: No other trial of the experiment has it.
-            experiment: That it belongs to; one of that name is created where there is none.
-            variables: What is tried in it.
-            description: What it is about, in Markdown.
-            tags: Name to text.
-            root: As of `Experiment.create`; of an experiment that was loaded, its own.
-            or_load: Return the one that has the name, where there is one.
+            name: Unique within the experiment.
+            experiment: An experiment, or its name; it is created if it does not exist.
+            variables: Variable name to value.
+            description: Markdown.
+            tags: Tag name to value.
+            root: As in `Experiment.create`; the default is the root of `experiment`, if it is an object.
+            or_load: If a trial has the name, return it.
 
         Raises:
-            NameTaken: There is one of that name.
-            SettingsError: A name or a variable cannot be kept.
+            NameTaken: A trial has that name.
+            SettingsError: A name or a variable is invalid.
         """
         above = Experiment.load_or_create(experiment, root=root) if isinstance(experiment, str) else experiment
         made = above.create_trial(name, variables=variables, description=description, or_load=or_load)
@@ -130,16 +130,16 @@ class Trial(Handle):
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """What is tried in it."""
+        """Variables by name."""
         return dict(self.item.facts["variables"])
 
     def add_component(self, component: Handle) -> Self:
-        """Let a component belong to it; others may have it, too."""
+        """Add a component; it may belong to several trials."""
         self.catalog.tell([Entry(component.uid, Verb.JOIN, {"trial": self.uid})])
         return self
 
     def remove_component(self, component: Handle) -> Self:
-        """Let a component no longer belong to it; it stays by itself."""
+        """Remove a component from the trial; the component itself stays."""
         self.catalog.tell([Entry(component.uid, Verb.LEAVE, {"trial": self.uid})])
         return self
 
@@ -152,15 +152,15 @@ class Trial(Handle):
     remove_trial_component = remove_component
 
     def components(self) -> Listing[Component]:
-        """Return what belongs to it, oldest first."""
+        """Return the components of the trial, oldest first."""
         self.catalog.feed()
         return Listing(Component(self.catalog, item) for item in self.catalog.members_of(self.uid))
 
 
 def plain(variables: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return variables as they are kept.
+    """Return variables in the form in which they are stored.
 
     Raises:
-        SettingsError: One of them cannot be.
+        SettingsError: A value cannot be stored.
     """
     return {name: checked_value(name, value) for name, value in flattened(variables or {}).items()}

@@ -1,4 +1,4 @@
-"""The catalog kept up with its stores: new batches of the journal and runs that have moved on are taken in."""
+"""Incremental indexing: reads new batches of the journal and changed runs into the catalog."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _AT_ONCE = 500
 _ENTRIES_AT_ONCE = 20_000
 _FOLDED_AT_ONCE = 10_000
 _STAMP = "/stamp"
-"""In place of a journal: its batch is the stamp that the root's journal had when all of it was taken in."""
+"""Pseudo-journal whose batch is the stamp of the root's journal when all of it was indexed."""
 
 
 @dataclass(slots=True)
 class Fed:
-    """What was taken in.
+    """Result of indexing.
 
     Attributes:
-        batches: Of the root's journal.
-        runs: That were new, or had moved on.
-        gone: Runs whose folders are no longer there.
-        damage: What could not be read, one sentence each; the rest was taken in.
+        batches: Number of new batches in the root's journal.
+        runs: Number of new or changed runs.
+        gone: Runs whose directories no longer exist.
+        damage: What cannot be read, one sentence each; the rest is indexed.
     """
 
     batches: int = 0
@@ -53,12 +53,12 @@ class Fed:
 
 
 class Feeder:
-    """Takes in what a root of runs holds.
+    """Indexes the contents of a root.
 
     Args:
-        database: Of the catalog.
+        database: Database of the catalog.
         store: The root.
-        clock: Tells how long ago a run ended.
+        clock: Determines how long ago a run ended.
     """
 
     def __init__(self, database: Database, store: Store, clock: Clock) -> None:
@@ -71,16 +71,15 @@ class Feeder:
         self, *, thorough: bool = False, again: Collection[str] = (),
         progress: Callable[[int, int], object] = lambda done, total: None,
     ) -> Fed:
-        """Take in what is new.
+        """Index what is new.
 
         Args:
-            thorough: Look at every run, those too that ended long ago.
-            again: Places of runs, below the root, that were written anew: they are read though they look as before.
-            progress: Called with how many batches of the journal have been read, and how many there are to read; and
-                then likewise with runs.
+            thorough: Check every run, even those that ended long ago.
+            again: Places of runs, below the root, to read even if they seem unchanged.
+            progress: Called with the number of batches read and their total, then with the same numbers for runs.
 
         Raises:
-            CatalogUnavailable: It cannot be written.
+            CatalogUnavailable: The catalog cannot be written.
             StoreError: The root cannot be read.
         """
         fed = Fed()
@@ -89,16 +88,16 @@ class Feeder:
         return fed
 
     def look_again(self, uids: Collection[str]) -> None:
-        """Have the next `feed` look at these runs, whether they have moved on or not."""
+        """Make the next `feed` read these runs, even if they seem unchanged."""
         with self._database.writing() as connection:
             for some in in_parts(uids, _AT_ONCE):
                 connection.execute(delete(FED).where(FED.c.uid.in_(some)))
 
     def feed_batch(self, batch: Batch) -> None:
-        """Take in a batch of the root's journal that was just written.
+        """Index a batch of the root's journal that was just written.
 
         Raises:
-            CatalogUnavailable: It cannot be written.
+            CatalogUnavailable: The catalog cannot be written.
         """
         self._take_in([batch])
 
@@ -118,7 +117,7 @@ class Feeder:
                 progress(number * _THREADS, len(new))
                 waiting += [item for item in pool.map(lambda name: read_batch(journal, name, fed.damage), names)
                             if item is not None]
-                # A batch may hold one entry or thousands: memory is bounded by what they hold.
+                # A batch has one entry or thousands, so memory is limited by entries, not batches.
                 if sum(len(batch.entries) for batch in waiting) >= _ENTRIES_AT_ONCE:
                     self._take_in(waiting)
                     fed.batches += len(waiting)
@@ -133,28 +132,28 @@ class Feeder:
 
     @cached_property
     def _stamps(self) -> Stamped | None:
-        # Where several machines write, what one has changed is seen late by another, and by another clock.
+        # If several machines write, stamps arrive late and by different clocks.
         local = isinstance(self._store, FileStore) and not network_filesystem(self._store.root)
         return self._store if local and isinstance(self._store, Stamped) else None
 
     def _stamp(self, folders: Sequence[str]) -> str:
-        """Return what changes when anything in these folders does; "" where that cannot be told."""
+        """Return a stamp that changes with anything in these directories; "" if the store has none."""
         return self._stamps.stamp(folders) if self._stamps else ""
 
     def _stamp_of_run(self, place: str) -> str:
         return self._stamp([f"{place}/{folder}".strip("/") for folder in CHANGING]) if self._stamps else ""
 
     def _take_in(self, batches: Iterable[Batch]) -> None:
-        """Keep entries of the root's journal, and make those anew whom they speak of.
+        """Store entries of the root's journal and update the items that they change.
 
-        Both in one transaction: whoever is killed in between must not leave a batch that is known and says nothing.
+        Both in one transaction: a crash in between must not leave a batch marked as read without its effects.
         """
         told: dict[str, None] = {}
         with self._database.writing() as connection:
             for batch in batches:
                 known = select(BATCHES.c.name).where(BATCHES.c.place == OF_ROOT, BATCHES.c.name == batch.name)
                 if connection.execute(known).first() is not None:
-                    continue  # another process has taken it in meanwhile
+                    continue  # another process has indexed it meanwhile
                 connection.execute(insert(BATCHES), [{"place": OF_ROOT, "name": batch.name}])
                 store_entries(connection, OF_ROOT, [(batch.name, entry) for entry in batch.entries])
                 told.update({entry.uid: None for entry in batch.entries})
@@ -188,16 +187,16 @@ class Feeder:
         self._note_gone(sorted(marks.keys() - set(folders)), fed)
 
     def _is_settled(self, place: str, known: str, now_unix: float) -> bool:
-        """Return whether a run need not be looked at: nothing comes any more, or nothing has come since."""
+        """Return whether a run need not be read: it ended long ago, or its stamp is unchanged."""
         mark, _, stamp = known.partition("\n")
         if not has_ended(mark):
             return False
-        # One that ended last year may have gone on since.
+        # A run that ended long ago may have been continued since.
         return (bool(stamp) and self._stamp_of_run(place) == stamp) if self._stamps else \
             ended_long_ago(mark, now_unix)
 
     def _write_stamps(self, stamps: Mapping[str, str], marks: dict[str, str]) -> None:
-        """Keep the stamps of runs that were looked at and are as they were."""
+        """Store the stamps of runs that were checked and are unchanged."""
         changed = [{"b_place": place, "b_mark": f"{mark_in(marks[place])}\n{stamp}"} for place, stamp in stamps.items()
                    if stamp and place in marks and marks[place].partition("\n")[2] != stamp]
         if changed:
@@ -220,7 +219,7 @@ class Feeder:
         fed.runs += len(seen)
 
     def _note_gone(self, places: Sequence[str], fed: Fed) -> None:
-        """Say of runs that are no longer where they were that they are gone; what was known of them stays."""
+        """Mark missing runs as gone; what the catalog knows of them stays."""
         for place in places:
             with self._database.writing() as connection:
                 uid = connection.execute(select(FED.c.uid).where(FED.c.place == place)).scalars().first()
@@ -229,7 +228,7 @@ class Feeder:
                 if uid is None:
                     continue
                 if moved is not None:
-                    # It was there twice, or has been moved: it is where it still is.
+                    # It was copied or moved and still exists elsewhere.
                     connection.execute(delete(ENTRIES).where(ENTRIES.c.place == _journal_of(place)))
                     _write_folded(connection, [uid], {})
                     continue
@@ -241,14 +240,14 @@ class Feeder:
 
 
 def _write_folded(connection: Connection, uids: Collection[str], seen: Mapping[str, SeenRun]) -> None:
-    """Make items anew of all that was told of them; those of `seen` of what was recorded, too."""
+    """Recompute items from all their entries and, for those in `seen`, from their records."""
     told = entries_by_item(connection, uids)
     states = [state for uid, entries in told.items() if (state := folded(uid, entries)).kind]
     for state in states:
         if state.uid in seen:
-            # What somebody says of a run counts, beside what it recorded and in place of it.
+            # Entries about a run add to what it recorded, and override it.
             state.metrics = seen[state.uid].metrics | state.metrics
-    # Of runs that are not looked at now, what their records said stays, whether they are still there or not.
+    # For runs that are not read now, earlier values from their records stay.
     recorded = {state.uid for state in states if state.kind == ItemKind.RUN and state.uid not in seen}
     measured = [state for state in states if state.uid in recorded and state.metrics]
     before = _metrics_before(connection, [state.uid for state in measured])

@@ -1,4 +1,4 @@
-"""An item as all its entries tell it, one after the other: a function of them, and of nothing else."""
+"""Folds the entries of an item, in order, into its state. A pure function."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ FIELDS = (
     "command", "repository", "branch", "commit", "dirty", "host", "by", "uri", "media_type", "digest", "size_bytes",
     "starred", "archived",
 )
-"""What a `SET` entry may say."""
+"""Fields that a `SET` entry may set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody said of an item, in Markdown.
+    """A note on an item, in Markdown.
 
     Attributes:
-        time_unix: When.
-        by: Who.
-        text: What.
+        time_unix: Time of the note.
+        by: Author.
+        text: Markdown.
     """
 
     time_unix: float
@@ -33,20 +33,20 @@ class Note:
 
 @dataclass(slots=True)
 class ItemState:
-    """An item as its entries tell it so far.
+    """State of an item after the entries read so far.
 
     Attributes:
-        uid: Its identity.
-        kind, name, parent: As it was created; "" while no entry has said so.
-        created_unix: When the first entry came that created it, or spoke of it.
-        changed_unix: When the last one came.
-        fields: Of `FIELDS`, those that were said.
+        uid: ID.
+        kind, name, parent: As created; "" until its `CREATE` entry is read.
+        created_unix: Time of the first entry that created it or referred to it.
+        changed_unix: Time of the last entry.
+        fields: Those of `FIELDS` that were set.
         parameters, tags, metrics: By name.
         notes: In the order they were written.
-        inputs, outputs: By the name the item has for them.
-        trials: It belongs to, in the order it joined.
-        relations: (relation, target) to when that was said.
-        deleted_unix: When it was deleted; None: it was not, or was restored.
+        inputs, outputs: By their names in the item.
+        trials: Trials it belongs to, in the order in which it joined.
+        relations: (relation, target) to the time of the entry.
+        deleted_unix: Time of deletion; None: not deleted, or restored.
     """
 
     uid: str
@@ -68,11 +68,11 @@ class ItemState:
 
 
 def folded(uid: str, entries: Iterable[Entry]) -> ItemState:
-    """Return an item as its entries tell it.
+    """Return the state of an item after all its entries.
 
     Args:
-        uid: Its identity.
-        entries: Of it, in order. What an entry says that nobody here knows is passed over.
+        uid: ID of the item.
+        entries: Entries of the item, in order. Unknown verbs and fields are ignored.
 
     Example:
         >>> told = folded("x", [Entry("x", Verb.CREATE, {"kind": "run", "name": "a"}, 1.0),
@@ -90,9 +90,9 @@ def folded(uid: str, entries: Iterable[Entry]) -> ItemState:
 
 
 def without_place(entry: Entry) -> Entry:
-    """Return what an entry of a journal says, but for where a run is: that is where its records are found.
+    """Return an entry without the place of a run.
 
-    Whoever could tell it would have another folder read, and packed, under the name of the run.
+    Otherwise a journal could make Barograph read and pack another directory under the run's name.
 
     Example:
         >>> without_place(Entry("first", Verb.SET, {"description": "good", "place": "/srv/ann"})).data
@@ -111,7 +111,7 @@ def without_place(entry: Entry) -> Entry:
 
 def _create(state: ItemState, data: Mapping[str, Any], entry: Entry) -> None:
     if not state.kind:
-        # Of two who created it at once, the first one's words count; the second adds what it says beyond.
+        # If it was created twice, the first entry wins; the second adds what the first lacks.
         state.kind, state.name, state.parent = data["kind"], data["name"], data.get("parent", "")
         if entry.by:
             state.fields.setdefault("by", entry.by)

@@ -1,4 +1,4 @@
-"""Something in a catalog, by hand: what one can ask of it, and say of it."""
+"""Base class of the objects in a catalog: reading and changing an item."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _open: dict[str, Catalog] = {}
 
 
 def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
-    """Return the catalog of a root of runs; this process opens each once.
+    """Return the catalog of a root; each is opened once per process.
 
     Args:
-        root: Directory or URL; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`.
+        root: Directory or URL; None: `BAROGRAPH_ROOT`, else `barograph-runs/`.
     """
     place = root_place(root)
     key = f"{os.getpid()} {os.path.abspath(place) if '://' not in place else place}"
@@ -32,8 +32,9 @@ def catalog_at(root: str | os.PathLike[str] | None = None) -> Catalog:
 
 
 class Handle:
-    """Something in a catalog. Its attributes are as they were when it was loaded, last refreshed, or first asked for
-    after something was said of it by this object."""
+    """An item of a catalog.
+
+    Attributes reflect the last load, `refresh`, or change through this object."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = ()
 
@@ -44,9 +45,9 @@ class Handle:
 
     @property
     def item(self) -> Item:
-        """What the catalog knows of it."""
+        """The item in the catalog."""
         if self._is_told:
-            # Who says a hundred things of it asks once, and not a hundred times.
+            # Reloaded on the next read only, so that many changes cost one query.
             self._item = self.catalog.item_by_uid(self._item.uid) or self._item
             self._is_told = False
         return self._item
@@ -55,20 +56,20 @@ class Handle:
         return f"{type(self).__name__}({self.name!r})"
 
     def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # what draws is loaded for notebooks alone
+        from barograph.experiments import showing  # imported only in notebooks
 
         return showing.handle_html(self, self._drawn())
 
     def _drawn(self) -> Sequence[Markup]:
-        """Return what a notebook shows below it."""
+        """Return what a notebook shows below the item."""
         return ()
 
     @classmethod
     def load(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
-        """Return what has that name, or identity.
+        """Return the item of that name or ID.
 
         Raises:
-            UnknownItem: There is none; the message says the nearest.
+            UnknownItem: No item has that name; the message suggests the nearest.
         """
         catalog = catalog_at(root)
         catalog.feed()
@@ -76,17 +77,17 @@ class Handle:
 
     @classmethod
     def list(cls, *, root: str | os.PathLike[str] | None = None, archived: bool = False) -> Listing[Self]:
-        """Return all there are, oldest first; those that are archived only where they are asked for."""
+        """Return all items of this kind, oldest first; archived ones only if requested."""
         catalog = catalog_at(root)
         catalog.feed()
         return Listing(cls(catalog, item) for kind in cls.kinds for item in catalog.of_kind(kind, archived=archived))
 
     @classmethod
     def search(cls, search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Self]:
-        """Return what a search finds, in its order.
+        """Return the items that a search finds, in its order.
 
         Raises:
-            SearchError: It is not understood.
+            SearchError: The search is invalid.
         """
         catalog = catalog_at(root)
         catalog.feed()
@@ -94,26 +95,26 @@ class Handle:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name."""
         return self.item.name
 
     @property
     def uid(self) -> str:
-        """Its identity."""
+        """Unique ID."""
         return self._item.uid
 
     @property
     def tags(self) -> Mapping[str, str]:
-        """Its tags."""
+        """Tags by name."""
         return self.item.tags
 
     @property
     def notes(self) -> Sequence[Note]:
-        """What was said of it, oldest first."""
+        """Notes, oldest first."""
         return self.item.notes
 
     def refresh(self) -> Self:
-        """See what was told since; returns itself."""
+        """Reload the item; return it."""
         self.catalog.feed()
         found = self.catalog.item_by_uid(self.uid)
         if found is None:
@@ -122,30 +123,30 @@ class Handle:
         return self
 
     def tag(self, **tags: str | None) -> Self:
-        """Give it tags; None takes one away."""
+        """Set tags; None removes one."""
         return self._tell(Verb.TAG, checked_tags(tags))
 
     def note(self, text: str) -> Self:
-        """Say something of it, in Markdown; what was said before stays."""
+        """Add a note in Markdown."""
         return self._tell(Verb.NOTE, {"text": str(text)})
 
     def describe(self, description: str) -> Self:
-        """Say what it is."""
+        """Set the description."""
         return self._tell(Verb.SET, {"description": str(description)})
 
     def star(self, starred: bool = True) -> Self:
-        """Mark it, or take the mark away."""
+        """Star the item, or remove the star."""
         return self._tell(Verb.SET, {"starred": bool(starred)})
 
     def archive(self, archived: bool = True) -> Self:
-        """Take it out of lists and searches, or put it back."""
+        """Hide the item from lists and searches, or show it again."""
         return self._tell(Verb.SET, {"archived": bool(archived)})
 
     def relate(self, relation: Relation | str, other: Handle) -> Self:
-        """Say that it came of another: "derived_from", "contributed_to", "associated_with", "produced", "same_as".
+        """Relate it to another item: "derived_from", "contributed_to", "associated_with", "produced", "same_as".
 
         Raises:
-            UnknownName: There is no such relation.
+            UnknownName: The relation is unknown.
         """
         return self._tell(Verb.RELATE, {"relation": str(relation_from(relation)), "target": other.uid})
 
@@ -153,20 +154,20 @@ class Handle:
         self, direction: str = "both", *, depth: int | None = None, kinds: Iterable[ItemKind | str] = (),
         since_unix: float | None = None,
     ) -> Lineage:
-        """Return what it came of ("up"), what came of it ("down"), or both; arguments and errors as of `lineage_of`."""
+        """Return its ancestors ("up"), descendants ("down") or both; arguments and errors as in `lineage_of`."""
         return Lineage(self.catalog, lineage_of(self.catalog, self.uid, direction, depth=depth, kinds=kinds,
                                                 since_unix=since_unix))
 
     def delete(self, *, cascade: bool = False) -> None:
-        """Have it forgotten, after days in which `restore` brings it back.
+        """Delete the item; `restore` brings it back within some days.
 
         Raises:
-            StillNeeded: Others came of it, and `cascade` was not asked for.
+            StillNeeded: Others depend on it, and `cascade` is False.
         """
         self.catalog.delete(self.item, cascade=cascade)
 
     def restore(self) -> Self:
-        """Bring it back, with what was deleted together with it."""
+        """Restore the item and what was deleted with it."""
         self.catalog.restore(self.uid)
         return self.refresh()
 
@@ -180,7 +181,7 @@ Found = TypeVar("Found", bound=Handle)
 
 
 class Listing(list[Found]):
-    """Things of a catalog in the order in which they were found; a notebook shows them as a table."""
+    """Items in the order of the query; a notebook shows them as a table."""
 
     def _repr_html_(self) -> str:
         from barograph.experiments import showing

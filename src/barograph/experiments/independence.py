@@ -1,4 +1,4 @@
-"""Which results are independent of one another: runs that repeat another run, or share its seed, count once with it."""
+"""Independent results among runs: runs that repeat another one, or share its seed, count once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from barograph.experiments.item import Item
 from barograph.model.items import Relation
 
 _SEEDS = ("seed", "random_state", "fold", "split")
-"""Parts of names of parameters that decide which random draw, or which part of the data, a run has."""
+"""Parts of parameter names that set a seed or a data split."""
 _LEAST_POINTS = 3
-"""So many equal numbers in a row are no coincidence."""
+"""This many equal values in a row are no coincidence."""
 
 Values = NDArray[np.float64]
 SeriesOf = Callable[[Item, str], Values]
@@ -28,8 +28,8 @@ class Independent:
     """One result: a run, and the runs that count with it.
 
     Attributes:
-        runs: Whose mean is the result.
-        repeats: A sentence for each run that counted with another.
+        runs: Their mean is the result.
+        repeats: A sentence for each run that is merged with another.
     """
 
     runs: list[Item]
@@ -41,8 +41,8 @@ def independent_results(items: Iterable[Item], metric: str, series_of: SeriesOf 
 
     Args:
         items: The runs.
-        metric: Its name, without a statistic.
-        series_of: Reads a series; None: from the records of the run.
+        metric: Name without a statistic.
+        series_of: Reads a metric; None: from the records of the run.
     """
     read = series_of or recorded_series
     found = _without_reruns(sorted(items, key=lambda item: item.facts["created_unix"]))
@@ -50,12 +50,12 @@ def independent_results(items: Iterable[Item], metric: str, series_of: SeriesOf 
 
 
 def recorded_series(item: Item, metric: str) -> Values:
-    """Return a series from the records of a run; empty where it has none."""
+    """Return a metric from the records of a run; empty if it has none."""
     run = run_of(item)
     try:
         return metric_series(run, metric)[1] if run is not None else np.empty(0)
     except (UnknownKey, StoreError):
-        return np.empty(0)  # without records nothing shows that it repeats another
+        return np.empty(0)  # without records, no repeat can be shown
 
 
 def _without_reruns(items: Sequence[Item]) -> list[Independent]:
@@ -104,7 +104,7 @@ def _count(item: Item, metric: str) -> int:
 
 
 def _may_repeat(shorter: Item, longer: Item, metric: str) -> bool:
-    """Return whether the summaries allow one series to be the beginning of the other: most pairs need no reading."""
+    """Return whether one metric may be a prefix of the other, by their summaries; saves most reads."""
     one, other = shorter.metrics[metric], longer.metrics[metric]
     return (_LEAST_POINTS <= one.count <= other.count and one.first_step == other.first_step
             and one.min >= other.min and one.max <= other.max)
@@ -130,7 +130,7 @@ def _by_seed(found: list[Independent]) -> list[Independent]:
 
 
 def seeds_of(item: Item) -> tuple[tuple[str, Any], ...]:
-    """Return the parameters of a run that say which random draw it is."""
+    """Return the parameters of a run that set a seed or a data split."""
     return tuple(sorted(_seeds(item.parameters)))
 
 

@@ -1,4 +1,4 @@
-"""An item as the catalog knows it: whole, and read in a few statements however many there are."""
+"""Items of the catalog, loaded in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Trial:
     """A trial that a component belongs to.
 
     Attributes:
-        uid: Its identity.
-        name: Its name.
+        uid: ID of the trial.
+        name: Name of the trial.
         experiment: Name of its experiment.
     """
 
@@ -42,12 +42,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding, as the catalog knows it; all of it is in the run.
+    """Summary of a finding; the run has its details.
 
     Attributes:
-        code, rule: Of the rule.
-        severity, state: How bad, and whether it is open.
-        step: At which it began.
+        code, rule: Code and name of the rule.
+        severity, state: As in the run.
+        step: First step of the finding.
     """
 
     code: str
@@ -62,16 +62,16 @@ class Item:
     """An experiment, a trial, a component, a run, an artifact, an action or a context.
 
     Attributes:
-        uid: Its identity: of a run its `run_id`.
-        kind: What it is.
-        name: For people.
-        facts: What stands in a column of its own: `description`, `state`, `created_unix`, `place`, `commit` …
+        uid: ID; for a run, its `run_id`.
+        kind: Kind of the item.
+        name: Name.
+        facts: Values with a column of their own: `description`, `state`, `created_unix`, `place`, `commit` …
         parameters, metrics, tags: By name.
         notes: In the order they were written.
         inputs, outputs: Artifacts.
-        trials: That it belongs to.
-        findings: Of a run.
-        relations: (relation, uid of the other).
+        trials: Trials that it belongs to.
+        findings: Findings of a run.
+        relations: Pairs of relation and ID of the other item.
     """
 
     uid: str
@@ -90,7 +90,7 @@ class Item:
 
 
 def items_by_id(connection: Connection, ids: Sequence[int]) -> list[Item]:
-    """Return the items of those numbers, in that order."""
+    """Return the items with these row numbers, in that order."""
     found: dict[int, Item] = {}
     for some in in_parts(ids, _AT_ONCE):
         found.update(_some(connection, some))

@@ -1,4 +1,4 @@
-"""Groups of runs, and whether the best group is better than the next."""
+"""Statistical comparison of groups of runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that have the same value of what tells groups apart.
+    """Runs with the same value of the grouping.
 
     Attributes:
-        name: That value.
-        values: The independent results: runs that repeat one another, or share a seed, are one.
-        mean, low, high: Of the values, and the interval of the mean; NaN where there is none.
-        runs: How many runs there are.
-        repeats: A sentence for each run that counts with another.
-        differs: Parameters in which the runs differ.
+        name: The common value.
+        values: Independent results: runs that repeat one another, or share a seed, count once.
+        mean, low, high: Mean of the values and its confidence interval; NaN if undefined.
+        runs: Number of runs.
+        repeats: A sentence for each run that is merged with another.
+        differs: Parameters that differ between the runs.
     """
 
     name: str
@@ -38,21 +38,21 @@ class Group:
 
     @property
     def counted(self) -> str:
-        """How many of its runs count, for people: "3", or "1 of 3"."""
+        """Number of runs that count, as text: "3", or "1 of 3"."""
         return f"{self.runs}" if len(self.values) == self.runs else f"{len(self.values)} of {self.runs}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Judgement:
-    """Groups of runs, and whether the best is better than the next.
+    """Groups of runs, and whether the best differs significantly from the next.
 
     Attributes:
-        by: What tells them apart.
-        metric: What counts.
-        greater_is_better: Of it; else less is.
-        level: Confidence of the intervals.
-        groups: The best first.
-        verdict: On the first two; None where there is one group alone.
+        by: The grouping.
+        metric: The compared metric.
+        greater_is_better: Whether more of the metric is better.
+        level: Confidence level of the intervals.
+        groups: Best first.
+        verdict: Comparison of the first two groups; None if there is only one.
     """
 
     by: str
@@ -76,18 +76,18 @@ def judged(
     items: Sequence[Item], by: str, metric: str, *, less_is_better: bool | None = None, level: float = 0.95,
     method: str = "t", series_of: SeriesOf | None = None,
 ) -> Judgement:
-    """Return groups of components, the best first, and whether it is better than the next.
+    """Return groups of components, best first, and whether the best differs significantly from the next.
 
     Args:
         items: The components; those without the metric are left out.
-        by: As of `grouped`.
-        metric: `NAME.STATISTIC`; without a statistic the last value.
-        less_is_better: Of the metric; None: of losses and errors, by their names.
-        level, method: As of `verdict`.
-        series_of: As of `independent_results`.
+        by: As in `grouped`.
+        metric: `NAME.STATISTIC`; without a statistic, the last value.
+        less_is_better: None: True if the metric's name is that of a loss or an error.
+        level, method: As in `verdict`.
+        series_of: As in `independent_results`.
 
     Raises:
-        SettingsError: `by` tells no groups apart; there is no such method or level.
+        SettingsError: `by`, the method or the level is invalid.
         UnknownName: No component has the metric, or what `by` names.
     """
     greater = not is_less_better(metric, less_is_better)
@@ -112,7 +112,7 @@ def _group(
 
 
 def is_less_better(metric: str, said: bool | None = None) -> bool:
-    """Return whether less of a metric is better: as somebody said, else by its name.
+    """Return whether less of a metric is better: as given, else guessed from its name.
 
     Example:
         >>> is_less_better("val_loss.min"), is_less_better("acc"), is_less_better("acc", True)

@@ -1,4 +1,4 @@
-"""What came of what: over relations that were told, over artifacts that were made and read, over trials."""
+"""Lineage of items, along relations, artifacts and trials."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SOURCE, _TARGET = 0, 2
 
 
 class Edge(NamedTuple):
-    """One step of a lineage: `source` came of `target`, or belongs to it.
+    """One step of a lineage: `source` derives from `target`, or belongs to it.
 
     Attributes:
-        source: Identity of what is later.
-        relation: Of `Relation`; "read" and "made_by" of artifacts; "part_of" of components and trials.
-        target: Identity of what was before.
-        depth: Steps from what was asked for, from 1.
+        source: ID of the later item.
+        relation: One of `Relation`, "read" or "made_by" for artifacts, "part_of" for components and trials.
+        target: ID of the earlier item.
+        depth: Number of steps from the requested item, from 1.
     """
 
     source: str
@@ -34,10 +34,10 @@ class Edge(NamedTuple):
 
 
 class Lineage(list[Edge]):
-    """The steps of a lineage, nearest first; a notebook shows them with names.
+    """Steps of a lineage, nearest first; a notebook shows them with names.
 
     Args:
-        catalog: That knows their ends.
+        catalog: Catalog with the items.
         edges: The steps.
     """
 
@@ -46,13 +46,13 @@ class Lineage(list[Edge]):
         self._catalog = catalog
 
     def names(self) -> dict[str, str]:
-        """Return what each end is called, by identity."""
+        """Return the names of all items by ID."""
         with self._catalog.reading() as connection:
             known = _ends(connection, {end for edge in self for end in (edge.source, edge.target)})
         return {uid: f"{end.kind} {end.name}" for uid, end in known.items()}
 
     def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # loaded for notebooks alone
+        from barograph.experiments import showing  # imported only in notebooks
 
         return showing.lineage_html(self)
 
@@ -61,18 +61,18 @@ def lineage_of(
     catalog: Catalog, uid: str, direction: str = "both", *, depth: int | None = None,
     kinds: Iterable[ItemKind | str] = (), since_unix: float | None = None,
 ) -> Sequence[Edge]:
-    """Return what an item came of, and what came of it.
+    """Return the ancestors and descendants of an item.
 
     Args:
-        catalog: That knows it.
-        uid: Of the item.
-        direction: "up": what it came of. "down": what came of it. "both".
-        depth: Most steps; None: as far as it goes.
-        kinds: Only steps to items of these; none: of any. Beyond an item of another kind is looked all the same.
-        since_unix: Only to items that were created then or later.
+        catalog: Catalog with the item.
+        uid: ID of the item.
+        direction: "up" for ancestors, "down" for descendants, or "both".
+        depth: Maximum number of steps; None: no limit.
+        kinds: Return only steps to items of these kinds; none given: all. Other kinds are still followed.
+        since_unix: Return only steps to items created at this time or later.
 
     Raises:
-        SettingsError: There is no such direction.
+        SettingsError: The direction is unknown.
     """
     if direction not in ("up", "down", "both"):
         raise SettingsError(f'"{direction}" is not a direction; use "up", "down" or "both".')
@@ -88,7 +88,7 @@ def lineage_of(
 
 
 def artifacts_called(catalog: Catalog, name: str) -> list[str]:
-    """Return the identities of artifacts that were read or made under a name, or that have it as identity; sorted."""
+    """Return the IDs of artifacts that were read or made under a name, or that have it as ID; sorted."""
     with catalog.reading() as connection:
         found = connection.execute(select(LINKS.c.artifact).distinct().where(
             or_(LINKS.c.name == storable_name(name), LINKS.c.artifact == storable(name))))
@@ -96,7 +96,7 @@ def artifacts_called(catalog: Catalog, name: str) -> list[str]:
 
 
 class _End(NamedTuple):
-    """What stands at an end of an edge; an artifact that was only read or made is as old as whoever did so first."""
+    """Item at an end of an edge. An artifact that was only read or made dates from its first use."""
 
     kind: str
     name: str
@@ -122,7 +122,7 @@ def _ends(connection: Connection, uids: set[str]) -> dict[str, _End]:
 
 
 def _walked(uid: str, depth: int | None, near_end: int, far_end: int, connection: Connection) -> list[Edge]:
-    """Return the edges that a walk from end to end finds, each once, nearest first; a circle is walked once."""
+    """Return the edges reachable from an item, each once, nearest first; cycles are followed once."""
     found: dict[tuple[str, str, str], Edge] = {}
     seen, edge_of = {uid}, [uid]
     steps = 0

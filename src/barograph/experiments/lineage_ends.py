@@ -1,4 +1,4 @@
-"""What a lineage leads over beside runs and components, by hand: artifacts, actions, contexts."""
+"""Artifacts, actions and contexts: items of a lineage besides runs and components."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Made = TypeVar("Made", bound=Handle)
 
 
 class Artifact(Handle):
-    """What was read or made, as a thing of its own: a data set, a model."""
+    """Something that was read or made, such as a dataset or a model."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.ARTIFACT,)
 
@@ -25,19 +25,19 @@ class Artifact(Handle):
         description: str = "", tags: Mapping[str, str] | None = None, root: str | os.PathLike[str] | None = None,
         or_load: bool = False,
     ) -> Self:
-        """Create an artifact. Whoever logs the same bytes, or without a digest the same address, logs this one.
+        """Create an artifact. Logging the same bytes, or the same URI without a digest, refers to this one.
 
         Args:
-            name: For people.
-            uri: Where it is.
-            digest: Of its bytes, as `log_artifact` tells it: "sha256:…".
-            media_type: What it is made of.
-            size_bytes: -1 where that is not known.
-            description, tags, root, or_load: As of `Component.create`.
+            name: Name of the artifact.
+            uri: Its location.
+            digest: Digest of its bytes, as returned by `log_artifact`: "sha256:…".
+            media_type: Media type, such as "text/csv".
+            size_bytes: -1 if unknown.
+            description, tags, root, or_load: As in `Component.create`.
 
         Raises:
-            NameTaken: There is one of that digest, or that address.
-            SettingsError: It has neither; or its name cannot be kept.
+            NameTaken: An artifact has that digest or URI.
+            SettingsError: Both are missing, or the name is invalid.
         """
         if not (digest or uri):
             raise SettingsError(f'Artifact "{name}": pass either its digest or its URI.')
@@ -57,18 +57,18 @@ class Artifact(Handle):
 
     @classmethod
     def of(cls, link: ArtifactLink, *, root: str | os.PathLike[str] | None = None) -> Self:
-        """Return the artifact that `log_artifact` returned, or that is among inputs and outputs."""
+        """Return the artifact of a link from `log_artifact`, inputs or outputs."""
         return cls.create(link.name, link.uri, digest=link.digest, media_type=link.media_type,
                           size_bytes=link.size_bytes, root=root, or_load=True)
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """Location."""
         return str(self.item.facts["uri"])
 
     @property
     def digest(self) -> str:
-        """Of its bytes; "" where it is not known."""
+        """Digest of its bytes; "" if unknown."""
         return str(self.item.facts["digest"])
 
 
@@ -78,15 +78,15 @@ class _Named(Handle):
         cls, name: str, *, uri: str = "", description: str = "", tags: Mapping[str, str] | None = None,
         root: str | os.PathLike[str] | None = None, or_load: bool = False,
     ) -> Self:
-        """Create one.
+        """Create an item of this kind.
 
         Args:
-            name: No other of its kind in the root has it.
-            uri: Where it is, or where more is told of it.
-            description, tags, root, or_load: As of `Component.create`.
+            name: Unique within the root among items of this kind.
+            uri: Its location, or a page about it.
+            description, tags, root, or_load: As in `Component.create`.
 
         Raises:
-            NameTaken: There is one of that name.
+            NameTaken: An item of this kind has that name.
         """
         catalog = catalog_at(root)
         said = {"uri": uri, "description": description}
@@ -95,13 +95,13 @@ class _Named(Handle):
 
 
 class Action(_Named):
-    """Something that was done, by a person or a program that is no run: an approval, a deployment."""
+    """Something done by a person or by a program that is not a run, such as an approval or a deployment."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.ACTION,)
 
 
 class Context(_Named):
-    """A place that other things belong to: an endpoint, a project."""
+    """Something that other items belong to, such as an endpoint or a project."""
 
     kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.CONTEXT,)
 

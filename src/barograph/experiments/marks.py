@@ -1,4 +1,4 @@
-"""What tells a run from itself at another time, so that those that are as they were need not be looked at."""
+"""Marks that detect whether a run has changed, so that unchanged runs are not read again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from barograph.runs.reading.glance import Glance
 from barograph.runs.state.journal import JOURNAL_OF_RUN
 
 SETTLED_SECS = 3600.0
-"""Where folders tell nothing, a run that ended longer ago is not looked at again, but by `feed(thorough=True)`."""
+"""Without stamps, a run that ended longer ago is read again only by `feed(thorough=True)`."""
 
 CHANGING = ("", ATTEMPTS, WORKERS, ENDINGS, FINDINGS, WATCH, JOURNAL_OF_RUN, ORIGIN)
-"""Folders of a run of which one changes when anything does that the catalog tells of a run that has ended."""
+"""Directories of an ended run; at least one changes with everything that the catalog shows of it."""
 
 
 def mark_in(known: str) -> str:
@@ -20,18 +20,18 @@ def mark_in(known: str) -> str:
 
 
 def has_ended(mark: str) -> bool:
-    """Return whether a run with that mark had ended."""
+    """Return whether the run had ended."""
     ended = mark.partition(" ")[0]
     return bool(ended) and ended != "-"
 
 
 def ended_long_ago(mark: str, now_unix: float) -> bool:
-    """Return whether a run with that mark, which had ended, did so long ago."""
+    """Return whether an ended run ended long ago."""
     return now_unix - float(mark.partition(" ")[0]) > SETTLED_SECS
 
 
 def mark_of(seen: Glance) -> str:
-    """Return what tells a run from itself at another time; it begins with when it ended, or "-"."""
+    """Return the mark of a run; it begins with its end time, or "-"."""
     ended = f"{seen.ended_unix:.0f}" if seen.state in ENDED and seen.ended_unix == seen.ended_unix else "-"
     findings = ",".join(f"{item.id}:{item.state}" for item in seen.findings)
     metadata, written_unix = seen.told

@@ -1,4 +1,4 @@
-"""Brings the tables of a catalog to the newest schema, by the migrations in `migrations/versions`."""
+"""Migrates a catalog to the newest schema with the migrations in `migrations/versions`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SCRIPTS = ScriptDirectory(str(Path(next(iter(migrations.__path__)))))
 
 
 def known_revisions() -> list[str]:
-    """Return the schemas that can be brought up to the newest, oldest first."""
+    """Return the schemas that can be migrated, oldest first."""
     return [script.revision for script in reversed(list(_SCRIPTS.walk_revisions()))]
 
 
 def migrate(connection: Connection) -> None:
-    """Bring a database to the newest schema, within the transaction that the connection is in."""
+    """Migrate a database to the newest schema within the connection's transaction."""
     context = MigrationContext.configure(
         connection, opts={"fn": lambda revision, _: _SCRIPTS._upgrade_revs("head", revision)}
     )

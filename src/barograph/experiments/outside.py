@@ -1,4 +1,4 @@
-"""What was said of a run by others than itself, as the catalog knows it."""
+"""Artifacts of a run that others logged to the catalog."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barograph.store.base import Store
 
 
 def links_in_catalog(root: Store, uid: str) -> Sequence[ArtifactLink]:
-    """Return the artifacts of a run; none where no catalog is kept of the root, and none is made for it.
+    """Return the artifacts of a run from the catalog; none if the root has no catalog. Creates no catalog.
 
     Args:
-        root: Of the runs.
-        uid: Of the run.
+        root: Root of the runs.
+        uid: ID of the run.
 
     Raises:
-        CatalogError, StoreError: It cannot be read.
+        CatalogError, StoreError: The catalog cannot be read.
     """
     if not os.environ.get(CATALOG_VARIABLE) and not os.path.exists(catalog_url(root).database or ""):
         return ()

@@ -1,4 +1,4 @@
-"""What an item has by name, in one piece: for tables of thousands of items, which would wait for the rows."""
+"""Metrics, parameters and tags of an item packed into one value, so that large tables read few rows."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from barograph.model.items import MetricSummary
 
 METRIC = np.dtype([("item", "<i8"), ("name", "<i8"), ("last", "<f8"), ("min", "<f8"), ("max", "<f8"), ("mean", "<f8"),
                    ("std", "<f8"), ("count", "<i8"), ("first_step", "<i8"), ("last_step", "<i8")])
-"""One metric of one item; names are numbers, see the table `names`."""
+"""One metric of one item; names are numbers of the table `names`."""
 
 NUMBER = np.dtype([("item", "<i8"), ("name", "<i8"), ("type", "<i8"), ("number", "<f8")])
-"""One parameter of one item that a double holds exactly."""
+"""One numeric parameter of one item that a double represents exactly."""
 
 _METRIC, _NUMBER = struct.Struct("<2q5d3q"), struct.Struct("<3qd")
 
 
 def packed_metrics(item: int, metrics: Iterable[tuple[int, MetricSummary]]) -> bytes:
-    """Return the metrics of an item, by the numbers of their names."""
+    """Return the packed metrics of an item, by name numbers."""
     return b"".join(_METRIC.pack(item, name, it.last, it.min, it.max, it.mean, it.std, it.count, it.first_step,
                                  it.last_step) for name, it in metrics)
 
 
 def packed_numbers(item: int, numbers: Iterable[tuple[int, int, float]]) -> bytes:
-    """Return the parameters of an item that are numbers: name, type and value of each."""
+    """Return the packed numeric parameters of an item: name, type and value of each."""
     return b"".join(_NUMBER.pack(item, *number) for number in numbers)
 
 
 def packed_texts(parameters: Mapping[int, Any], tags: Mapping[int, str]) -> str:
-    """Return the other parameters of an item, and its tags."""
+    """Return the packed other parameters and tags of an item."""
     return json.dumps([parameters, tags], ensure_ascii=False, separators=(",", ":"))
 
 
@@ -49,7 +49,7 @@ def numbers_in(parts: Iterable[bytes]) -> NDArray[Any]:
 
 
 def texts_in(parts: Sequence[str]) -> list[tuple[dict[str, Any], dict[str, str]]]:
-    """Return what `packed_texts` packed, of many items; the numbers of names are texts."""
-    # All at once, since a call for each would take longer than the reading.
+    """Return what `packed_texts` packed, for many items; keys are name numbers as strings."""
+    # Parsed in one call, because a call per item takes longer than reading.
     found: list[tuple[dict[str, Any], dict[str, str]]] = json.loads(f"[{','.join(parts)}]")
     return found

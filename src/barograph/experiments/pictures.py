@@ -1,4 +1,4 @@
-"""Figures as pictures: of plotting libraries, of image libraries, or bytes that are pictures already."""
+"""Conversion of figures to images."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from barograph.errors import SettingsError
 
 FORMATS = {"png": "image/png", "svg": "image/svg+xml"}
-"""In which a figure is drawn."""
+"""Formats for figures."""
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
@@ -20,12 +20,12 @@ _HEAD_BYTES = 1000
 
 
 def picture_of(figure: Any, drawn_as: str = "png") -> tuple[bytes, str]:
-    """Return a figure as the bytes of a picture, and its media type.
+    """Return the image bytes of a figure, and their media type.
 
     Args:
-        figure: A figure or axes of matplotlib, an image of Pillow, the bytes of a PNG, JPEG, GIF, WebP or SVG, the
-            text of an SVG, or the path of such a file.
-        drawn_as: "png" or "svg", of figures of matplotlib.
+        figure: A matplotlib figure or axes, a Pillow image, the bytes of a PNG, JPEG, GIF, WebP or SVG, the text of
+            an SVG, or the path of such a file.
+        drawn_as: "png" or "svg", for matplotlib figures.
 
     Raises:
         SettingsError: It is none of these.
@@ -38,7 +38,7 @@ def picture_of(figure: Any, drawn_as: str = "png") -> tuple[bytes, str]:
         return figure.encode(), _media_type(figure.encode())
     if isinstance(figure, str | os.PathLike):
         return _read(Path(figure))
-    # Axes know their figure, which is what is drawn.
+    # Axes are drawn with their figure.
     drawing = figure if callable(getattr(figure, "savefig", None)) else getattr(figure, "figure", None)
     file = io.BytesIO()
     if callable(getattr(drawing, "savefig", None)):

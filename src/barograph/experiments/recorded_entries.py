@@ -1,4 +1,4 @@
-"""What the tables know that was told of items: word by word, and not what it comes to."""
+"""Entries of items as stored in the tables."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from barograph.experiments.writing import in_parts, insert_rows, storable
 from barograph.model.items import Entry, ItemKind, Verb
 
 METADATA = ""
-"""The batch, before all others, that the metadata files of a run make."""
+"""Name of the batch made from the metadata files of a run; sorts before all others."""
 
 _AT_ONCE = 500
 
 
 def recorded_entries(connection: Connection, uids: Collection[str], *, in_journal_of_root: bool = False) -> list[Entry]:
-    """Return what was told of items, in the order in which it counts.
+    """Return the entries of items, in the order in which they apply.
 
     Args:
-        connection: To the tables.
-        uids: Of the items.
-        in_journal_of_root: Leave out what runs say of themselves.
+        connection: Connection to the tables.
+        uids: IDs of the items.
+        in_journal_of_root: Return only entries in the root's journal.
     """
     found = [row for some in in_parts(uids, _AT_ONCE) for row in _rows(connection, some, in_journal_of_root)]
     return [entry for *_, entry in sorted(found, key=lambda row: row[:3])]
@@ -42,12 +42,12 @@ def entries_by_item(connection: Connection, uids: Collection[str]) -> dict[str, 
 
 
 def store_entries(connection: Connection, place: str, entries: Iterable[tuple[str, Entry]]) -> None:
-    """Take in entries.
+    """Store entries in the tables.
 
     Args:
-        connection: In a transaction.
-        place: Of their journal, as the column says.
-        entries: Batch and entry, in order.
+        connection: Connection in a transaction.
+        place: Place of their journal, as in the column.
+        entries: Pairs of batch and entry, in order.
     """
     rows: list[dict[str, Any]] = [
         {"uid": entry.uid, "place": place, "batch": batch, "position": position, "verb": str(entry.verb),
@@ -70,7 +70,7 @@ def _rows(connection: Connection, uids: list[str], of_root: bool) -> Iterator[tu
 
 
 def related_to(connection: Connection, uids: Collection[str], kinds: Collection[ItemKind]) -> set[str]:
-    """Return the items of these kinds that a relation joins to one of some items."""
+    """Return the items of these kinds that are related to one of the given items."""
     found: set[str] = set()
     for some in in_parts(uids, _AT_ONCE):
         rows = connection.execute(select(RELATIONS.c.source, RELATIONS.c.target).where(

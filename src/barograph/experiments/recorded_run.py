@@ -1,4 +1,4 @@
-"""The run that this process is recorded in: by `barograph run`, or by `attach`."""
+"""The run that records this process, started by `barograph run` or `attach`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 _last_steps: WeakKeyDictionary[Recording, dict[tuple[str, str], int]] = WeakKeyDictionary()
-"""Of each series of a recording its last step; of all objects that stand for the run together."""
+"""Last step of each metric of a recording, shared by all objects for the run."""
 
 
 class RecordedRun(ActiveRun):
-    """The run that records this process. Numbers are written by the worker that records the training.
+    """The run that records this process. Metrics are written by the worker that records the training.
 
-    The recording ends with the process, or where `attach` ends; leaving a `with` block of this object does not end it.
+    The recording ends with the process or with `attach`; leaving a `with` block of this object does not end it.
     """
 
     def __init__(self, recorded: Recording) -> None:
@@ -34,30 +34,29 @@ class RecordedRun(ActiveRun):
 
     @property
     def url(self) -> str:
-        """Where the run is; what `barograph show` and `barograph.open` take."""
+        """URL of the run, accepted by `barograph show` and `barograph.open`."""
         return self._recording.url
 
     @property
     def store(self) -> Store:
-        """Where it is kept."""
+        """Store of the run."""
         return store_from_url(self.url)
 
     @property
     def closed(self) -> bool:
-        """Whether the run records nothing more."""
+        """Whether the run is closed."""
         return self._recording.session.closed
 
     def log(self, values: Mapping[str, Any], step: int | None = None) -> None:
-        """Record numbers.
+        """Record metrics.
 
         Args:
-            values: Name to number; a tensor of one element is read, which waits for its device. Numbers within another
-                dictionary have both names, `val.accuracy`. Whatever is no number is named once, and passed over;
-                None is nothing.
-            step: Step they belong to; None: the number of steps made so far.
+            values: Name to number. A tensor with one element is read, which waits for its device. A nested dictionary
+                joins names, as in `val.accuracy`. Other values are ignored with one warning per name; None is ignored.
+            step: None: the number of steps so far.
 
         Raises:
-            SessionClosed: The run has been closed.
+            SessionClosed: The run is closed.
         """
         recorded, given = self._recording, cast("object", values)
         if not isinstance(given, Mapping):
@@ -70,34 +69,33 @@ class RecordedRun(ActiveRun):
     def log_metric(
         self, name: str, value: float, step: int | None = None, *, mode: str = "train", time_unix: float | None = None
     ) -> None:
-        """Record a number of a series.
+        """Record one value of a metric.
 
         Args:
-            name: Of the series.
-            value: The number; NaN and infinities are kept. What is no number is warned of, and training goes on.
-            step: It belongs to; None: the number of training steps made so far, or the next step of this series
-                where it has that one already.
+            name: Name of the metric.
+            value: A number; NaN and infinities are kept. Anything else gives a warning, and training continues.
+            step: None: the number of training steps so far, or the next step of this metric if it has a value there.
             mode: "train", "eval" or "predict".
-            time_unix: When, seconds since 1970 UTC; None: now.
+            time_unix: Seconds since 1970 UTC; None: now.
 
         Raises:
-            SessionClosed: The run has been closed.
-            SettingsError: A metric cannot have that name or step, or there is no such mode.
+            SessionClosed: The run is closed.
+            SettingsError: The name or step is invalid, or the mode is unknown.
         """
         self._check_open()
         series = name, mode
         if series not in self._last_steps:
             check_series(name, mode)
         last = self._last_steps.get(series, -1)
-        number = max(self._recording.session.steps_made, last + 1) if step is None else checked_step(name, step)
+        number = max(self._recording.session.counts.of_busiest, last + 1) if step is None else checked_step(name, step)
         self._log({name: value}, number, Mode(mode), time_unix)
         self._last_steps[series] = number
 
     def close(self, state: str = "finished", reason: str = "") -> None:
-        """Do nothing: the recording ends with the process, which also says how it ended.
+        """Do nothing: the recording ends with the process, which records how it ended.
 
         Raises:
-            SettingsError: There is no such state.
+            SettingsError: The state is unknown.
         """
         check_ending(state)
 
@@ -114,22 +112,22 @@ class RecordedRun(ActiveRun):
             session.log(values, step, mode, time_unix)
         except SessionClosed:
             raise
-        except Exception as error:  # noqa: BLE001 - the guard decides; a number that is none must not end a training
+        except Exception as error:  # noqa: BLE001 - the guard decides; an invalid number must not end a training
             session.guard.caught(error, "logging numbers")
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
         session = self._recording.session
-        if session.passes_over:
-            return  # it was said before the checkpoint that the training goes on from
+        if session.script.passes_over:
+            return  # recorded before the checkpoint from which the training resumes
         try:
             super()._tell(verb, data)
         except (SessionClosed, SettingsError):
             raise
-        except Exception as error:  # noqa: BLE001 - the guard decides; a store that is away must not end a training
-            session.guard.caught(error, "keeping what the script says of the run")
+        except Exception as error:  # noqa: BLE001 - the guard decides; an unreachable store must not end a training
+            session.guard.caught(error, "recording what the script logs")
 
 
 def recorded_run() -> RecordedRun | None:
-    """Return the run that records this process; None: nothing does."""
+    """Return the run that records this process; None if there is none."""
     recording = launched() or current()
     return RecordedRun(recording) if recording is not None and not recording.session.closed else None

@@ -1,4 +1,4 @@
-"""Where runs are, for those who do not say it themselves."""
+"""Default root for commands that get places of runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _CATALOG = ".catalog"
 
 
 def root_of_places(names: Sequence[str]) -> str | None:
-    """Return the root of runs that those of the names which are places are in; None where none is a place.
+    """Return the common root of the names that are places; None if none is.
 
-    Of a place that lies below the usual root it is that; else the folder above it that has a catalog, or the one that
-    it is in.
+    For a place below the default root, that is the default root; else the nearest parent directory with a catalog, or
+    the parent directory.
 
     Raises:
-        SettingsError: They are in several roots.
+        SettingsError: The places are in several roots.
     """
     roots = {found: name for name in reversed(names) if (found := _root_of(name)) is not None}
     if len(roots) > 1:

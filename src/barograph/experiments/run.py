@@ -1,4 +1,4 @@
-"""Runs that a program writes by itself, by hand: begun, joined, listed."""
+"""Runs that a program writes itself: create, load and list them."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 class Run(TrackedRun):
-    """A new run that this program writes: in a `with` statement, or until it is closed.
+    """A new run, written until it is closed or its `with` statement ends.
 
     Args:
-        name: For people; "": as its folder is called. Where a run of the experiment has it already: `NAME-2`.
-        experiment, trial: That it belongs to, by name; they are created where they are new.
-        tags: Name to text.
-        to: Directory or URL of the run; "": a new place below the root.
-        part_of: A run that this one is nested in: it contributed to it, which `lineage` tells from either end.
-        root: As of `Experiment.create`.
+        name: "": the name of its directory. If another run of the experiment has the name, it becomes `NAME-2`.
+        experiment, trial: Names of its experiment and trial; created if they do not exist.
+        tags: Tag name to value.
+        to: Directory or URL of the run; "": a new directory in the root.
+        part_of: Parent run; recorded as a "contributed_to" relation in the lineage of both.
+        root: As in `Experiment.create`.
 
     Raises:
-        RunInUse, RunFinished: There is a run at `to` already.
-        SettingsError: A name cannot be kept.
-        StoreError: It cannot be written.
+        RunInUse, RunFinished: There is already a run at `to`.
+        SettingsError: A name is invalid.
+        StoreError: The run cannot be written.
 
     Example:
         >>> import tempfile
@@ -62,7 +62,7 @@ class Run(TrackedRun):
             if said:
                 checked_name(what, said)
         clock = SystemClock()
-        # Its catalog is not opened: that is for those who ask, and a run need not wait for it.
+        # The catalog is not opened: writing a run does not need it.
         store = store_from_url(os.fspath(to) or new_place(name or "run", root=store_from_url(root_place(root)).url))
         if name and experiment:
             name = unique_name(root_of(store), experiment, name, store.url)
@@ -77,24 +77,24 @@ class Run(TrackedRun):
     def load_or_create(
         cls, name: str, *, experiment: str = "", trial: str = "", root: str | os.PathLike[str] | None = None
     ) -> ActiveRun:
-        """Return the run of that name to write more of it; where there is none, a new one.
+        """Return the run of that name to continue it; create it if it does not exist.
 
-        Of several processes that ask at once for a name that is new, all get one and the same run.
+        Concurrent processes that ask for a new name get the same run.
 
         Args:
-            name: Of the run.
-            experiment, trial: As of `Run`; of a run that is there they change nothing.
-            root: As of `Experiment.create`.
+            name: Name of the run.
+            experiment, trial: As in `Run`; ignored if the run exists.
+            root: As in `Experiment.create`.
 
         Raises:
-            SettingsError: A name cannot be kept.
-            StoreError: It cannot be written.
+            SettingsError: A name is invalid.
+            StoreError: The run cannot be written.
         """
         try:
             return load_run(checked_name("the run", name), root=root)
         except UnknownItem:
             pass
-        # A place that the name tells, so that all look for it there.
+        # The place follows from the name, so that all processes find the same run.
         store = store_from_url(named_place(name, root=store_from_url(root_place(root)).url))
         try:
             return cls(name, experiment=experiment, trial=trial, to=store.url, root=root)
@@ -104,31 +104,31 @@ class Run(TrackedRun):
 
 
 class Tracker(Run):
-    """A `Run` under the name, and with the verbs, that users of SageMaker Experiments know."""
+    """A `Run` with the names that SageMaker Experiments uses."""
 
     @classmethod
     def create(cls, display_name: str = "", *, root: str | os.PathLike[str] | None = None) -> Self:
-        """Return a new run of that name."""
+        """Create a run."""
         return cls(display_name, root=root)
 
     @staticmethod
     def load(name: str = "", *, root: str | os.PathLike[str] | None = None) -> ActiveRun:
-        """Return the run of that name; "": the one that this process is recorded in."""
+        """Return the run of that name; "": the run that records this process."""
         return load_run(name, root=root)
 
 
 def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> ActiveRun:
-    """Return a run to write more of it, beside those who write it now or after them.
+    """Return a run to continue it, concurrently with other writers or after them.
 
-    The run that records this process is written by the worker that records it, not by a second one.
+    The run that records this process is written by its existing worker.
 
     Args:
-        name: Of the run, its identity or its place; "": the one that records this process.
-        root: As of `Experiment.create`.
+        name: Name, ID or place of the run; "": the run that records this process.
+        root: As in `Experiment.create`.
 
     Raises:
-        UnknownItem: There is none; the message says the nearest.
-        SettingsError: There is no name, and nothing records this process.
+        UnknownItem: No run has that name; the message suggests the nearest.
+        SettingsError: The name is empty, and no run records this process.
     """
     recorded = _recorded()
     if not name:
@@ -136,7 +136,7 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> A
     if recorded is not None and name in (recorded.uid, recorded.name, recorded.url):
         return recorded
     clock = SystemClock()
-    # The catalog's libraries are loaded where it is asked: who writes a run of its own need not wait for them.
+    # Imported here, so that writing a run does not load the catalog.
     from barograph.experiments.handle import catalog_at
 
     catalog = catalog_at(root)
@@ -146,7 +146,7 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> A
     if recorded is not None and recorded.url == store.url:
         return recorded
     run = TrackedRun(store, attempt_to_join(store, clock), clock=clock)
-    # In a bucket nothing else tells that one that ended long ago goes on.
+    # In a bucket, nothing else shows that a run that ended long ago continues.
     catalog.look_again([item.uid])
     return run
 
@@ -154,14 +154,14 @@ def load_run(name: str = "", *, root: str | os.PathLike[str] | None = None) -> A
 def _recorded() -> RecordedRun | None:
     if "barograph.capture.recording" not in sys.modules and not os.environ.get(LAUNCH_VARIABLE):
         return None
-    # Loaded here: a program that is not recorded need not wait for what records.
+    # Imported here, so that a program that is not recorded does not load the recorder.
     from barograph.experiments.recorded_run import recorded_run
 
     return recorded_run()
 
 
 def _launched() -> TrackedRun:
-    """Return the run of `barograph run` in a process that it does not record, such as a forked one."""
+    """Return the run of `barograph run` in a process that it does not record, such as a fork."""
     launch = launch_from_environment(os.environ)
     if launch is None:
         raise SettingsError("load_run needs the name of a run, because this process is not being recorded. Start it "
@@ -170,10 +170,10 @@ def _launched() -> TrackedRun:
 
 
 def list_runs(search: str = "", *, root: str | os.PathLike[str] | None = None) -> Listing[Component]:
-    """Return the runs that a search finds; "": all, the newest first.
+    """Return the runs that a search finds; "": all, newest first.
 
     Raises:
-        SearchError: It is not understood.
+        SearchError: The search is invalid.
     """
     from barograph.experiments.component import Component
     from barograph.experiments.handle import Listing, catalog_at

@@ -1,4 +1,4 @@
-"""What a run says of itself, as entries: its metadata files, read as if somebody had told the journal."""
+"""Metadata of a run as journal entries."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from barograph.store.urls import store_from_url
 ENDED = frozenset({
     RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY, RunState.DAMAGED,
 })
-"""States that a run is left in."""
+"""Final states of a run."""
 
 
 def run_entries(seen: Glance, manifest: Manifest, origin: Origin | None) -> list[Entry]:
-    """Return what the metadata files of a run say of it.
+    """Return the metadata files of a run as entries.
 
     Args:
-        seen: How it stands.
-        manifest: What it is.
-        origin: What made it; None where that was not kept.
+        seen: Its current state.
+        manifest: Its manifest.
+        origin: Its origin; None if not recorded.
     """
     uid, when, settings = manifest.run_id, manifest.created_unix, manifest.settings
     told = [Entry(uid, Verb.CREATE, {"kind": ItemKind.RUN, "name": manifest.name}, when),
@@ -60,13 +60,13 @@ def _of_origin(uid: str, origin: Origin, when: float) -> Iterator[Entry]:
 
 
 def _below(path: str, directory: str) -> str:
-    """Return a path as seen from the directory of a run where it lies below it: it is called so wherever that is."""
+    """Return a path relative to the run's directory if it is below it, so that it survives moves."""
     within = bool(directory) and Path(path).is_relative_to(directory)
     return str(Path(path).relative_to(directory)) if within else path
 
 
 def packages_of(place: str) -> dict[str, str]:
-    """Return the packages that a run was made with, name to version; none where that was not kept, or is gone."""
+    """Return the packages of a run, name to version; empty if not recorded, or gone."""
     if not place:
         return {}
     try:
@@ -77,13 +77,13 @@ def packages_of(place: str) -> dict[str, str]:
 
 
 def membership(uid: str, experiment: str, trial: str, name: str, when: float) -> list[Entry]:
-    """Return what makes a component part of a trial, and makes the trial and its experiment where they are new.
+    """Return the entries that add a component to a trial; trial and experiment are created if new.
 
     Args:
-        uid: Of the component.
-        experiment: Name of the experiment; "": of none.
-        trial: Name of the trial; "": one of its own, called as the component is.
-        name: Of the component.
+        uid: ID of the component.
+        experiment: Name of the experiment; "": none.
+        trial: Name of the trial; "": a trial of its own, with the component's name.
+        name: Name of the component.
         when: Seconds since 1970 UTC.
     """
     if not experiment:
@@ -99,7 +99,7 @@ def membership(uid: str, experiment: str, trial: str, name: str, when: float) ->
 
 
 def trial_uid(experiment: str, trial: str) -> str:
-    """Return the identity of a trial of an experiment, both by name."""
+    """Return the ID of a trial by the names of its experiment and itself."""
     return uid_of(ItemKind.TRIAL, trial, parent=uid_of(ItemKind.EXPERIMENT, experiment))
 
 

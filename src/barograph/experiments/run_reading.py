@@ -21,24 +21,24 @@ from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
 
 _MOST_FOLLOWED = 64
-"""Runs under way of which it is remembered what was read: a machine that asks for more reads those anew."""
+"""Maximum number of active runs with a cached reading position; others are read from the start."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """A run as it was found.
+    """Contents of a run for the catalog.
 
     Attributes:
-        place: Below the root.
-        uid: Its identity.
-        mark: What tells it from itself at another time; "": it is to be read again in any case.
-        stamp: What its folders changed last; "": that is not known, or it goes on.
-        entries: Batch and entry, of its metadata files and of its journal.
-        metrics: What its records came to.
-        findings: Of its watchers.
-        damage: What could not be read, one sentence each.
+        place: Path below the root.
+        uid: ID.
+        mark: Changes with the run; "": always read it again.
+        stamp: Time stamp of its directories; "": unknown, or the run is active.
+        entries: Pairs of batch and entry, from its metadata files and its journal.
+        metrics: Summaries of its metrics.
+        findings: Findings of its rules.
+        damage: What cannot be read, one sentence each.
     """
 
     place: str
@@ -52,20 +52,20 @@ class SeenRun:
 
 
 class RunReading:
-    """Reads runs, and those that go on from where it was. May be asked by several threads."""
+    """Reads runs; active ones incrementally. Thread-safe."""
 
     def __init__(self) -> None:
         self._followed: dict[str, Run] = {}
 
     def read(self, place: str, store: Store, seen: Glance, *, stamp: str, known_mark: str) -> SeenRun | None:
-        """Return a run as it is now; None where it is as it was, or says nothing of itself.
+        """Return the current contents of a run; None if it is unchanged, or has no metadata yet.
 
         Args:
-            place: Below the root.
-            store: The run's.
-            seen: How it stands.
-            stamp: Of its folders, from before it was looked at.
-            known_mark: Which it had when it was read last.
+            place: Path below the root.
+            store: Store of the run.
+            seen: Its current state.
+            stamp: Time stamp of its directories, taken before reading.
+            known_mark: Its mark when it was last read.
         """
         if seen.manifest is None:
             return None
@@ -79,7 +79,7 @@ class RunReading:
         entries = list(_journal_entries(store, unread))
         damage = list(unread)
         metadata = _sensible(run_entries(seen, seen.manifest, origin), damage)
-        # What cannot be read today may be there tomorrow; and who deletes what nobody has must hear of it each time.
+        # Damage may be temporary, and a garbage collection must know of it, so no mark is stored.
         whole = not unread
         return SeenRun(place, seen.manifest.run_id, mark if whole else "",
                        stamp if whole and seen.state in ENDED else "",
@@ -87,8 +87,8 @@ class RunReading:
                        [f"{problem} ({store.url})" for problem in damage])
 
     def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:
-        """Return the metrics of a run; one that goes on is kept, and read on from where it was."""
-        # Taken out meanwhile: two threads may feed one catalog.
+        """Return the metrics of a run; an active run is cached and read incrementally."""
+        # Removed meanwhile: two threads may feed one catalog.
         run = self._followed.pop(place, None)
         if run is None:
             run = Run(store)
@@ -101,7 +101,7 @@ class RunReading:
 
 
 def read_batch(journal: Journal, name: str, damage: list[str]) -> Batch | None:
-    """Return a batch of a journal that can be taken in; None, and why in `damage`, where it cannot."""
+    """Return a valid batch of a journal, or None with a reason in `damage`."""
     try:
         batch = journal.read(name)
         for entry in batch.entries:
@@ -122,7 +122,7 @@ def _journal_entries(store: Store, damage: list[str]) -> Iterator[tuple[str, Ent
 
 
 def _tried(read: Callable[[], _T], otherwise: _T, damage: list[str]) -> _T:
-    """Return what is read; where that fails, note why, so that the rest is still taken in."""
+    """Return what `read` returns; if it fails, note why, so that the rest is still indexed."""
     try:
         return read()
     except BarographError as error:

@@ -1,7 +1,7 @@
-"""The tables of a catalog, the same in SQLite and in PostgreSQL.
+"""Tables of a catalog, the same in SQLite and PostgreSQL.
 
-What they hold is made of journals and runs, and can be made again of them. NaN is null in every column of numbers,
-since SQLite keeps none; where a number must be there, null is NaN.
+They are derived from journals and runs, and can be rebuilt. SQLite has no NaN, so numeric columns store it as null;
+where a number is required, null means NaN.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from sqlalchemy import (
 METADATA = MetaData()
 
 _ID = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite counts by itself only where the type is called so."""
+"""SQLite assigns row numbers only if the type is called INTEGER."""
 
 OF_ROOT = ""
-"""In the column `place` of batches and entries: the journal of the root itself."""
+"""Value of the column `place` for the root's own journal."""
 
 
 def _by_text(name: str, column: str, *columns: str) -> tuple[Index, Index]:
-    """Return the indexes by a text, for SQLite, and for PostgreSQL, whose ordered ones refuse a long text."""
+    """Return the indexes by a text: one for SQLite, and one for PostgreSQL, whose ordered indexes refuse long texts."""
     return (Index(name, *columns).ddl_if(dialect="sqlite"),
             Index(f"{name}_hash", column, postgresql_using="hash").ddl_if(dialect="postgresql"))
 
 
 BATCHES = Table(
     "batches", METADATA,
-    # Which batches of which journal have been taken in.
+    # Batches of journals that have been indexed.
     Column("place", Text, nullable=False),
     Column("name", Text, nullable=False),
     PrimaryKeyConstraint("place", "name"),
@@ -63,7 +63,7 @@ ENTRIES = Table(
 
 NAMES = Table(
     "names", METADATA,
-    # Of parameters, metrics and tags: texts that stand in many rows.
+    # Names of parameters, metrics and tags, stored once.
     Column("id", _ID, primary_key=True),
     Column("text", Text, nullable=False, unique=True),
 )
@@ -104,7 +104,7 @@ ITEMS = Table(
     Index("items_by_kind", "kind", "created_unix"),
     *_by_text("items_by_name", "name", "name"),
     Index("items_by_parent", "parent"),
-    # Of most searches the newest are wanted, of all that is neither archived nor deleted.
+    # Most searches want the newest items that are neither archived nor deleted.
     Index("items_by_age", "archived", "deleted_unix", "created_unix"),
 )
 
@@ -210,7 +210,7 @@ FINDINGS = Table(
 
 SHEETS = Table(
     "sheets", METADATA,
-    # Parameters and tags of an item in one piece; see `packing`.
+    # Packed parameters and tags of an item; see `packing`.
     Column("item_id", BigInteger, primary_key=True, autoincrement=False),
     Column("numbers", LargeBinary, nullable=False),
     Column("texts", Text, nullable=False),
@@ -218,14 +218,14 @@ SHEETS = Table(
 
 METRIC_SHEETS = Table(
     "metric_sheets", METADATA,
-    # The metrics of an item in one piece.
+    # Packed metrics of an item.
     Column("item_id", BigInteger, primary_key=True, autoincrement=False),
     Column("data", LargeBinary, nullable=False),
 )
 
 FED = Table(
     "fed", METADATA,
-    # Runs that were taken in, and what told then that nothing more comes.
+    # Indexed runs, with the mark and stamp by which changes are detected.
     Column("place", Text, primary_key=True),
     Column("uid", Text, nullable=False),
     Column("mark", Text, nullable=False),
@@ -233,7 +233,7 @@ FED = Table(
 
 ROOT = Table(
     "root", METADATA,
-    # One row: of which place with runs this is the catalog.
+    # One row: the root that this catalog belongs to.
     Column("url", Text, primary_key=True),
 )
 
@@ -241,4 +241,4 @@ OF_ITEMS = (PARAMETERS, METRICS, TAGS, NOTES, LINKS, FINDINGS, SHEETS, METRIC_SH
 """Tables whose rows belong to one item."""
 
 RECORDED = (METRICS, METRIC_SHEETS, FINDINGS)
-"""Of these, those that a run's records tell, and no entry."""
+"""Those of them that come from a run's records and not from entries."""

@@ -1,4 +1,4 @@
-"""From labels, answers and scores as people have them to matrices and curves; scikit-learn's values without it."""
+"""Confusion matrices, ROC curves and precision-recall curves, equal to scikit-learn's, without the dependency."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from barograph.report.exhibits import (
 )
 
 MOST_POINTS = 5000
-"""Most points of a curve that are kept; areas are of all."""
+"""Maximum number of stored points of a curve; areas are computed from all."""
 
 MOST_CLASSES = 1000
-"""Most classes of a confusion matrix."""
+"""Maximum number of classes of a confusion matrix."""
 
 _Kept = TypeVar("_Kept")
 
@@ -40,7 +40,7 @@ _Kept = TypeVar("_Kept")
 def confusion_matrix_of(
     y_true: Any, y_pred: Any, title: str, *, labels: Iterable[Any] | None, normalize: str | None, sample_weight: Any
 ) -> ConfusionMatrix:
-    """Return the confusion matrix of answers; arguments and errors as of `Run.log_confusion_matrix`."""
+    """Return the confusion matrix of predictions; arguments and errors as in `Run.log_confusion_matrix`."""
     target, predictions = _labels("y_true", y_true), _labels("y_pred", y_pred)
     _check_length("y_pred", predictions, target)
     weights = _weights(sample_weight, len(target))
@@ -71,7 +71,7 @@ def confusion_matrix_of(
 def roc_curves_of(
     y_true: Any, y_score: Any, title: str, *, positive_label: Any, labels: Iterable[Any] | None, sample_weight: Any
 ) -> RocCurves:
-    """Return ROC curves of scores; arguments and errors as of `Run.log_roc_curve`."""
+    """Return ROC curves of scores; arguments and errors as in `Run.log_roc_curve`."""
     def curve(label: str, positive: Flags, scores: Floats, weights: Floats | None) -> RocOfClass:
         false, true, thresholds = roc_curve(positive, scores, weights, corners_alone=True)
         kept = _kept(len(false))
@@ -85,7 +85,7 @@ def precision_recall_of(
     y_true: Any, predicted_probabilities: Any, title: str, *, positive_label: Any, labels: Iterable[Any] | None,
     sample_weight: Any, no_skill: float | None,
 ) -> PrecisionRecallCurves:
-    """Return curves of precision and recall; arguments and errors as of `Run.log_precision_recall`."""
+    """Return precision-recall curves; arguments and errors as in `Run.log_precision_recall`."""
     def curve(label: str, positive: Flags, scores: Floats, weights: Floats | None) -> PrecisionRecallOfClass:
         precision, recall, thresholds = precision_recall_curve(positive, scores, weights)
         kept = _kept(len(recall))
@@ -102,7 +102,7 @@ def _by_class(
     y_true: Any, y_score: Any, name: str, positive_label: Any, labels: Iterable[Any] | None, sample_weight: Any,
     curve: Callable[[str, Flags, Floats, Floats | None], _Kept],
 ) -> tuple[_Kept, ...]:
-    """Return the curve of the positive class; of several columns of scores that of each class against the others."""
+    """Return the curve of the positive class or, for several columns of scores, of each class against the others."""
     target, scores = _labels("y_true", y_true), _scores(name, y_score)
     _check_length(name, scores, target)
     weights = _weights(sample_weight, len(target))
@@ -140,7 +140,7 @@ def _positive(classes: Sequence[Any], said: Any) -> Any:
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
-    """Return values as an array: a list, a column of a table, a tensor of a framework."""
+    """Return a list, a column of a table or a framework's tensor as an array."""
     if callable(getattr(values, "detach", None)):
         values = values.detach().cpu()
     try:

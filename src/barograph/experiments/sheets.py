@@ -1,4 +1,4 @@
-"""What items have by name, of several at once: read of their sheets, a row each, and not of a row for each name."""
+"""Reads the packed metrics, parameters and tags of several items, one row per item."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_IN_ONE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What an item has by name, sorted by the names."""
+    """Parameters, tags and metrics of an item, sorted by name."""
 
     parameters: Mapping[str, Any]
     metrics: Mapping[str, MetricSummary]
@@ -26,11 +26,11 @@ class Named:
 
 
 def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
-    """Return what each of some items has by name.
+    """Return parameters, tags and metrics of each item.
 
     Args:
-        connection: Of the catalog.
-        ids: Numbers of the items, as many as go into one statement.
+        connection: Connection to the catalog.
+        ids: Row numbers of the items, as many as fit into one statement.
     """
     parameters: dict[int, dict[int, Any]] = {}
     metrics: dict[int, dict[int, MetricSummary]] = {}
@@ -53,12 +53,12 @@ def named_of(connection: Connection, ids: Sequence[int]) -> dict[int, Named]:
 
 
 def names_of(connection: Connection, numbers: Collection[int]) -> dict[int, str]:
-    """Return the texts of names by their numbers; of others, too, where very many are asked for."""
+    """Return names by their numbers; possibly more than requested, if very many are."""
     texts = select(NAMES.c.id, NAMES.c.text)
     if len(numbers) <= _MOST_IN_ONE:
         texts = texts.where(NAMES.c.id.in_(list(numbers)))
     with connection.execute(texts) as rows:
-        # As the driver gives them: SQLAlchemy's rows take longer than all the rest, where there are very many.
+        # Raw rows of the driver: SQLAlchemy's rows would dominate the time for very many names.
         return dict(rows.cursor.fetchall() if rows.cursor is not None else ())
 
 

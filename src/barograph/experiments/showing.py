@@ -1,4 +1,4 @@
-"""Experiments, trials, components, tables and verdicts as parts of a page that stand in a notebook."""
+"""HTML of experiments, trials, components, tables and verdicts for notebooks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from barograph.experiments.lineage import Lineage
 
 MOST_ROWS = 30
-"""Rows of a table that a notebook shows."""
+"""Maximum number of table rows in a notebook."""
 
 MOST_COLUMNS = 24
-"""And columns."""
+"""Maximum number of table columns."""
 
 MOST_LINES = 24
-"""Lines of a chart."""
+"""Maximum number of lines in a chart."""
 
 _FACTS = ("description", "hypothesis", "message", "command", "commit", "place")
 _USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix", "changed_unix", "command", "host",
@@ -44,17 +44,17 @@ _TIMES = ("created_unix", "started_unix", "ended_unix")
 
 
 def handle_html(handle: Handle, parts: Sequence[Markup] = ()) -> str:
-    """Return an experiment, a trial or a component with all that is known of it.
+    """Return an experiment, a trial or a component with all its details.
 
     Args:
-        handle: Which.
-        parts: More that belongs below it.
+        handle: Item to show.
+        parts: Markup to append.
     """
     return fragment(_head(handle.item), _known(handle.item), joined(parts))
 
 
 def component_parts(item: Item, exhibits: Iterable[Exhibit]) -> list[Markup]:
-    """Return the curves of a component that is a run, and what it has to show."""
+    """Return the curves of a run, and its tables and figures."""
     drawn = [exhibit(shown) for shown in exhibits]
     if item.kind is ItemKind.RUN and item.facts["place"]:
         drawn.insert(0, _curves(str(item.facts["place"])))
@@ -62,17 +62,17 @@ def component_parts(item: Item, exhibits: Iterable[Exhibit]) -> list[Markup]:
 
 
 def listing_html(handles: Sequence[Handle]) -> str:
-    """Return several as a table, a row each."""
+    """Return items as a table, one per row."""
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), local_time(one.item.facts["created_unix"]),
              _some(one.item.parameters), ", ".join(f"{name} {figure(it.last)}" for name, it in
                                                    list(one.item.metrics.items())[:4])]
             for one in handles[:MOST_ROWS]]
-    return fragment(table("metrics, last value", ("name", "state", "created", "parameters", "metrics, the last"),
+    return fragment(table("Last value of each metric", ("name", "state", "created", "parameters", "last metrics"),
                           rows, numbers=0), _more(len(handles), "row"))
 
 
 def table_html(shown: ComponentTable) -> str:
-    """Return a table of components; of many rows and columns the first."""
+    """Return a table of components; only the first rows and columns, if there are many."""
     names = shown.columns.filled()
     wanted = [name for name in names if name not in _USUAL] or names
     kept = wanted[:MOST_COLUMNS]
@@ -89,7 +89,7 @@ def table_html(shown: ComponentTable) -> str:
 
 
 def comparison_html(shown: Comparison) -> str:
-    """Return in what components differ, part by part."""
+    """Return the differences between components, by part."""
     if not shown.parts:
         return fragment(element("p", "No differences."))
     return fragment(*(
@@ -101,19 +101,19 @@ def comparison_html(shown: Comparison) -> str:
 
 
 def verdict_html(shown: Verdict) -> str:
-    """Return a verdict as a sentence, with its interval drawn beside zero."""
+    """Return a verdict as a sentence, with its interval drawn relative to zero."""
     level = {"accepted": "ok", "rejected": "breaking"}.get(shown.outcome.value, "doubtful")
     bounds = "" if shown.low != shown.low else (
         f" {shown.level:.0%} interval {figure(shown.low)} to {figure(shown.high)}, from {shown.counts[0]} and "
         f"{shown.counts[1]} results.")
     return fragment(element(
         "p", element("span", shown.outcome.value, class_=f"badge {severity_class(level)}"),
-        f": the first is {'not known to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
+        f": the first is {'not shown to be ' if level == 'doubtful' else 'worse, not ' if level == 'breaking' else ''}"
         f"better, by {figure(shown.difference)}.{bounds} {shown.reason}"))
 
 
 def judgement_html(shown: Judgement) -> str:
-    """Return groups as a table, the best first, and the verdict on the first two."""
+    """Return groups as a table, best first, and the verdict on the first two."""
     rows = [(group.name, ", ".join(group.differs), group.counted, figure(group.mean),
              "" if group.low != group.low else f"{figure(group.low)} to {figure(group.high)}")
             for group in shown.groups[:MOST_ROWS]]
@@ -136,7 +136,7 @@ def curves_html(shown: Curves) -> str:
 
 
 def lineage_html(lineage: Lineage) -> str:
-    """Return what came of what, the nearest first."""
+    """Return the steps of a lineage, nearest first."""
     names = lineage.names()
     rows = [[str(edge.depth), names.get(edge.source, edge.source), edge.relation.replace("_", " "),
              names.get(edge.target, edge.target)] for edge in lineage[:MOST_ROWS * 4]]
@@ -145,7 +145,7 @@ def lineage_html(lineage: Lineage) -> str:
 
 
 def trials_table(trials: Sequence[Handle], counts: Sequence[int]) -> Markup:
-    """Return the trials of an experiment, and how many components belong to each."""
+    """Return the trials of an experiment, with the number of components of each."""
     rows = [[_name(trial.item), _some(trial.item.facts["variables"]), f"{count:,}"]
             for trial, count in zip(trials[:MOST_ROWS], counts, strict=False)]
     return joined(table(f"{len(trials):,} trials", ("trial", "variables", "components"), rows, numbers=1),
@@ -157,7 +157,7 @@ def members_table(members: Sequence[Handle]) -> Markup:
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), _some(one.item.parameters),
              ", ".join(f"{name} {figure(it.last)}" for name, it in list(one.item.metrics.items())[:4])]
             for one in members[:MOST_ROWS]]
-    return joined(table("metrics, last value", ("name", "state", "parameters", "metrics, the last"), rows,
+    return joined(table("Last value of each metric", ("name", "state", "parameters", "last metrics"), rows,
                         numbers=0), _more(len(members), "component"))
 
 

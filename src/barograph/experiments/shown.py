@@ -1,4 +1,4 @@
-"""What components have to show, found among their artifacts."""
+"""Tables, figures, matrices and curves among the artifacts of components."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journa
 from barograph.store.base import Store
 
 MOST_EXHIBITS = 60
-"""Most that a component shows; others are among its artifacts."""
+"""Maximum number shown per component; all are among its artifacts."""
 
 _MOST_BYTES = 64 * 2**20
 
 
 def exhibits_of(roots: Sequence[Store], links: Iterable[ArtifactLink]) -> tuple[Exhibit, ...]:
-    """Return those artifacts that can be looked at, in the order of their names.
+    """Return the artifacts that can be shown, by name.
 
-    What cannot be read is a `NotShown` that says why. Files that were left where they are are not read.
+    An unreadable one is a `NotShown` with the reason. Files that were not copied are not read.
 
     Args:
-        roots: Where artifacts are kept; the first that has one.
-        links: Of the component; of several with one name the last one counts.
+        roots: Roots that may contain the artifacts, in order of preference.
+        links: Artifacts of the component; if two share a name, the last one wins.
     """
     named = {link.name: link for link in links if _is_shown(link)}
     in_order = [named[name] for name in sorted(named)]
     found = tuple(_exhibit(roots, link) for link in in_order[:MOST_EXHIBITS])
     left_out = len(in_order) - MOST_EXHIBITS
-    return (*found, NotShown("{left_out:,} not shown.", f"{left_out:,} are left out here.")) if left_out > 0 else found
+    return (*found, NotShown("More tables and figures", f"{left_out:,} are not shown.")) if left_out > 0 else found
 
 
 def links_in_journal(run: Store, uid: str) -> list[ArtifactLink]:
-    """Return the artifacts that a run says it read or made, in the order in which it said so.
+    """Return the artifacts that a run logged, in that order.
 
     Raises:
-        DamagedChunk, NewerFormat, StoreError: Its journal cannot be read.
+        DamagedChunk, NewerFormat, StoreError: The journal cannot be read.
     """
     journal = Journal(run, JOURNAL_OF_RUN)
     return [ArtifactLink(**entry.data) for name in journal.names() for entry in journal.read(name).entries
@@ -47,22 +47,22 @@ def links_in_journal(run: Store, uid: str) -> list[ArtifactLink]:
 
 
 def exhibits_of_run(run: Store, uid: str) -> tuple[Exhibit, ...]:
-    """Return what a run has to show: what it said itself, and what was said of it where a catalog is kept.
+    """Return what a run has to show: what it logged and what others logged to the catalog.
 
-    No catalog is made for it: where there is none, nobody has said anything of the run from outside.
+    If there is no catalog, none is created.
     """
     root = root_of(run)
     try:
         links = [*links_in_journal(run, uid), *_links_from_outside(root, uid)]
     except BarographError as error:
-        return (NotShown("What it shows", str(error)),)
+        return (NotShown("Tables and figures", str(error)),)
     return exhibits_of((root,), links)
 
 
 def _links_from_outside(root: Store, uid: str) -> Sequence[ArtifactLink]:
     if next(iter(root.list(JOURNAL_OF_ROOT)), None) is None:
         return ()
-    # Loaded here, since of most runs nobody has said anything from outside, and a database takes its time.
+    # Imported here, because few runs have artifacts from others, and opening a database takes time.
     from barograph.experiments.outside import links_in_catalog
 
     return links_in_catalog(root, uid)

@@ -1,4 +1,4 @@
-"""Components as a table: a row each, with parameters, statistics of metrics, tags, trials, findings and artifacts."""
+"""Components as a table with parameters, statistics of metrics, tags, trials, findings and artifacts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMN_OF_FIELD = {
     "code.commit": "commit", "code.branch": "branch", "code.repository": "repository", "code.dirty": "dirty",
     "parameters": "params",
 }
-"""Fields of a search that a column has another name for; both names mean either."""
+"""Search fields whose column has another name; both names are accepted."""
 
 GROUPS = ("params", "metrics", "tags", "inputs", "outputs")
 
@@ -43,10 +43,10 @@ class ComponentTable:
     """A table of components.
 
     Attributes:
-        columns: Name to values, one a row, in the order of the rows. `params.NAME`, `metrics.NAME.STATISTIC`,
-            `tags.NAME`, `inputs.NAME`, `outputs.NAME`; before them what every component has, with `trials`,
-            `experiments` and `findings`, names with commas between them. None: the component has none of it. Those of
-            metrics are made when they are asked for: a table with a run of a hundred thousand metrics is one, too.
+        columns: Name to one value per row. First the fields of every component, including `trials`, `experiments`
+            and `findings` (comma-separated names), then `params.NAME`, `metrics.NAME.STATISTIC`, `tags.NAME`,
+            `inputs.NAME` and `outputs.NAME`. None: the component has no such value. Columns of metrics are built
+            when they are read.
     """
 
     columns: Columns
@@ -63,21 +63,20 @@ class ComponentTable:
         return table_html(self)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Return the rows, without what a component has none of."""
+        """Yield the rows, without missing values."""
         for row in self.columns.by_row():
             yield {name: _plain(value) for name, value in row.items()}
 
     def only(self, names: Sequence[str]) -> ComponentTable:
-        """Return the table with those columns alone, in that order; "uid" stays.
+        """Return the table with only those columns, in that order, and "uid".
 
         Args:
-            names: A column, or the field that a search has for it; or the beginning of several, up to a dot:
-                "params", "metrics.loss". What can be there and no component has, such as "tags.team", is an empty
-                column.
+            names: Columns, search fields, or prefixes of columns up to a dot: "params", "metrics.loss". A valid column
+                that no component has, such as "tags.team", is empty.
 
         Raises:
-            UnknownName: There is no such column.
-            SettingsError: There would be more than a hundred million cells.
+            UnknownName: A column does not exist.
+            SettingsError: The table would have more than 100 million cells.
         """
         kept: dict[str, Sequence[Any]] = {}
         for name in map(column_name, names):
@@ -93,30 +92,30 @@ class ComponentTable:
 
     def _columns_below(self, name: str) -> list[str]:
         found = [column for column in self.columns if column == name or column.startswith(f"{name}.")]
-        # A metric by its name means its statistics, and not the metrics whose names begin with it.
+        # The name of a metric selects its statistics, not other metrics that begin with it.
         own = [column for column in found if column.rpartition(".")[0] == name] if name.startswith("metrics.") else []
         return own or found
 
     def to_arrow(self) -> pa.Table:
-        """Return it as an Arrow table; a column of mixed types is one of texts; errors as of `only`."""
+        """Return an Arrow table; columns of mixed types become strings. Errors as in `only`."""
         import pyarrow as pa
 
         return pa.table({name: arrow_column(values) for name, values in self._laid_out().items()})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return it for pandas; errors as of `only`."""
+        """Return a pandas data frame; errors as in `only`."""
         import pandas
 
         return pandas.DataFrame({name: list(values) for name, values in self._laid_out().items()})
 
     def to_polars(self) -> polars.DataFrame:
-        """Return it for polars; errors as of `only`."""
+        """Return a polars data frame; errors as in `only`."""
         import polars
 
         return polars.DataFrame(self.to_arrow())
 
     def to_csv(self) -> str:
-        """Return it as CSV, with a head; what a component has none of is empty; errors as of `only`."""
+        """Return CSV with a header; missing values are empty. Errors as in `only`."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         lines = self._lines()
@@ -125,19 +124,19 @@ class ComponentTable:
         return text.getvalue()
 
     def to_markdown(self) -> str:
-        """Return it as a table in Markdown; errors as of `only`."""
+        """Return a Markdown table; errors as in `only`."""
         lines = [list(self.columns), ["---"] * len(self.columns), *self._lines()]
         return "".join(f"| {' | '.join(map(_in_markdown, line))} |\n" for line in lines)
 
     def to_json(self) -> str:
-        """Return it as a list of objects; NaN and infinities are texts, since JSON has none."""
+        """Return a JSON list of objects; NaN and infinities are strings, because JSON has none."""
         return json.dumps(list(self.rows()), ensure_ascii=False, indent=1) + "\n"
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write it as the ending of the file's name says: .csv, .md, .json or .parquet.
+        """Write the table in the format of the file extension: .csv, .md, .json or .parquet.
 
         Raises:
-            SettingsError: The ending says nothing that is known, or the file cannot be written.
+            SettingsError: The extension is unknown, or the file cannot be written.
         """
         file = Path(path)
         texts = {".csv": self.to_csv, ".md": self.to_markdown, ".json": self.to_json}
@@ -160,13 +159,13 @@ class ComponentTable:
                 for values in zip(*self._laid_out().values(), strict=True)]
 
     def _laid_out(self) -> Mapping[str, Sequence[Any]]:
-        """Return the columns, where all their cells fit into memory."""
+        """Return the columns; raise if their cells would not fit into memory."""
         _refuse_huge(len(self), len(self.columns))
         return self.columns
 
 
 def column_name(name: str) -> str:
-    """Return the name of a column by the name that a search has for it, or its own.
+    """Return the column of a search field or a column name.
 
     Example:
         >>> column_name("created"), column_name("parameters.lr"), column_name("tags.t"), column_name("code.commit")
@@ -185,7 +184,7 @@ def _refuse_huge(rows: int, columns: int) -> None:
 
 
 def arrow_column(values: Sequence[Any]) -> pa.Array:
-    """Return values as a column of Arrow; those of mixed types as texts."""
+    """Return values as an Arrow column; mixed types become strings."""
     import pyarrow as pa
 
     try:
@@ -195,7 +194,7 @@ def arrow_column(values: Sequence[Any]) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it: NaN and infinities as texts."""
+    """Return a value for JSON: NaN and infinities become strings."""
     if isinstance(value, float) and not math.isfinite(value):
         return {math.inf: "inf", -math.inf: "-inf"}.get(value, "nan")
     return value

@@ -1,4 +1,4 @@
-"""Tables that a component keeps: from what people have them in to Parquet, and back."""
+"""Conversion of logged tables to Parquet and back."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 ArrowTable: TypeAlias = "pa.Table"
 
 PARQUET = "application/vnd.apache.parquet"
-"""Media type of a table."""
+"""Media type of Parquet."""
 
 MOST_ROWS = 20
-"""Rows of a table that are shown."""
+"""Maximum number of shown rows."""
 
 _MOST_LETTERS = 200
 
@@ -29,10 +29,10 @@ def table_to_parquet(values: Any) -> bytes:
     """Return a table as Parquet.
 
     Args:
-        values: Columns by name, a list of rows (name to value), or a table of pandas, polars or Arrow.
+        values: Columns by name, a list of rows (name to value), or a pandas, polars or Arrow table.
 
     Raises:
-        SettingsError: It is no table, or has columns of different lengths.
+        SettingsError: It is not a table, or its columns differ in length.
     """
     import pyarrow.parquet as pq
 
@@ -42,23 +42,23 @@ def table_to_parquet(values: Any) -> bytes:
 
 
 def table_from_parquet(data: bytes) -> ArrowTable:
-    """Return a table of Arrow.
+    """Return the Arrow table in a Parquet file.
 
     Raises:
-        DamagedChunk: It is no Parquet.
+        DamagedChunk: It is not valid Parquet.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        # By this thread alone: one of Arrow's own that still holds a Python object when Python ends ends it by force.
+        # Without Arrow's threads: one that holds a Python object at exit crashes the interpreter.
         return pq.ParquetFile(pa.BufferReader(pa.py_buffer(data))).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise DamagedChunk(f"Not a valid Parquet file: {error}") from error
 
 
 def sheet_from_parquet(title: str, data: bytes) -> Sheet:
-    """Return the beginning of a table; errors as of `table_from_parquet`."""
+    """Return the first rows of a table; errors as in `table_from_parquet`."""
     table = table_from_parquet(data)
     rows = [tuple(map(_text, row)) for row in zip(*(column.to_pylist() for column in
                                                    table.slice(0, MOST_ROWS).columns), strict=True)]

@@ -1,4 +1,4 @@
-"""A metric of several runs as one table: a column for each run."""
+"""A metric of several runs as one table with a column per run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Curves(Mapping[str, Curve]):
-    """A metric of several runs, by the names of the runs.
+    """Curves of a metric by run name.
 
     Args:
-        metric: Its name.
-        along: What the curves go by, one of `ALIGNMENTS`.
-        curves: By the name of their run.
-        without: Names of the runs that have none.
+        metric: Name of the metric.
+        along: The axis, one of `ALIGNMENTS`.
+        curves: Curves by run name.
+        without: Names of the runs without the metric.
     """
 
     def __init__(self, metric: str, along: str, curves: Mapping[str, Curve], without: Sequence[str] = ()) -> None:
@@ -50,20 +50,20 @@ class Curves(Mapping[str, Curve]):
         return curves_html(self)
 
     def best_at(self, at: Sequence[float], *, greater_is_better: bool) -> dict[str, list[float]]:
-        """Return the best value that each had reached at these places; NaN where it had none."""
+        """Return the best value that each curve had reached at these places; NaN before its first point."""
         return {name: best_at(curve, at, greater_is_better=greater_is_better) for name, curve in self.items()}
 
     def to_arrow(self) -> pa.Table:
-        """Return a row for each place that any of them has, and a column for each; NaN where one has no value."""
+        """Return a table with a row per place and a column per run; NaN marks missing values."""
         columns = aligned(self._curves)
         return pa.table({self.along: columns.pop("at"), **columns})
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return what `to_arrow` returns, for pandas, with the places as index."""
+        """Return `to_arrow` as a pandas data frame, with the places as index."""
         return self.to_arrow().to_pandas().set_index(self.along)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return what `to_arrow` returns, for polars."""
+        """Return `to_arrow` as a polars data frame."""
         import polars
 
         return polars.DataFrame(self.to_arrow())
@@ -73,11 +73,11 @@ def curves_of(items: Sequence[Item], metric: str, along: str = "step", *, points
     """Return a metric of several runs.
 
     Args:
-        items: Of a catalog; those without the metric, or whose records are gone, stand in `without`.
-        metric, along, points: As of `curve_of`.
+        items: Items of a catalog; those without the metric or without records are listed in `without`.
+        metric, along, points: As in `curve_of`.
 
     Raises:
-        SettingsError: There is no such way.
+        SettingsError: `along` is unknown.
         UnknownKey: None of them has the metric.
     """
     found: dict[str, Curve] = {}
@@ -91,7 +91,7 @@ def curves_of(items: Sequence[Item], metric: str, along: str = "step", *, points
         if curve is None or not len(curve.at):
             without.append(item.name)
         else:
-            # Two runs may have one name, and each is a column of its own.
+            # Two runs may share a name; each gets a column.
             found[item.name if item.name not in found else f"{item.name} ({item.uid})"] = curve
     if not found:
         raise UnknownKey(why or f'None of these recorded a metric "{metric}".')

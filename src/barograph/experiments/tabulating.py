@@ -1,4 +1,4 @@
-"""Components of a catalog into a table: read in a few statements, however many there are."""
+"""Builds a table of components in a constant number of queries."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PYTHON = {NUMBER: np.float64, WHOLE: np.int64, TRUTH: np.bool_}
 def component_table(
     connection: Connection, ids: Sequence[int], *, statistics: Sequence[str] = STATISTICS
 ) -> ComponentTable:
-    """Return the table of components.
+    """Return a table of components.
 
     Args:
-        connection: Of the catalog.
-        ids: Numbers of the components, in the order of the rows.
-        statistics: Of metrics that are wanted.
+        connection: Connection to the catalog.
+        ids: Row numbers of the components, in the order of the table.
+        statistics: Statistics of each metric to include.
 
     Raises:
-        UnknownName: There is no such statistic.
+        UnknownName: A statistic is unknown.
     """
     for name in statistics:
         if name not in STATISTICS:
@@ -47,7 +47,7 @@ class _Maker:
         self._ids = ids
         self._row_of = {number: row for row, number in enumerate(ids)}
         total = connection.execute(select(func.count()).select_from(ITEMS)).scalar_one()
-        # Where most are wanted, all are read: quicker than to name them.
+        # If most are requested, reading all is faster than listing them.
         self._all = 2 * len(ids) >= total
         self._names: dict[int, str] = {}
 
@@ -94,7 +94,7 @@ class _Maker:
             for type_ in np.unique(mine["type"]).tolist():
                 alike = mine["type"] == type_
                 self._fill(parameters, name, rows[alike], mine["number"][alike].astype(_PYTHON[type_]))
-        # What is no number is alike in many items: the name of an optimizer, a team.
+        # Strings repeat across items: the name of an optimizer, a team.
         alike_texts: dict[str, list[int]] = {}
         for number, _, texts in sheets:
             if number in self._row_of:
@@ -127,11 +127,11 @@ class _Maker:
                              len(self._ids))
 
     def _learn(self, numbers: Sequence[int]) -> None:
-        """See to it that the texts of these names are known: there may be many more that no row has."""
+        """Load these names; the table may have many more that no row uses."""
         self._names.update(names_of(self._connection, [number for number in numbers if number not in self._names]))
 
     def _by_name(self, found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any], NDArray[np.intp]]]:
-        """Return what there is of each name: the name's number, its records, and the rows that they are for."""
+        """Yield for each name its number, its records, and their rows."""
         found, rows = self._in_rows(found)
         order = np.argsort(found["name"], kind="stable")
         found, rows = found[order], rows[order]
@@ -141,12 +141,12 @@ class _Maker:
                 yield int(mine["name"][0]), mine, its_rows
 
     def _in_rows(self, found: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Return the records that are for a row, and which row that is."""
+        """Return the records of rows, with the row of each."""
         rows = self._rows_of(found["item"])
         return found[rows >= 0], rows[rows >= 0]
 
     def _rows_of(self, items: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return for numbers of items the rows that they are in; -1 where they are in none."""
+        """Return the rows of items; -1 if an item has none."""
         if not len(self._ids):
             return np.full(len(items), -1)
         known = np.asarray(self._ids)
@@ -169,7 +169,7 @@ class _Maker:
 
 
 def _repeated(value: Any, count: int) -> NDArray[np.object_]:
-    """Return a value so many times; a list is one value, too."""
+    """Return an array that repeats a value; a list is one value, too."""
     values = np.empty(count, object)
     values.fill(value)
     return values

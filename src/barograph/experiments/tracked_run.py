@@ -1,4 +1,4 @@
-"""A run that a program writes by itself: numbers, parameters, artifacts and notes, without a training to listen to."""
+"""A run that a program writes itself: metrics, parameters, artifacts and notes, without a recorded training."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from barograph.runs.state.claim import attempts_of, begin_attempt, claim_worker
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 
-# Mode("train") takes as long as all the rest of logging a number.
+# Mode("train") takes as long as the rest of logging a metric.
 _MODES: Mapping[str, Mode] = {mode.value: mode for mode in Mode}
 
 _OVER = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED, RunState.KILLED, RunState.EMPTY)
 
 
 class TrackedRun(ActiveRun):
-    """A run under way, as one of the processes that write it. Use it in a `with` statement, or close it.
+    """A run, as written by one of its processes. Use it in a `with` statement, or close it.
 
-    Numbers are published by a thread; everything else at once. Any number of processes may write one run, and a process
-    any number of runs.
+    A thread publishes metrics; everything else is published at once. Several processes may write one run, and one
+    process several runs.
 
     Args:
-        store: Where the run is; it must exist.
-        attempt: Which life of it is written.
-        clock: Time.
+        store: Store of an existing run.
+        attempt: Attempt of the run to write.
+        clock: Clock.
     """
 
     def __init__(self, store: Store, attempt: int, *, clock: Clock | None = None) -> None:
@@ -58,12 +58,12 @@ class TrackedRun(ActiveRun):
 
     @property
     def store(self) -> Store:
-        """Where it is kept."""
+        """Store of the run."""
         return self._store
 
     @property
     def closed(self) -> bool:
-        """Whether the run records nothing more."""
+        """Whether the run is closed."""
         return self._writer is None
 
     def log_metric(
@@ -106,7 +106,7 @@ class TrackedRun(ActiveRun):
             self._close_failed(error)
 
     def _close_at_exit(self) -> None:
-        # What ended the script; where somebody types, one that was shown long ago.
+        # The exception that ended the script; in an interactive session, one that was shown long ago.
         error = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         if error is None:
             self.close()
@@ -121,10 +121,10 @@ class TrackedRun(ActiveRun):
 
 
 def attempt_to_join(store: Store, clock: Clock) -> int:
-    """Return the attempt of a run that more is written in: the one that goes on, or a new one.
+    """Return the attempt of a run to write: the active one, or a new one.
 
     Raises:
-        StoreError: The run cannot be read, or written.
+        StoreError: The run cannot be read or written.
     """
     attempt = max(attempts_of(store), default=0)
     if glance(store, clock=clock).state in _OVER:

@@ -1,4 +1,4 @@
-"""Whether one way of doing things is better than another, or whether the difference may be noise."""
+"""Whether one group of results is better than another, or the difference may be noise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SEED = 0
 
 
 class Outcome(StrEnum):
-    """What the numbers say of the hypothesis that the first is better."""
+    """Outcome of the hypothesis that the first group is better."""
 
     ACCEPTED = "accepted"
     REJECTED = "rejected"
@@ -28,16 +28,16 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The difference between two groups of numbers, and what it is worth.
+    """Difference between two groups of results, with its confidence interval.
 
     Attributes:
         outcome: Whether the first is better than the second.
         difference: Mean of the first minus mean of the second.
-        low, high: Bounds of the interval that the true difference is in, at `level`; NaN where none can be told.
-        level: Confidence of the interval.
+        low, high: Bounds of the confidence interval of the difference; NaN if undefined.
+        level: Confidence level of the interval.
         method: "t" (Welch's interval) or "bootstrap" (percentiles of resampled differences).
-        counts: Numbers of each group that were finite.
-        reason: Why nothing is decided, in a sentence; "" where something is.
+        counts: Number of finite results in each group.
+        reason: Why the outcome is undecided, in a sentence; "" if it is decided.
     """
 
     outcome: Outcome
@@ -62,18 +62,18 @@ def verdict(
     """Return whether the first group is better than the second.
 
     Args:
-        first, second: Results of the same thing done with other seeds; what is not finite counts as nothing.
-        greater_is_better: Of the numbers; else less is.
-        level: Confidence of the interval, between 0 and 1.
-        method: "t": Welch's interval, right for few numbers that are roughly normal. "bootstrap": percentiles of
-            the differences of resampled means; with fewer than about ten numbers a group it is too narrow.
+        first, second: Results with different seeds; values that are not finite are ignored.
+        greater_is_better: Whether greater results are better.
+        level: Confidence level of the interval, between 0 and 1.
+        method: "t": Welch's interval, for few and roughly normal results. "bootstrap": percentiles of the differences
+            of resampled means; too narrow with fewer than about ten results per group.
 
     Returns:
-        Accepted or rejected where the whole interval is on one side of zero; else undecided, also where a group has
-        fewer than two numbers, or the interval has no width.
+        Accepted or rejected if the interval excludes zero; else undecided, also if a group has fewer than two results
+        or the interval has no width.
 
     Raises:
-        SettingsError: There is no such method or level.
+        SettingsError: The method or level is invalid.
 
     Example:
         >>> verdict([0.91, 0.92, 0.93], [0.80, 0.82, 0.81]).outcome
@@ -107,7 +107,7 @@ def verdict(
 
 
 def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Return the mean of results, and the bounds of the t-interval of it; NaN where there are fewer than two."""
+    """Return the mean of results and the bounds of its t-interval; NaN if there are fewer than two."""
     known = np.array([value for value in values if math.isfinite(value)])
     if len(known) < 2:
         return (float(known[0]) if len(known) else math.nan), math.nan, math.nan
@@ -117,17 +117,17 @@ def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float
 
 
 def t_quantile(share: float, freedom: float) -> float:
-    """Return the value that Student's t is below with that probability.
+    """Return the quantile of Student's t distribution.
 
     Args:
-        share: Above 0.5 and below 1.
+        share: Probability, above 0.5 and below 1.
         freedom: Degrees of freedom, above 0.
 
     Example:
         >>> round(t_quantile(0.975, 4), 3), round(t_quantile(0.975, 1), 3), round(t_quantile(0.975, 1000), 3)
         (2.776, 12.706, 1.962)
     """
-    # With t = tan(angle)·√freedom the density is a power of the cosine, over a bounded range: easy to add up.
+    # Substituting t = tan(angle)·√freedom makes the density a power of the cosine on a bounded interval.
     angles = np.linspace(0.0, math.pi / 2, _GRID)
     density = np.cos(angles) ** (freedom - 1) if freedom != 1 else np.ones(_GRID)
     if freedom < 1:

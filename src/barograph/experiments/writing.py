@@ -1,4 +1,4 @@
-"""Items into the tables of a catalog: the rows of each are those that its state says, and no others."""
+"""Writes items into the tables of a catalog."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from barograph.model.items import ItemKind, uid_of
 _T = TypeVar("_T")
 
 NUMBER, WHOLE, TEXT, TRUTH, LIST, NOTHING = range(6)
-"""Types of parameters, as the column `type` says."""
+"""Types of parameters in the column `type`."""
 
 _DOUBLES = (NUMBER, WHOLE, TRUTH)
 
@@ -43,16 +43,16 @@ _TEXTS = (
     "host", "by", "uri", "media_type", "digest",
 )
 _MOST_NAME_BYTES = 2000
-"""Of a name; PostgreSQL takes no more than 2,700 in an index."""
+"""Maximum size of a name; PostgreSQL allows 2,700 bytes in an index."""
 _AT_ONCE = 500
-"""Values in one statement; SQLite and PostgreSQL take more, and no faster."""
+"""Values per statement; SQLite and PostgreSQL allow more, but are not faster."""
 
 
 class ItemWriter:
     """Writes items within one transaction.
 
     Args:
-        connection: In the transaction.
+        connection: Connection in a transaction.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -63,12 +63,12 @@ class ItemWriter:
         self, states: Sequence[ItemState], *, findings: Mapping[str, Sequence[Finding]] | None = None,
         kept: Collection[Table] = (),
     ) -> None:
-        """Write items in place of what the catalog holds of them.
+        """Replace items in the catalog.
 
         Args:
             states: The items.
-            findings: Of those that are runs, by uid.
-            kept: Tables of `RECORDED` that are left as they are.
+            findings: Findings of runs, by run ID.
+            kept: Tables of `RECORDED` to leave unchanged.
         """
         if not states:
             return
@@ -163,7 +163,7 @@ class ItemWriter:
         return found
 
     def _numbered(self, named: Mapping[str, _T]) -> dict[int, _T]:
-        """Return what there is by name by the numbers of the names; of names that are kept alike the last one's."""
+        """Return a mapping by name with numbers of names instead; of names stored alike, the last wins."""
         return {self._names[name]: value for name, value in named.items()}
 
     def _learn_names(self, names: Iterable[str]) -> None:
@@ -192,7 +192,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     if connection.dialect.name != "sqlite":
         connection.execute(insert(table), list(rows))
         return
-    # Straight to the driver: SQLAlchemy takes as long for each row as SQLite itself.
+    # Directly through the driver: SQLAlchemy takes as long per row as SQLite itself.
     names = list(rows[0])
     preparer = connection.dialect.identifier_preparer
     columns = ", ".join(preparer.quote(name) for name in names)
@@ -203,11 +203,11 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
 
 
 def parameter_columns(value: object) -> dict[str, Any]:
-    """Return what the columns `type`, `number` and `text` say of the value of a parameter."""
+    """Return the columns `type`, `number` and `text` for the value of a parameter."""
     if isinstance(value, bool):
         return {"type": TRUTH, "number": float(value), "text": None}
     if isinstance(value, int):
-        # Beyond what a double holds, a text beside it is exact.
+        # A text column keeps integers exact that a double cannot represent.
         return {"type": WHOLE, "number": _double(value), "text": str(value) if abs(value) > 2**53 else None}
     if isinstance(value, float):
         return {"type": NUMBER, "number": _number(value), "text": None}
@@ -219,7 +219,7 @@ def parameter_columns(value: object) -> dict[str, Any]:
 
 
 def parameter_value(type_: int, number: float | None, text: str | None) -> Any:
-    """Return the value of a parameter that the columns tell of."""
+    """Return the value of a parameter from its columns."""
     if type_ == TRUTH:
         return bool(number)
     if type_ == WHOLE:
@@ -232,7 +232,7 @@ def parameter_value(type_: int, number: float | None, text: str | None) -> Any:
 
 
 def artifact_uid(digest: str, uri: str) -> str:
-    """Return the identity of an artifact: of its bytes where their digest is known, else of where it is."""
+    """Return the ID of an artifact: from its digest if known, else from its URI."""
     return uid_of(ItemKind.ARTIFACT, digest or uri)
 
 
@@ -262,7 +262,7 @@ def _item_row(state: ItemState) -> dict[str, Any]:
 
 def _times(state: ItemState) -> dict[str, float | None]:
     started, ended = (_number(state.fields.get(name)) for name in ("started_unix", "ended_unix"))
-    # By the clocks of two machines something may end before it began.
+    # With clocks of two machines, something may end before it begins.
     return {"started_unix": started, "ended_unix": ended if started is None or ended is None else max(started, ended)}
 
 
@@ -271,12 +271,12 @@ def _text(value: object) -> str:
 
 
 def storable(text: str) -> str:
-    """Return a text as every database takes it: without the null character, and without halves of characters."""
+    """Return a text that every database accepts: without null characters and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
 
 
 def storable_name(text: str) -> str:
-    """Return a name as every database takes it in an index; of one that is too long its beginning, and a digest."""
+    """Return a name that every database accepts in an index; a long one is cut and gets a digest."""
     text = storable(text)
     data = text.encode()
     if len(data) <= _MOST_NAME_BYTES:
@@ -285,7 +285,7 @@ def storable_name(text: str) -> str:
 
 
 def in_parts(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
-    """Return values in lists of at most so many."""
+    """Yield values in lists of at most `most`."""
     rest = iter(values)
     while some := list(islice(rest, most)):
         yield some

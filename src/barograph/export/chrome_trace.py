@@ -1,7 +1,7 @@
-"""A run as a trace that chrome://tracing and Perfetto open.
+"""Export of a run as a trace for chrome://tracing and Perfetto.
 
-Each worker is a process of the trace. It has a row of its steps, a row with the parts of a step, curves of its
-losses and of the use of its machine, and what was found, at the moment it was found.
+Each worker is a process of the trace, with a row of steps, a row with the parts of a step, curves of its losses and
+its machine, and findings at the time they opened.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
 Event = dict[str, Any]
-"""One event, as the format of traces has it."""
+"""One trace event."""
 
 _STEPS, _PARTS = 1, 2
 _PARTS_IN_ORDER = ("data", "forward", "backward", "optimizer", "capture", "other")
 _STEP = Key(Kind.TIME, "step")
 _MICROS = 1e6
 _DIGITS = 3
-"""Of microseconds: whatever draws a trace counts in nanoseconds."""
+"""Decimals of microseconds: viewers count nanoseconds."""
 
 
 def write_trace(
     out: IO[str], readings: Sequence[Reading], findings: Iterable[Finding], *, name: str, url: str
 ) -> int:
-    """Write the trace, and return how many events it holds.
+    """Write the trace; return its number of events.
 
     Args:
-        out: Where.
-        readings: In the order of time.
-        findings: Of the run.
-        name: Of the run.
-        url: Where it is.
+        out: Output.
+        readings: Readings, in order of time.
+        findings: Findings of the run.
+        name: Name of the run.
+        url: URL of the run.
     """
-    # Whatever draws this counts in microseconds, and in numbers that hold sixteen digits.
+    # Viewers count microseconds, in numbers with sixteen digits.
     start_unix = readings[0].time_unix if readings else 0.0
     head = {"run": url, "name": name, "start_unix": start_unix}
     out.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(head)}, "traceEvents": [\n')
@@ -58,9 +58,9 @@ def events_of(
 ) -> Iterator[Event]:
     """Yield the events of a trace, not sorted; times are microseconds since `start_unix`.
 
-    A step's end is what was recorded; it begins where the step before ended, if that one was recorded, and else so
-    long before as steps took on average just then. The parts of a step are drawn before the end of the last step
-    that they are the mean of, one behind the other, though in truth data, say, may be waited for twice.
+    Recorded times are ends of steps. A step begins where the recorded step before ended or, if that is missing, one
+    mean step time earlier. The parts of a step are means; they are drawn one after another before the end of the last
+    step they cover, although a step may wait for data twice, for example.
     """
     by_worker: dict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
@@ -113,20 +113,20 @@ def _parts(readings: Sequence[Reading], pid: int, start_unix: float) -> Iterator
         secs = {item.key.path: item.value for item in rows}
         parts = [(name, secs[name]) for name in _PARTS_IN_ORDER if math.isfinite(secs.get(name, math.nan))]
         lasting = [(name, round(_MICROS * value, _DIGITS)) for name, value in parts]
-        # Counted on from one part to the next: one that began a nanosecond before another ends is dropped by Perfetto.
+        # Accumulated from part to part: Perfetto drops a part that begins a nanosecond before another ends.
         begins = _micros(time_unix, start_unix) - sum(micros for _, micros in lasting)
         for name, micros in lasting:
             yield {"ph": "X", "pid": pid, "tid": _PARTS, "ts": round(begins, _DIGITS), "dur": micros, "name": name,
                    "cat": "part"}
             begins += micros
         if parts:
-            yield {"ph": "C", "pid": pid, "ts": _micros(time_unix, start_unix), "name": "milliseconds a step",
+            yield {"ph": "C", "pid": pid, "ts": _micros(time_unix, start_unix), "name": "step time (ms)",
                    "args": {name: 1000 * value for name, value in parts}}
 
 
 def _curves(readings: Sequence[Reading], pid: int, start_unix: float) -> Iterator[Event]:
     for item in readings:
-        # A curve has no place for NaN and infinity; the steps say where the loss was not finite.
+        # Curves cannot show NaN and infinity; steps show where the loss was not finite.
         if item.key.kind is not Kind.TIME and math.isfinite(item.value):
             mode = "" if item.mode is Mode.TRAIN else f" ({item.mode.value})"
             yield {"ph": "C", "pid": pid, "ts": _micros(item.time_unix, start_unix), "name": f"{item.key}{mode}",
@@ -134,7 +134,7 @@ def _curves(readings: Sequence[Reading], pid: int, start_unix: float) -> Iterato
 
 
 def _found(finding: Finding, numbers: dict[str, int], start_unix: float) -> Event:
-    # Of a group of ranks the first one shows it.
+    # A finding on a group of ranks is shown at the first.
     pid = numbers.get(finding.worker, numbers.get(f"{finding.worker}0", 1))
     return {
         "ph": "i", "s": "g", "pid": pid, "tid": _STEPS, "ts": max(0.0, _micros(finding.opened_unix, start_unix)),

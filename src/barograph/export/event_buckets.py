@@ -1,4 +1,4 @@
-"""An exponent histogram as the buckets of TensorBoard: from the least values to the greatest, without gaps."""
+"""Converts exponent histograms to TensorBoard's buckets, in order and without gaps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barograph.model.summary import Summary
 def buckets_of(summary: Summary) -> NDArray[np.float64]:
     """Return the histogram of a summary as rows of left edge, right edge and count.
 
-    Elements that are zero stand between the least magnitudes of both signs. What is not finite has no place in it.
+    Zeros are between the smallest magnitudes of both signs. Values that are not finite are left out.
 
     Returns:
-        Shape (buckets, 3); none where no histogram was taken, or nothing is finite. The counts add up to the finite
-        elements, up to rounding where the histogram was sampled.
+        Shape (buckets, 3); no rows without a histogram or finite values. The counts add up to the number of finite
+        elements, up to rounding if the histogram was sampled.
 
     Example:
         >>> buckets_of(Summary(count=5, zeros=2, min=-3.0, max=1.5, exponents={127: 1, 384: 2})).tolist()
@@ -30,7 +30,7 @@ def buckets_of(summary: Summary) -> NDArray[np.float64]:
         if rows and rows[-1].upper < cell.lower:
             rows.append(Cell(rows[-1].upper, cell.lower, 0.0))
         rows.append(cell)
-    # The outermost bins reach to powers of two; the extremes are known.
+    # The outermost bins end at powers of two, but the extremes are known.
     if rows[0].lower < summary.min < min(rows[0].upper, summary.max):
         rows[0] = rows[0]._replace(lower=summary.min)
     if max(rows[-1].lower, summary.min) < summary.max < rows[-1].upper:
@@ -39,7 +39,7 @@ def buckets_of(summary: Summary) -> NDArray[np.float64]:
 
 
 def _spread(found: list[Cell]) -> list[Cell]:
-    """Return the cells with that of zeros, which has no width, given the room to its neighbours."""
+    """Return the cells with the zero cell, which has no width, extended to its neighbors."""
     places = [place for place, cell in enumerate(found) if cell.lower == cell.upper]
     if not places:
         return found
@@ -50,7 +50,7 @@ def _spread(found: list[Cell]) -> list[Cell]:
     zeros = Cell(before[-1].upper if before else 0.0, after[0].lower if after else 0.0, found[place].weight)
     if zeros.lower < zeros.upper:
         return [*before, zeros, *after]
-    # A neighbour begins at zero itself: it takes them in.
+    # A neighbor begins at zero: merge.
     if after:
         return [*before, after[0]._replace(weight=after[0].weight + zeros.weight), *after[1:]]
     return [*before[:-1], before[-1]._replace(weight=before[-1].weight + zeros.weight)]

@@ -1,4 +1,4 @@
-"""A folder of event files as TensorBoard reads it: made aside, and put in its place when it is whole."""
+"""A directory of TensorBoard event files, written to temporary files and published when complete."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from barograph.wire.framing import framed_all
 from barograph.wire.writing import first_event
 
 EVENT_FILE = "tfevents"
-"""Stands in the name of every file that TensorBoard takes for one of events."""
+"""Part of the name of every TensorBoard event file."""
 
 
 class EventFolders:
-    """Event files, one in each folder below `out`.
+    """Event files, one in each directory below `out`.
 
     Args:
-        out: Where they are to be.
-        run_id: Of the run that they tell of. Its earlier files are replaced; others never are.
-        began_unix: When the run began, which the files' names say, as TensorBoard's own do.
+        out: Output directory.
+        run_id: ID of the run. Its earlier files are replaced; others never are.
+        began_unix: Start time of the run, used in the file names, as TensorBoard does.
 
     Raises:
-        ExportError: Events of something else are there.
-        StoreDenied: It cannot be written.
+        ExportError: The directory has events of something else.
+        StoreDenied: The directory cannot be written.
     """
 
     def __init__(self, out: Path, *, run_id: str, began_unix: float) -> None:
@@ -39,15 +39,15 @@ class EventFolders:
         self._began_unix = began_unix
         self._files: dict[str, IO[bytes]] = {}
         self.events: dict[str, int] = {}
-        """Folder to how many events were written to it."""
+        """Directory to the number of events written."""
         with mapped(out):
             found_of(out, run_id)
             out.parent.mkdir(parents=True, exist_ok=True)
-            # Beside the place itself, so that putting it there is a rename.
+            # Beside the destination, so that publishing is a rename.
             self._aside = Path(mkdtemp(prefix=f".{out.name}-", dir=out.parent))
 
     def write(self, folder: str, events: Sequence[bytes]) -> None:
-        """Write events to the file of a folder."""
+        """Write events to the file of a directory."""
         if not events:
             return
         with mapped(self._out):
@@ -61,13 +61,13 @@ class EventFolders:
         self.events[folder] = self.events.get(folder, 0) + len(events)
 
     def publish(self) -> None:
-        """Put the files in their places, in place of those that were written of this run before."""
+        """Publish the files, replacing earlier ones of this run."""
         with mapped(self._out):
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            stale = set(found_of(self._out, self._run_id))  # somebody may have come meanwhile
-            # Who followed the run into this folder begins anew: these files end somewhere else.
+            stale = set(found_of(self._out, self._run_id))  # another process may have written meanwhile
+            # A follower of the run in this directory starts over, because these files end elsewhere.
             (self._out / state_name(self._run_id)).unlink(missing_ok=True)
             for folder in self._files:
                 place = self._out / folder / self._name
@@ -78,44 +78,44 @@ class EventFolders:
                 path.unlink()
 
     def close(self) -> None:
-        """Let go of everything that is not in its place."""
+        """Delete everything that is not published."""
         for file in self._files.values():
             file.close()
         shutil.rmtree(self._aside, ignore_errors=True)
 
 
 def file_name(run_id: str, began_unix: float) -> str:
-    """Return the name of the event file of a run, the same in each folder."""
+    """Return the name of the event file of a run, the same in each directory."""
     return f"events.out.{EVENT_FILE}.{int(began_unix):010d}{_ours(run_id)}"
 
 
 def state_name(run_id: str) -> str:
-    """Return the name of the file that says how far the files of a run that is followed have come."""
+    """Return the name of the state file of a followed run."""
     return f"{_ours(run_id)}.following.json"
 
 
 def found_of(out: Path, run_id: str) -> list[Path]:
-    """Return the event files of a run below a folder.
+    """Return the event files of a run below a directory.
 
     Raises:
-        ExportError: Events of something else are there, or it is a file.
+        ExportError: It is a file, or has events of something else.
     """
     if out.exists() and not out.is_dir():
-        raise ExportError(f"{out} is a file; event files need a folder. Choose one with -o.")
+        raise ExportError(f"Event files need a directory; this is a file. Choose another with -o ({out}).")
     found = sorted(path for path in out.rglob(f"*{EVENT_FILE}*") if path.is_file())
     foreign = [path for path in found if not path.name.endswith(_ours(run_id))]
     if foreign:
-        raise ExportError(f"{out} holds events that are not of this run ({foreign[0]}); nothing is overwritten. "
-                          "Choose a folder of its own with -o.")
+        raise ExportError(f"The directory has events of something else, which are not overwritten: {foreign[0]}. "
+                          f"Choose another directory with -o ({out}).")
     return found
 
 
 @contextlib.contextmanager
 def mapped(out: Path) -> Iterator[None]:
-    """Say of what the system refuses in this block that the folder cannot be written.
+    """Convert operating-system errors in this block.
 
     Raises:
-        StoreDenied, StoreFull: It cannot.
+        StoreDenied, StoreFull: The directory cannot be written.
     """
     try:
         yield
@@ -123,7 +123,7 @@ def mapped(out: Path) -> Iterator[None]:
         if error.strerror is None or isinstance(error, BarographError):
             raise
         kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreDenied
-        raise kind(f"{out} cannot be written: {error.strerror}.") from error
+        raise kind(f"Cannot write event files: {error.strerror} ({out}).") from error
 
 
 def _ours(run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run recorded as events: numbers are scalars, tensors scalars and a histogram, findings texts."""
+"""Converts records to TensorBoard events: numbers to scalars, tensors to scalars and a histogram, findings to texts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from barograph.model.summary import Summary
 from barograph.wire.writing import histogram, scalar, summary_event, tagged, text
 
 NUMBER_KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE, Kind.IMPORTANCE, Kind.TREE)
-"""Kinds that are plain numbers over time and say something as a curve."""
+"""Kinds that are numbers over time and useful as a curve."""
 
 STATISTICS: Mapping[str, Callable[[Summary], float]] = {
     name: attrgetter(name) for name in ("mean", "std", "l2", "mean_abs", "min", "max", "sparsity", "nonfinite")
 }
-"""Of a tensor, each a scalar of its own."""
+"""Statistics of a tensor that become scalars."""
 
 
 class EventValues:
-    """Makes events, and counts what they hold.
+    """Makes events and counts their values.
 
     Attributes:
-        scalars, histograms, texts: How many values of each sort it made.
+        scalars, histograms, texts: Number of values of each type.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class EventValues:
         self.scalars = self.histograms = self.texts = 0
 
     def number(self, kind: Kind, path: str, optimizer: str, step: int, time_unix: float, value: float) -> bytes:
-        """Return the event of a plain number."""
+        """Return the event of a number."""
         tag = self._tags.get((kind, path, optimizer))
         if tag is None:
             tag = tagged(_named(f"{kind.value}/{path}", optimizer), "scalars")
@@ -56,23 +56,23 @@ class EventValues:
         return summary_event(row.time_unix, row.step, values)
 
     def finding(self, finding: Finding) -> bytes:
-        """Return the event of a finding, at the step at which it opened."""
+        """Return the event of a finding, at its opening step."""
         tag = tagged(_named(f"findings/{finding.code} {finding.rule}", finding.optimizer), "text")
         self.texts += 1
         return summary_event(finding.opened_unix, finding.opened_step, [text(tag, "\n\n".join(_said(finding)))])
 
 
 def speaker(finding: Finding, workers: list[str]) -> str:
-    """Return the worker in whose folder a finding stands; "" where there are none.
+    """Return the worker whose directory shows a finding; "" if there are no workers.
 
-    The group of ranks has no records of its own: the first of them speaks.
+    A group of ranks has no records of its own, so its first rank is used.
     """
     of_group = [name for name in workers if name.startswith(finding.worker)]
     return finding.worker if finding.worker in workers else next(iter(of_group or workers), "")
 
 
 def optimizer_in(tag: str, optimizers: Iterable[str]) -> str:
-    """Return of which optimizer the series of a tag is; "" where it is of none of these.
+    """Return the optimizer of a tag; "" if it belongs to none of these.
 
     Example:
         >>> optimizer_in("weight/out.bias (critic)/l2", ["actor", "critic"])
@@ -82,14 +82,14 @@ def optimizer_in(tag: str, optimizers: Iterable[str]) -> str:
 
 
 def _named(name: str, optimizer: str) -> str:
-    """Return a tag that tells the series of several optimizers apart."""
+    """Return a tag that includes the optimizer, if there are several."""
     return f"{name} ({optimizer})" if optimizer else name
 
 
 def _said(finding: Finding) -> Iterator[str]:
     yield f"**{finding.severity.value}** · {finding.message}"
-    yield f"What to do: {finding.remedy}"
+    yield f"Fix: {finding.remedy}"
     for item in finding.evidence:
         yield f"Step {item.step}: {f'{item.key} ' if item.key else ''}{item.statistic} {item.value:.6g}. {item.text}"
     if finding.closed_step is not None:
-        yield f"Over since step {finding.closed_step}."
+        yield f"Closed at step {finding.closed_step}."

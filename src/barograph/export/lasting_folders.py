@@ -1,7 +1,7 @@
-"""Event files that grow while a run is followed, and a metadata file beside them that says how far they have come.
+"""Event files that grow while a run is followed, with a state file for resuming.
 
-First the files are written, then the metadata file is replaced. Whoever goes on later cuts off what was written after
-the last metadata file, and writes the same again: so nothing is there twice, however the one before ended.
+Event files are written first, then the state file is replaced. A resumed export truncates what was written after the
+last state file and writes it again, so that no event is duplicated after a crash.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _FORMAT = 3
 
 
 class LastingFolders:
-    """Event files, one in each folder below `out`, to which events are added.
+    """Event files, one in each directory below `out`, that are appended to.
 
     Args:
-        out: Where they are.
-        run_id: Of the run that they tell of.
-        began_unix: When it began.
+        out: Output directory.
+        run_id: ID of the run.
+        began_unix: Start time of the run.
 
     Raises:
-        ExportError: Events of something else are there, or another process adds to these.
-        StoreDenied, StoreFull: It cannot be written.
+        ExportError: The directory has events of something else, or another process follows the run there.
+        StoreDenied, StoreFull: The directory cannot be written.
 
     Attributes:
-        notes: What was handed to the last `save`; {} where there is nothing to go on from: what was written of the
-            run before is gone then, and everything is to be written.
-        events: Folder to how many events its file has.
+        notes: Data of the last `save`; {} if there is none: then the run's earlier files are deleted, and everything
+            must be written.
+        events: Directory to the number of events in its file.
     """
 
     def __init__(self, out: Path, *, run_id: str, began_unix: float) -> None:
@@ -53,8 +53,8 @@ class LastingFolders:
         self._waiting: dict[str, list[bytes]] = {}
         self._lock = HostLock(f"tensorboard {out.resolve()} {run_id}")
         if not self._lock.take():
-            raise ExportError(f"Another process follows this run into {out}; leave it to it, or choose another folder "
-                              "with -o.")
+            raise ExportError("Another process already follows this run into this directory. Choose another with -o "
+                              f"({out}).")
         try:
             with mapped(out):
                 found = found_of(out, run_id)
@@ -66,11 +66,11 @@ class LastingFolders:
             raise
 
     def has(self, folder: str) -> bool:
-        """Return whether there are events in a folder, or will be once they are saved."""
+        """Return whether a directory has events, including unsaved ones."""
         return folder in self.events or folder in self._waiting
 
     def standing(self, folder: str, first: int) -> list[bytes]:
-        """Return the events of a folder with values of step `first` or later that no restart has superseded."""
+        """Return the events of a directory from step `first` on that no restart has superseded."""
         path = self._out / folder / self._name
         held = memoryview(path.read_bytes() if path.exists() else b"")
         written = [record.payload for record in records_in(held) if isinstance(record, Record)]
@@ -84,18 +84,18 @@ class LastingFolders:
         return [message for _, message in standing]
 
     def put(self, folder: str, event: bytes) -> None:
-        """Add an event to the file of a folder, once it is saved."""
+        """Add an event to the file of a directory with the next `save`."""
         self._waiting.setdefault(folder, []).append(event)
 
     def save(self, notes: Mapping[str, Any]) -> None:
-        """Write what was added, and then the metadata file.
+        """Write the added events, then the state file.
 
         Args:
-            notes: JSON data that whoever goes on finds.
+            notes: JSON data for resuming.
 
         Raises:
-            ExportError: Somebody else has changed the files meanwhile.
-            StoreDenied, StoreFull: They cannot be written.
+            ExportError: Another program changed the files meanwhile.
+            StoreDenied, StoreFull: The files cannot be written.
         """
         if notes == self.notes and not self._waiting:
             return
@@ -108,19 +108,19 @@ class LastingFolders:
         self.notes = notes
 
     def close(self) -> None:
-        """Let others add to them."""
+        """Release the lock on the directory."""
         self._lock.release()
 
     def _append(self, folder: str, events: list[bytes]) -> None:
         path, size = self._out / folder / self._name, self._sizes.get(folder, 0)
         if (path.stat().st_size if path.exists() else 0) != size:
-            raise ExportError(f"{path} was changed by something else while the run was followed. Follow it again: what "
-                              "is missing is written then.")
-        # TensorBoard takes the first session that starts in a folder for the training itself, and only those after it
-        # for one that was resumed.
+            raise ExportError("Another program changed an event file while the run was followed. Follow the run again "
+                              f"to write what is missing ({path}).")
+        # TensorBoard treats the first session start in a directory as the training itself, and only later ones as
+        # restarts.
         head = [] if size else [first_event(self._began_unix), restart_event(self._began_unix, 0)]
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In one piece: TensorBoard reads at the same time, and comes back for a record that is not whole.
+        # In one write: TensorBoard reads concurrently, and retries a record that is incomplete.
         data = framed_all([*head, *events])
         with path.open("ab") as file:
             file.write(data)
@@ -130,7 +130,7 @@ class LastingFolders:
         self.events[folder] = self.events.get(folder, 0) + len(events)
 
     def _went_on(self) -> bool:
-        """Take up what the metadata file says; return whether it is true of the files that are there."""
+        """Resume from the state file; return whether it matches the files."""
         said = self._said()
         if said is None or said["format"] != _FORMAT:
             return False
@@ -143,12 +143,12 @@ class LastingFolders:
                 os.truncate(path, sizes[folder])
         for path in self._out.rglob(self._name):
             if path not in paths.values():
-                path.unlink()  # begun after the last metadata file
+                path.unlink()  # created after the last state file
         self._sizes, self.events, self.notes = sizes, said["events"], said["notes"]
         return True
 
     def _said(self) -> dict[str, Any] | None:
-        """Return what the metadata file holds; None where there is none, or it is not as we wrote it."""
+        """Return the contents of the state file; None if it is missing or invalid."""
         try:
             digest, said = self._metadata_file.read_text(encoding="utf-8").splitlines()
             return dict(json.loads(said)) if digest == _digest(said) else None

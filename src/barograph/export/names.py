@@ -1,4 +1,4 @@
-"""What each number is called among OpenTelemetry's metrics: by its conventions where there is one, else `barograph.`"""
+"""Names of metrics in OpenTelemetry: those of its semantic conventions, else `barograph.…`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class MetricName(NamedTuple):
     """A metric.
 
     Attributes:
-        name: As it is called.
-        unit: As UCUM writes it: "s", "By", "1" for a share.
+        name: Its name.
+        unit: UCUM unit: "s", "By", "1" for a share.
         description: One sentence.
     """
 
@@ -26,12 +26,12 @@ class MetricName(NamedTuple):
 
 
 class Datum(NamedTuple):
-    """A number of a metric.
+    """A value of a metric.
 
     Attributes:
-        metric: Which.
-        attributes: What tells it from others of that metric.
-        value: In the metric's unit.
+        metric: The metric.
+        attributes: Attributes that identify the series.
+        value: Value in the metric's unit.
     """
 
     metric: MetricName
@@ -47,44 +47,44 @@ class _Machine(NamedTuple):
 
 _LOSS = MetricName("barograph.loss", "1", "Loss of a step.")
 _RATE = MetricName("barograph.learning_rate", "1", "Learning rate of a parameter group.")
-_SCALAR = MetricName("barograph.scalar", "1", "Number that the script logged.")
+_SCALAR = MetricName("barograph.scalar", "1", "Scalar logged by the script.")
 _STEP = MetricName("barograph.step.duration", "s", "Mean time of a step.")
 _PART = MetricName("barograph.step.part.duration", "s", "Mean time of a part of a step.")
-_LONGEST = MetricName("barograph.step.longest", "s", "Longest step since the last telling.")
-_PROGRESS = MetricName("barograph.step.number", "{step}", "Step that was recorded.")
+_LONGEST = MetricName("barograph.step.longest", "s", "Longest step since the previous value.")
+_PROGRESS = MetricName("barograph.step.number", "{step}", "Last recorded step.")
 
-_CPU = MetricName("system.cpu.utilization", "1", "Share of the time that a core is busy; without core, of all.")
-_DISK = MetricName("barograph.disk.throughput", "By/s", "Bytes read or written a second.")
-_NETWORK = MetricName("barograph.network.throughput", "By/s", "Bytes received or sent a second.")
+_CPU = MetricName("system.cpu.utilization", "1", "Utilization of a core, or of all cores if none is given.")
+_DISK = MetricName("barograph.disk.throughput", "By/s", "Bytes read or written per second.")
+_NETWORK = MetricName("barograph.network.throughput", "By/s", "Bytes received or sent per second.")
 
 _MACHINE: Mapping[str, _Machine] = {
     "cpu": _Machine(_CPU, 0.01),
     "cpu[]": _Machine(_CPU, 0.01, lambda core: {"cpu.logical_number": int(core)}),
     "cpu_iowait": _Machine(_CPU, 0.01, lambda _: {"cpu.mode": "iowait"}),
-    "cpu_busiest": _Machine(MetricName("barograph.cpu.busiest", "1", "Share of the time of the busiest core."), 0.01),
+    "cpu_busiest": _Machine(MetricName("barograph.cpu.busiest", "1", "Utilization of the busiest core."), 0.01),
     "memory": _Machine(MetricName("system.memory.usage", "By", "Memory in use."), 1.0,
                        lambda _: {"system.memory.state": "used"}),
-    "memory_total": _Machine(MetricName("system.memory.limit", "By", "Memory there is.")),
-    "process_memory": _Machine(MetricName("process.memory.usage", "By", "Memory of the training and its children.")),
+    "memory_total": _Machine(MetricName("system.memory.limit", "By", "Total memory.")),
+    "process_memory": _Machine(MetricName("process.memory.usage", "By", "Memory of the training's processes.")),
     "process_cpu": _Machine(MetricName("barograph.process.cpu.cores", "{cpu}",
-                                       "Cores that the training and its children keep busy."), 0.01),
-    "cores": _Machine(MetricName("barograph.process.cpu.limit", "{cpu}", "Cores that the training may use.")),
-    "loader_processes": _Machine(MetricName("barograph.loader.processes", "{process}", "Processes that load data.")),
+                                       "Cores used by the training and its child processes."), 0.01),
+    "cores": _Machine(MetricName("barograph.process.cpu.limit", "{cpu}", "Cores available to the training.")),
+    "loader_processes": _Machine(MetricName("barograph.loader.processes", "{process}", "Data loader workers.")),
     "disk_read": _Machine(_DISK, 1.0, lambda _: {"disk.io.direction": "read"}),
     "disk_write": _Machine(_DISK, 1.0, lambda _: {"disk.io.direction": "write"}),
     "net_sent": _Machine(_NETWORK, 1.0, lambda _: {"network.io.direction": "transmit"}),
     "net_received": _Machine(_NETWORK, 1.0, lambda _: {"network.io.direction": "receive"}),
-    "gpu[]": _Machine(MetricName("hw.gpu.utilization", "1", "Share of the time that a GPU works."), 0.01,
+    "gpu[]": _Machine(MetricName("hw.gpu.utilization", "1", "GPU utilization."), 0.01,
                       lambda gpu: {"hw.id": gpu}),
-    "gpu_memory[]": _Machine(MetricName("hw.gpu.memory.utilization", "1", "Share of a GPU's memory in use."), 0.01,
+    "gpu_memory[]": _Machine(MetricName("hw.gpu.memory.utilization", "1", "Share of GPU memory in use."), 0.01,
                              lambda gpu: {"hw.id": gpu}),
-    "gpu_memory_bytes[]": _Machine(MetricName("hw.gpu.memory.usage", "By", "Memory of a GPU in use."), 1.0,
+    "gpu_memory_bytes[]": _Machine(MetricName("hw.gpu.memory.usage", "By", "GPU memory in use."), 1.0,
                                    lambda gpu: {"hw.id": gpu}),
 }
 
 
 def datum_of(reading: Reading) -> Datum | None:
-    """Return a number of a run as one of OpenTelemetry's; None where it has no place there.
+    """Return a reading as an OpenTelemetry value; None if it has no equivalent.
 
     Example:
         >>> from barograph.model.key import Key

@@ -1,7 +1,7 @@
-"""A run as metrics of OpenTelemetry, over OTLP/HTTP or into a file. The one door of OpenTelemetry's libraries.
+"""Export of a run as OpenTelemetry metrics, over OTLP/HTTP or to a file. The only module that imports OpenTelemetry.
 
-Metrics of OpenTelemetry are made to be measured now; those of a run were measured when they were recorded. So what
-the library's instruments would make is made here, point by point, and its exporter takes it from there.
+OpenTelemetry's instruments measure the present, but a run has past values. So the data points are built here, and
+the library's exporter sends them.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from barograph.export.readings import Reading
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 BATCH_POINTS = 5_000
-"""Points in one request: some hundred kilobytes."""
+"""Points per request: some hundred kilobytes."""
 _PATH = "/v1/metrics"
 _MICROS, _NANOS_IN_MICRO = 10**6, 1000
 _CONNECT_SECS = 2.0
-_EXTRA = ("This needs OpenTelemetry, which is not installed here: pip install 'barograph[otel]' "
+_EXTRA = ("OpenTelemetry is not installed: pip install 'barograph[otel]' "
           "(the packages opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http).")
 
 
 class Destination(Protocol):
-    """Where metrics go."""
+    """Destination of metrics."""
 
     def send(self, metrics: Any) -> None:
-        """Hand over what `metrics_of` made.
+        """Send metrics made by `metrics_of`.
 
         Raises:
-            EndpointFailed: It was not taken.
+            EndpointFailed: It was not accepted.
         """
         ...
 
 
 def check_installed() -> None:
-    """See that OpenTelemetry's libraries are there.
+    """Check that OpenTelemetry is installed.
 
     Raises:
-        MissingExtra: They are not.
+        MissingExtra: It is not.
     """
     try:
         import opentelemetry.exporter.otlp.proto.http.metric_exporter
@@ -53,15 +53,15 @@ def check_installed() -> None:
 
 
 def endpoint_of(given: str | None, environment: Mapping[str, str]) -> str:
-    """Return the whole address that metrics are sent to.
+    """Return the full URL that metrics are sent to.
 
     Args:
-        given: As typed; where it has no path, `/v1/metrics` is added. None: as the environment says.
-        environment: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is taken as it is, `OTEL_EXPORTER_OTLP_ENDPOINT` with
-            `/v1/metrics` behind it, as OpenTelemetry's specification says.
+        given: URL of the user; without a path, `/v1/metrics` is appended. None: from the environment.
+        environment: `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT` is used as it is, `OTEL_EXPORTER_OTLP_ENDPOINT` with
+            `/v1/metrics` appended, as OpenTelemetry specifies.
 
     Raises:
-        SettingsError: There is none, or it is no address.
+        SettingsError: There is none, or it is not a URL.
 
     Example:
         >>> endpoint_of("http://collector:4318", {})
@@ -73,20 +73,20 @@ def endpoint_of(given: str | None, environment: Mapping[str, str]) -> str:
     elif address is None and environment.get(ENDPOINT_VARIABLES[1]):
         address = environment[ENDPOINT_VARIABLES[1]].rstrip("/") + _PATH
     if not address:
-        raise SettingsError("Nothing says where to send metrics. Give --endpoint http://HOST:4318, set "
+        raise SettingsError("No endpoint for metrics. Pass --endpoint http://HOST:4318, set "
                             f"{ENDPOINT_VARIABLES[1]}, or write a file with --json.")
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SettingsError(f'The endpoint is "{address}"; it must be an address such as http://localhost:4318.')
+        raise SettingsError(f'The endpoint "{address}" is not a URL such as http://localhost:4318.')
     return address if parts.path.strip("/") else address.rstrip("/") + _PATH
 
 
 class Endpoint:
-    """An address that takes OTLP/HTTP.
+    """An OTLP/HTTP endpoint.
 
     Args:
-        address: The whole of it, as `endpoint_of` returns it.
-        timeout_secs: Longest time that one request and its repetitions take.
+        address: Full URL, from `endpoint_of`.
+        timeout_secs: Timeout of one request including retries.
 
     Raises:
         MissingExtra: OpenTelemetry's libraries are not installed.
@@ -98,7 +98,7 @@ class Endpoint:
 
         self._address = address
         self._said = _LastError()
-        # The library tells what went wrong in its log alone.
+        # The library reports errors only in its log.
         logging.getLogger("opentelemetry").addHandler(self._said)
         self._exporter = OTLPMetricExporter(endpoint=address, timeout=timeout_secs)
 
@@ -106,25 +106,25 @@ class Endpoint:
         """Send one batch.
 
         Raises:
-            EndpointFailed: It was not taken; nothing says how much of the batch was.
+            EndpointFailed: It was not accepted; part of the batch may have been.
         """
         from opentelemetry.sdk.metrics.export import MetricExportResult
 
         if self._exporter.export(metrics) is not MetricExportResult.SUCCESS:
-            why = _why_unreachable(self._address) or self._said.text or "no reason was given"
-            raise EndpointFailed(f"The endpoint did not take the metrics: {why} ({self._address}).")
+            why = _why_unreachable(self._address) or self._said.text or "no reason given"
+            raise EndpointFailed(f"The endpoint did not accept the metrics: {why} ({self._address}).")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._exporter.shutdown()
         logging.getLogger("opentelemetry").removeHandler(self._said)
 
 
 class JsonFile:
-    """A file of OTLP's JSON, one batch a line, as OpenTelemetry's file exporter writes it.
+    """An OTLP JSON file with one batch per line, as OpenTelemetry's file exporter writes it.
 
     Args:
-        out: The file, open.
+        out: Open file.
 
     Raises:
         MissingExtra: OpenTelemetry's libraries are not installed.
@@ -144,11 +144,11 @@ class JsonFile:
 
 
 def metrics_of(readings: Iterable[Reading], resources: Mapping[str, Attributes]) -> Any:
-    """Return readings as one batch of OpenTelemetry's metrics; None where none of them has a place there.
+    """Return readings as one batch of OpenTelemetry metrics; None if none has an equivalent.
 
     Args:
-        readings: They.
-        resources: Worker to what is known of it.
+        readings: Readings of a run.
+        resources: Worker to its resource attributes.
     """
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics
     from opentelemetry.sdk.resources import Resource
@@ -167,7 +167,7 @@ def metrics_of(readings: Iterable[Reading], resources: Mapping[str, Attributes])
 
 
 def batches(readings: Sequence[Reading]) -> Iterator[Sequence[Reading]]:
-    """Yield the readings in pieces that one request can carry."""
+    """Yield the readings in batches for one request."""
     for start in range(0, len(readings), BATCH_POINTS):
         yield readings[start : start + BATCH_POINTS]
 
@@ -182,7 +182,7 @@ def _scope(data: Sequence[tuple[Reading, Datum]]) -> Any:
 
     points: dict[MetricName, list[Any]] = defaultdict(list)
     for reading, datum in data:
-        # What is recorded is exact to a microsecond; in nanoseconds a float is not.
+        # Recorded times are exact to a microsecond; a float of nanoseconds is not.
         when = round(reading.time_unix * _MICROS) * _NANOS_IN_MICRO
         points[datum.metric].append(NumberDataPoint(dict(datum.attributes), 0, when, datum.value))
     metrics = [Metric(metric.name, metric.description, metric.unit, Gauge(found)) for metric, found in points.items()]
@@ -190,7 +190,7 @@ def _scope(data: Sequence[tuple[Reading, Datum]]) -> Any:
 
 
 def _why_unreachable(address: str) -> str:
-    """Return why nobody can be reached there; "" where somebody can. The library says only that it gave up."""
+    """Return why the endpoint is unreachable; "" if it is reachable. The library only says that it gave up."""
     parts = urlsplit(address)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
@@ -201,12 +201,12 @@ def _why_unreachable(address: str) -> str:
 
 
 class _LastError(logging.Handler):
-    """Keeps the last thing that was logged."""
+    """Keeps the last log message."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep it."""
+        """Store the message."""
         self.text = record.getMessage().rstrip(".")

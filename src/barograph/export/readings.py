@@ -1,4 +1,4 @@
-"""The plain numbers of a run, one by one, with when and where they were recorded: what other programs take."""
+"""Scalar values of a run with time and origin, for exporters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.view import StepView
 
 KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE)
-"""Kinds that are plain numbers over time."""
+"""Kinds that are scalars over time."""
 
 _COLUMNS = ("worker", "step", "optimizer", "mode", "time", "path", "value")
 
 
 class Reading(NamedTuple):
-    """One number.
+    """One scalar value.
 
     Attributes:
-        time_unix: When, by the worker's clock.
-        worker: Who recorded it.
-        key: What it is.
-        mode: In which mode.
-        optimizer: Of which optimizer's step; "" where there is one.
-        step: At which step.
-        value: The number.
+        time_unix: Time by the worker's clock.
+        worker: Worker that recorded it.
+        key: Its key.
+        mode: Its mode.
+        optimizer: Optimizer that counts the step; "" if there is only one.
+        step: Its step.
+        value: Its value.
     """
 
     time_unix: float
@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 
 
 def readings_of(run: Run) -> list[Reading]:
-    """Return every plain number there is by now, in the order of time.
+    """Return all scalar values so far, in order of time.
 
     Raises:
         StoreError: The run cannot be read.
@@ -48,7 +48,7 @@ def readings_of(run: Run) -> list[Reading]:
 
 
 def readings_in(view: StepView) -> Iterator[Reading]:
-    """Yield every plain number of one step, as each worker recorded it."""
+    """Yield all scalar values of one step, by worker."""
     for kind in KINDS:
         for key in view.scalars(kind):
             for worker, value in view.worker_scalars(key).items():

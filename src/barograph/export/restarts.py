@@ -1,7 +1,7 @@
-"""Where the optimizers of a resumed training begin again, and what was written before that still counts.
+"""Restarts of a resumed training in TensorBoard event files.
 
-TensorBoard's mark of a restart supersedes every curve from its step on. Optimizers that count differently begin again
-at steps of their own, so what the mark takes away and still counts is written once more behind it.
+TensorBoard's restart mark supersedes every curve from its step on. Each optimizer restarts at its own step, so events
+that the mark removes but that are still valid are written again after it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from barograph.runs.reading.view import StepView
 from barograph.wire.events import event_from_message
 
 _BESIDE = frozenset({Kind.SCALAR, Kind.CUSTOM, Kind.TIME, Kind.MACHINE, Kind.VITAL})
-"""What comes without a step of training, too."""
+"""Kinds that also occur without a training step."""
 
 
 class Restart(NamedTuple):
-    """Steps that are made anew from here on.
+    """A restart: steps that are repeated.
 
     Attributes:
-        starts: Optimizer to its first step.
-        common: First step of what is no optimizer's; None: that goes on as it is.
-        optimizers: All that are known, with those that do not begin here.
-        since_unix: What is no optimizer's is of this attempt from then on, and counts.
+        starts: Optimizer to its first repeated step.
+        common: First repeated step of values without an optimizer; None: these are not repeated.
+        optimizers: All known optimizers, including those without a restart here.
+        since_unix: Values without an optimizer belong to this attempt from this time on, and stay valid.
     """
 
     starts: Mapping[str, int]
@@ -36,16 +36,16 @@ class Restart(NamedTuple):
     since_unix: float = math.inf
 
     def first(self, mode: Mode) -> int:
-        """Return the first step of a mode that is superseded, of whatever."""
+        """Return the first superseded step of a mode."""
         return min(self.starts.values()) + _later(mode)
 
     @property
     def supersedes_all(self) -> bool:
-        """Whether nothing that stands there from the first step on still counts."""
+        """Whether no event from the first superseded step on is still valid."""
         return set(self.optimizers) == set(self.starts) and len(self.starts) == 1
 
     def counting(self, events: Iterable[bytes], mode: Mode) -> Iterator[bytes]:
-        """Yield the events that still count, of those that hold values."""
+        """Yield the events that are still valid."""
         for message in events:
             event = event_from_message(memoryview(message))
             optimizer = optimizer_in(event.values[0].tag, self.optimizers)
@@ -56,7 +56,7 @@ class Restart(NamedTuple):
 
 
 class _Start(NamedTuple):
-    """With what an optimizer began in an attempt."""
+    """First step of an optimizer in an attempt."""
 
     attempt: int
     step: int
@@ -64,10 +64,10 @@ class _Start(NamedTuple):
 
 
 class Restarts:
-    """Knows which attempt each optimizer is at, and where it began there.
+    """Tracks the attempt of each optimizer and where it began.
 
     Args:
-        begun: Group, optimizer and how it began, as `told` gave it.
+        begun: State returned by `told`.
     """
 
     def __init__(self, begun: Iterable[Sequence[Any]] = ()) -> None:
@@ -76,16 +76,16 @@ class Restarts:
             self._begun.setdefault(group, {})[optimizer] = _Start(*start)
 
     def told(self) -> list[list[Any]]:
-        """Return what is known as JSON data."""
+        """Return the state as JSON data."""
         return [[group, optimizer, *start] for group, begun in self._begun.items()
                 for optimizer, start in begun.items()]
 
     def at(self, view: StepView, coming: Iterable[StepView]) -> Restart | None:
-        """Return what begins anew with a step; None where nothing does.
+        """Return the restart that begins with a step; None if there is none.
 
         Args:
             view: The step.
-            coming: It, and what follows it as far as that is known: another optimizer may begin there.
+            coming: The step and all known later ones: another optimizer may restart there.
         """
         begun = self._begun.setdefault(view.group, {})
         before = {optimizer: start for optimizer, start in begun.items() if start.attempt == view.attempt}
@@ -101,7 +101,7 @@ class Restarts:
                 begun[optimizer] = _Start(view.attempt, step.number, step.time_unix)
         if not is_resumed:
             return None
-        # Which optimizer counts furthest is not known before each has begun, and what is cut does not come back.
+        # The leading optimizer is unknown until each has begun, and removed events do not come back.
         have_all = all(start.attempt == view.attempt for start in begun.values())
         common = max(start.step for start in begun.values()) if have_all else None
         since_unix = min((start.time_unix for start in before.values()), default=math.inf)
@@ -109,10 +109,10 @@ class Restarts:
 
 
 def trains(view: StepView) -> bool:
-    """Return whether a view holds a step of training, and not only what comes beside one."""
+    """Return whether a view has a training step."""
     return view.step.mode is Mode.TRAIN and bool(view.kinds - _BESIDE)
 
 
 def _later(mode: Mode) -> int:
-    """Return how much later than a training an evaluation is superseded: it carries the number of steps made before."""
+    """Return the offset at which evaluations are superseded: they carry the number of completed steps."""
     return int(mode is not Mode.TRAIN)

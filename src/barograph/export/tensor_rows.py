@@ -1,4 +1,4 @@
-"""Summaries of the tensors of a run, worker by worker; what is split over workers as one."""
+"""Summaries of the tensors of a run by worker; tensors split over workers are merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TENSOR_KINDS = (
     Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,
     Kind.CUSTOM, Kind.BATCH, Kind.TARGET,
 )
-"""Kinds of which a run keeps summaries."""
+"""Kinds with summaries."""
 
 _COLUMNS = ("step", "optimizer", "mode", "time", "path", "shard", "whole", *MOMENT_FIELDS, "exponents",
             "exponent_counts")
@@ -22,13 +22,13 @@ _COUNTS = ("count", "nan", "posinf", "neginf", "zeros")
 
 
 class TensorRow(NamedTuple):
-    """The summary of one tensor in one step.
+    """Summary of one tensor at one step.
 
     Attributes:
-        worker: Who recorded it; of what is split over workers, the first of them.
+        worker: Worker that recorded it; for a split tensor, the first.
         step, optimizer, mode, path: As in the records.
-        time_unix: When the step ended.
-        summary: It.
+        time_unix: End of the step.
+        summary: The summary.
     """
 
     worker: str
@@ -41,18 +41,17 @@ class TensorRow(NamedTuple):
 
 
 def tensor_rows(run: Run, kind: Kind, workers: Sequence[str]) -> Iterator[TensorRow]:
-    """Yield every summary of a kind, worker by worker, those of whole tensors alone: where a part of a tensor is
-    missing, nothing is said of it.
+    """Yield every summary of a kind by worker. A tensor with a missing part is left out.
 
     Args:
-        run: Of which run.
-        kind: Which.
-        workers: Whose.
+        run: The run.
+        kind: Kind of the tensors.
+        workers: Workers to include.
     """
     parts: dict[tuple[int, str, str, str], list[tuple[TensorRow, int]]] = {}
     for worker in workers:
         for batch in run.arrow(kind, worker=worker, columns=_COLUMNS).to_batches():
-            # As whole numbers: a date of Python's has the zone of whoever looks.
+            # As integers: Python's datetime would depend on the local time zone.
             times = batch["time"].to_numpy(zero_copy_only=False).astype("int64") / 1e6
             for found, time_unix in zip(batch.to_pylist(), times.tolist(), strict=True):
                 if found["count"] is None:

@@ -1,7 +1,7 @@
-"""A run as event files for TensorBoard: a folder for each mode, and below one for each worker where there are several.
+"""Export of a run as TensorBoard event files: a directory per mode and, for several workers, per worker below it.
 
-Plain numbers and statistics of tensors are scalars, histograms are histograms, findings are texts. What a resumed
-training superseded is left out.
+Numbers and statistics of tensors become scalars, histograms stay histograms, findings become texts. Steps superseded
+by a resumed training are left out.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _BATCH_EVENTS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written.
+    """Result of an export.
 
     Attributes:
         run: The run.
-        out: Where the folders are.
-        folders: Folder to how many events its file has.
-        scalars, histograms, texts: How many values of each sort.
+        out: Output directory.
+        folders: Directory to the number of events in its file.
+        scalars, histograms, texts: Number of values of each type.
     """
 
     run: str
@@ -41,23 +41,23 @@ class Exported:
     texts: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 def export_tensorboard(
     run: Run, out: Path, *, on_progress: Callable[[int, int], object] = lambda done, of: None
 ) -> Exported:
-    """Write a run as event files; all of them, or nothing.
+    """Write a run as event files, atomically.
 
     Args:
-        run: Which.
-        out: Folder to write to. Files that were written of this run before are replaced.
-        on_progress: Told after each kind of each worker how many there were, and of how many.
+        run: Run to export.
+        out: Output directory. Earlier files of this run are replaced.
+        on_progress: Called after each kind of each worker with the number done and the total.
 
     Raises:
-        ExportError: The folder holds other events, or the run nothing to show.
-        StoreDenied: It cannot be written.
+        ExportError: The directory has other events, or the run has nothing to show.
+        StoreDenied: The directory cannot be written.
         StoreError: The run cannot be read.
     """
     folders = EventFolders(out, run_id=run.manifest.run_id, began_unix=run.manifest.created_unix)
@@ -65,7 +65,7 @@ def export_tensorboard(
         writing = _Writing(run, folders, on_progress)
         writing.write()
         if not folders.events:
-            raise ExportError(f"The run holds nothing that TensorBoard could show ({run.url}).")
+            raise ExportError(f"The run has nothing that TensorBoard can show ({run.url}).")
         folders.publish()
     finally:
         folders.close()

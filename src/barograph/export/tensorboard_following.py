@@ -1,4 +1,4 @@
-"""A run that goes on, as event files that grow with it."""
+"""Follows a run and appends to its TensorBoard event files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from barograph.wire.writing import restart_event
 
 
 class Turn(NamedTuple):
-    """What one look brought.
+    """Result of one poll.
 
     Attributes:
-        ended: The run has ended, and everything is written.
-        more: There is more to read at once.
-        step: The last step of training that was written; -1 before the first.
+        ended: Whether the run has ended and everything is written.
+        more: Whether more can be read at once.
+        step: Last written training step; -1 before the first.
     """
 
     ended: bool
@@ -38,19 +38,19 @@ class Turn(NamedTuple):
 
 
 class TensorboardFollower:
-    """Writes each step of a run once, as it becomes complete; after a restart it goes on where it was.
+    """Writes each step of a run once, when it is complete; resumes after a restart.
 
     Args:
-        run: Which.
-        out: Folder to write to. What `export_tensorboard` wrote there of this run is written anew.
-        clock: For how long workers have been silent.
+        run: Run to follow.
+        out: Output directory. Earlier files of `export_tensorboard` for this run are replaced.
+        clock: Clock, for workers without heartbeats.
 
     Raises:
-        ExportError: The folder holds other events, or another process follows the run into it.
-        StoreDenied, StoreFull: It cannot be written.
+        ExportError: The directory has other events, or another process follows the run there.
+        StoreDenied, StoreFull: The directory cannot be written.
 
     Attributes:
-        damage: What could not be read, a sentence each.
+        damage: What cannot be read, one sentence each.
     """
 
     def __init__(self, run: Run, out: Path, *, clock: Clock | None = None) -> None:
@@ -68,11 +68,11 @@ class TensorboardFollower:
         self.damage: list[str] = []
 
     def turn(self) -> Turn:
-        """Write what has come since.
+        """Write what is new.
 
         Raises:
-            StoreUnavailable: The run cannot be read now; nothing is lost, try again.
-            StoreError: It cannot be read.
+            StoreUnavailable: The run is unreachable now; try again.
+            StoreError: The run cannot be read.
             ExportError, StoreDenied, StoreFull: The files cannot be written.
         """
         result = self._feed.poll()
@@ -90,13 +90,13 @@ class TensorboardFollower:
 
     @property
     def exported(self) -> Exported:
-        """What is written by now, by this process and by those before it."""
+        """What has been written so far, including by earlier processes."""
         values = self._values
         return Exported(self._run.url, str(self._out), dict(sorted(self._folders.events.items())), values.scalars,
                         values.histograms, values.texts)
 
     def close(self) -> None:
-        """Let another process go on."""
+        """Release the directory for other processes."""
         self._folders.close()
 
     def _write_view(self, view: StepView, coming: Sequence[StepView]) -> None:
@@ -119,7 +119,7 @@ class TensorboardFollower:
             self._put(worker, step.mode, self._values.tensor(key.kind, row))
 
     def _who_is_alone(self) -> str:
-        """Return the worker whose folders bear the names of the modes alone; "" where there are several."""
+        """Return the only worker, whose directories are named by mode alone; "" if there are several."""
         self._run.refresh()
         published = workers_in(self._run)
         several = any(state.worker.world_size > 1 for state in self._run.workers)
@@ -129,7 +129,7 @@ class TensorboardFollower:
         self._workers.extend(name for name in view.workers if name not in self._workers)
 
     def _note_restart(self, view: StepView, restart: Restart) -> None:
-        """Say, where a resumed training begins to make steps anew, that what was written of them counts no more."""
+        """Write a restart mark, which supersedes earlier events of the repeated steps."""
         for worker in view.workers:
             for mode in Mode:
                 folder = self._folder(worker, mode)
@@ -145,7 +145,7 @@ class TensorboardFollower:
             if self._told.get(finding.id) == finding.state.value:
                 continue
             self._told[finding.id] = finding.state.value
-            # Told again once it is over.
+            # Written again when it closes.
             self._put(speaker(finding, self._workers), finding.mode, self._values.finding(finding))
 
     def _put(self, worker: str, mode: Mode, event: bytes) -> None:
@@ -156,7 +156,7 @@ class TensorboardFollower:
 
 
 def _tensors(view: StepView) -> Iterator[tuple[str, Key, Summary]]:
-    """Yield each tensor with who recorded it; what is split over workers as one, of the first of them."""
+    """Yield each tensor with its worker; a split tensor once, with its first worker."""
     parts: dict[Key, tuple[str, int, list[Summary]]] = {}
     for worker, rows in view.rows.items():
         histograms = rows.histograms()

@@ -102,7 +102,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Cost of capture.
+    """Cost of recording.
 
     Attributes:
         train_secs: Time from the start of the first step to the end of the last, without pauses and waits for a CPU.

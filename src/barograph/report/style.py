@@ -10,10 +10,10 @@ import re
 from barograph.report.markup import Child, Markup, element
 
 # Colours of lines: Okabe and Ito's, which people with any sight of colour tell apart; on dark ground lightened.
-_LIGHT = """--ground:#fff;--executor:#f6f7f9;--ink:#1b1f24;--soft:#59636e;--rule:#d9dee4;--link:#0550ae;
+_LIGHT = """--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--soft:#59636e;--rule:#d9dee4;--link:#0550ae;
 --breaking:#b3261e;--costly:#9a5b00;--doubtful:#7a6a00;--note:#0b6a8f;--ok:#1a7f37;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#8a6d00;--c5:#56b4e9;--c6:#5b4fb3;--c7:#6b7280"""
-_DARK = """--ground:#0f1317;--executor:#171c22;--ink:#e6eaef;--soft:#9aa6b2;--rule:#2c343d;
+_DARK = """--ground:#0f1317;--panel:#171c22;--ink:#e6eaef;--soft:#9aa6b2;--rule:#2c343d;
 --link:#79b8ff;--breaking:#ff8a80;--costly:#ffb951;--doubtful:#e5d352;--note:#6cc7ee;--ok:#5fd07f;
 --c0:#58b4ea;--c1:#ff9256;--c2:#3fd0a4;--c3:#f0a6cf;--c4:#e3c552;--c5:#9ad8ff;--c6:#a9a0f5;--c7:#a3adb8"""
 
@@ -29,16 +29,16 @@ _PARTS = """a{color:var(--link)}p{margin:8px 0}
 .note,footer,figcaption,dt,caption{color:var(--soft)}.note,footer{font-size:.875rem}
 code,.code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.9em;overflow-wrap:anywhere}
 nav ul{list-style:none;display:flex;flex-wrap:wrap;gap:4px 16px;padding:0;margin:12px 0}
-.verdict{font-size:1.1rem;font-weight:600}.banner{border-left:4px solid var(--costly);background:var(--executor);
+.verdict{font-size:1.1rem;font-weight:600}.banner{border-left:4px solid var(--costly);background:var(--panel);
 padding:8px 12px;margin:12px 0}
 dl.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,150px),1fr));gap:8px;margin:16px 0}
-dl.tiles div{background:var(--executor);border-radius:6px;padding:8px 12px}dl.tiles dt{font-size:.8rem}
+dl.tiles div{background:var(--panel);border-radius:6px;padding:8px 12px}dl.tiles dt{font-size:.8rem}
 dl.tiles dd{margin:0;font-weight:600;overflow-wrap:anywhere}
 dl.facts{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;font-size:.9rem}dl.facts dd{margin:0;
 overflow-wrap:anywhere;min-width:0}
 article{border:1px solid var(--rule);border-left:4px solid var(--soft);border-radius:6px;padding:8px 14px;margin:12px 0;
 overflow-wrap:anywhere}
-article h4,article h5,article h6{margin:8px 0 4px}pre{overflow-x:auto;background:var(--executor);padding:8px 12px;
+article h4,article h5,article h6{margin:8px 0 4px}pre{overflow-x:auto;background:var(--panel);padding:8px 12px;
 border-radius:6px}blockquote{margin:8px 0;padding-left:12px;border-left:3px solid var(--rule)}
 article h3{margin:4px 0}article ul{margin:4px 0;padding-left:20px}
 .breaking{--sev:var(--breaking)}.costly{--sev:var(--costly)}.doubtful{--sev:var(--doubtful)}.note-level{--sev:var(--note)}
@@ -57,7 +57,7 @@ svg .point{opacity:.5}svg .dashed{stroke-dasharray:5 3}svg .bad{fill:none;stroke
 svg .mark{stroke:var(--sev,var(--soft));stroke-width:1.3;stroke-dasharray:3 3}
 svg .band{fill:var(--c0);stroke:none}svg .wide{opacity:.18}svg .narrow{opacity:.32}
 svg .cell{fill:var(--c0)}svg .cell.wrong{fill:var(--c1)}svg .bad-cell{fill:var(--breaking)}svg
-.empty{fill:var(--executor)} svg .count.on{fill:var(--ground)}
+.empty{fill:var(--panel)} svg .count.on{fill:var(--ground)}
 .s0{--c:var(--c0)}.s1{--c:var(--c1)}.s2{--c:var(--c2)}.s3{--c:var(--c3)}.s4{--c:var(--c4)}.s5{--c:var(--c5)}
 .s6{--c:var(--c6)}.s7{--c:var(--c7)}
 ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 14px;padding:0;margin:4px 0;font-size:.8rem}

@@ -17,6 +17,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import MOMENT_FIELDS
 from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.rules.clues import fact_value
+from barograph.rules.words import number
 from barograph.runs.reading.view import StepView
 
 _IN_ORDER = (
@@ -41,7 +42,7 @@ class _Difference(NamedTuple):
 
     def in_words(self) -> str:
         return (f"{self.quantity} {self.here:.9g} here, {self.there:.9g} there (difference "
-                f"{abs(self.here - self.there):.3g}, allowed {self.allowed:.3g})")
+                f"{number(abs(self.here - self.there))}, allowed {number(self.allowed)})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +115,8 @@ class SimilarAcrossRuns(Rule):
         batches = memory.get("batches", "")
         return Symptom(
             message=f"Step {first['step']}{mode} is the first that differs from {self.other}: {first['key']}, "
-                    f"{first['words']}, rtol {self.rtol:g}, atol {self.atol:g}; {first['others']} other keys differ "
-                    "too."
+                    f"{first['words']}, rtol {number(self.rtol)}, atol {number(self.atol)}; "
+                    f"{first['others']} other keys differ too."
                     f"{batches and f' {batches}'}",
             remedy=f"Look at what produces {first['key']}: {_REMEDIES.get(key_from_text(first['key']).kind, _ANY)}.",
             evidence=tuple(Evidence(item.key, view.step.number, item.quantity, item.here, item.there, item.in_words())

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from barograph.errors import BadRule, SettingsError, UnknownName, nearest
 from barograph.model.finding import Severity, Symptom
 from barograph.model.selection import Selection
+from barograph.model.significant import significant
 
 if TYPE_CHECKING:
     from barograph.runs.reading.view import StepView
@@ -274,7 +275,7 @@ def _checked_number(title: str, value: Any, kind: type[int] | type[float], limit
     if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise SettingsError(f"{title} is {value!r}; it must be a number.")
     if not _within(value, limits):
-        raise SettingsError(f"{title} is {value:g}; it must be {limits_in_words(limits)}.")
+        raise SettingsError(f"{title} is {significant(value, 6)}; it must be {limits_in_words(limits)}.")
     return kind(value)
 
 
@@ -301,7 +302,7 @@ def limits_in_words(limits: Parameter) -> str:
         'above 0 and at most 1'
     """
     words = [
-        f"{word} {limit:g}"
+        f"{word} {significant(limit, 6)}"
         for word, limit in (("above", limits.above), ("at least", limits.at_least),
                             ("below", limits.below), ("at most", limits.at_most))
         if limit is not None

@@ -16,6 +16,7 @@ from typing import Any
 
 from barograph.errors import BadRule
 from barograph.model.selection import Histogram, Schedule, Selection
+from barograph.model.significant import significant
 from barograph.model.step import Mode
 from barograph.rules.base import Parameter, Rule, limits_in_words
 from barograph.rules.words import sentence
@@ -139,7 +140,7 @@ def _shown(value: Any) -> str:
         return "none: must be set"
     if isinstance(value, tuple):
         return ", ".join(f"`{entry}`" for entry in value) or "none"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+    return f"`{significant(value, 6)}`" if isinstance(value, float) else f"`{value}`"
 
 
 def _needs(needs: Iterable[Selection]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from barograph.model.significant import significant
+
 CLIPPING = "torch.nn.utils.clip_grad_norm_ before optimizer.step; global_clipnorm in Keras; optax.clip_by_global_norm"
 """How to clip gradients to a norm, by framework: rules do not know which one runs."""
 
@@ -17,10 +19,10 @@ def number(value: float) -> str:
     """Return a number with three significant digits.
 
     Example:
-        >>> number(0.00012345), number(1234.0), number(0.1)
-        ('0.000123', '1.23e+03', '0.1')
+        >>> number(0.00012345), number(1234.0), number(0.1), number(1e-5)
+        ('0.000123', '1.23e3', '0.1', '1e-5')
     """
-    return f"{value:.3g}"
+    return significant(value)
 
 
 def percent(share: float) -> str:
@@ -69,7 +71,7 @@ def lower_rate(rate: float | None, factor: float) -> str:
     """
     if rate is None or rate <= 0:
         return f"lower the learning rate {factor:g} times"
-    return f"lower the learning rate from {rate:.3g} to {rate / factor:.3g}"
+    return f"lower the learning rate from {number(rate)} to {number(rate / factor)}"
 
 
 def raise_rate(rate: float | None, factor: float) -> str:
@@ -77,11 +79,11 @@ def raise_rate(rate: float | None, factor: float) -> str:
 
     Example:
         >>> raise_rate(1e-5, 10)
-        'raise the learning rate from 1e-05 to 0.0001'
+        'raise the learning rate from 1e-5 to 0.0001'
     """
     if rate is None or rate <= 0:
         return f"raise the learning rate {factor:g} times"
-    return f"raise the learning rate from {rate:.3g} to {rate * factor:.3g}"
+    return f"raise the learning rate from {number(rate)} to {number(rate * factor)}"
 
 
 def sentence(words: str) -> str:

@@ -1,4 +1,4 @@
-"""The file that an archive is: on this machine, or an object in a bucket."""
+"""Location of an archive: a local file, or an object in a bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.store.urls import store_from_url
 
 
 def local_path(place: str | os.PathLike[str]) -> Path | None:
-    """Return the file of this machine that a place is; None where it is an object of a bucket.
+    """Return the local path of a place; None if it is an object in a bucket.
 
     Example:
         >>> local_path("runs/digits.zip"), local_path("s3://bucket/digits.zip")
@@ -26,24 +26,24 @@ def local_path(place: str | os.PathLike[str]) -> Path | None:
 
 
 def object_at(place: str | os.PathLike[str]) -> tuple[Store, str]:
-    """Return the store, and the name in it, of an object of a bucket; nothing is asked yet.
+    """Return the store and the name of an object in a bucket, without connecting.
 
     Raises:
-        SettingsError: It names no object.
-        StoreError: The environment does not say how to reach the bucket.
+        SettingsError: It does not name an object.
+        StoreError: The environment lacks the configuration of the bucket.
     """
     above, _, name = os.fspath(place).rpartition("/")
     if not name or above.endswith(("/", ":")):
-        raise SettingsError(f'"{os.fspath(place)}" names no object in a bucket; write s3://BUCKET/FOLDER/NAME.zip.')
+        raise SettingsError(f'"{os.fspath(place)}" is not an object in a bucket; write s3://BUCKET/FOLDER/NAME.zip.')
     return store_from_url(above), name
 
 
 def opened(place: str | os.PathLike[str]) -> IO[bytes]:
-    """Return the bytes of an archive; of one in a bucket those alone are fetched that are read.
+    """Open an archive for reading; from a bucket, only the bytes that are read are fetched.
 
     Raises:
-        ImportFailed: There is none.
-        SettingsError: The place is none.
+        ImportFailed: The archive does not exist.
+        SettingsError: The place is invalid.
         StoreError: It cannot be read.
     """
     path = local_path(place)
@@ -52,16 +52,16 @@ def opened(place: str | os.PathLike[str]) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        raise ImportFailed(f"There is no archive at {path}: no such file.") from None
+        raise ImportFailed(f"No archive: the file does not exist ({path}).") from None
     except OSError as error:
-        raise StoreDenied(f"{path} cannot be read: {error.strerror}.") from error
+        raise StoreDenied(f"Cannot read the archive: {error.strerror} ({path}).") from error
 
 
 def _fetched(store: Store, name: str, place: str) -> IO[bytes]:
     if not isinstance(store, Openable):
-        raise SettingsError(f"{place} cannot be read here and there; copy it to a disk first.")
+        raise SettingsError(f"This store cannot read parts of an object. Copy the archive to a disk first ({place}).")
     try:
         return store.opened(name)
     except ObjectNotFound:
-        store.list(name)  # where the bucket itself does not exist, this says so
-        raise ImportFailed(f"There is no archive at {place}: no such object.") from None
+        store.list(name)  # raises if the bucket itself does not exist
+        raise ImportFailed(f"No archive: the object does not exist ({place}).") from None

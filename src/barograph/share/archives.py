@@ -1,4 +1,4 @@
-"""Archives of runs and experiments, for programs: written, looked through, brought in."""
+"""Export, check and import archives of runs and experiments from Python."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from barograph.share.manifest import ArchiveManifest
 from barograph.store.whole_file import check_writable, replacing
 
 Named = str | os.PathLike[str] | Handle
-"""A name, identity or place; or what `Experiment.load`, `list_runs` and the like returned."""
+"""A name, ID or place, or a result of `Experiment.load`, `list_runs` and similar."""
 
 
 def _quiet(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 def export_archive(
@@ -32,26 +32,25 @@ def export_archive(
     skip_running: bool = False, root: str | os.PathLike[str] | None = None, catalog: Catalog | None = None,
     on_progress: Progress = _quiet,
 ) -> Exported:
-    """Write runs and experiments to one file, with all that belongs to them: what `barograph export archive` does.
+    """Write runs and experiments with everything that belongs to them to one file, like `barograph export archive`.
 
     Args:
-        what: Runs, experiments, trials or components, one or several.
-        out: File to write, or object in a bucket (`s3://BUCKET/NAME.zip`); what is there is replaced, whole or not at
-            all.
-        checkpoints, capsules: Also these, which are large.
-        skip_running: Leave out runs that are still written, which else are an error.
-        root: As of `Experiment.create`; None: the one that a place among them is in, too.
-        catalog: Of that root, brought up to date; None: it is opened.
-        on_progress: Called with how many bytes are written, and of how many.
+        what: One or several runs, experiments, trials or components.
+        out: File, or object in a bucket (`s3://BUCKET/NAME.zip`); replaced atomically if it exists.
+        checkpoints, capsules: Include these, which are large.
+        skip_running: Leave out active runs, which are an error otherwise.
+        root: As in `Experiment.create`; None: also the root of a place in `what`.
+        catalog: Up-to-date catalog of that root; None: it is opened.
+        on_progress: Called with the bytes written and their total.
 
     Returns:
-        What is in it, and what is not: `whole` is False where something was damaged before, or is no longer kept.
+        Contents and omissions; `whole` is False if something was damaged or no longer exists.
 
     Raises:
-        UnknownItem: There is none of that name.
-        RunInUse, ExportError: A run is still written, or its folder is gone.
-        SettingsError: Nothing is named, or `out` is no place.
-        StoreDenied, StoreFull: The file cannot be written; one that was there stays.
+        UnknownItem: An item does not exist.
+        RunInUse, ExportError: A run is active, or its directory is gone.
+        SettingsError: `what` is empty, or `out` is invalid.
+        StoreDenied, StoreFull: The file cannot be written; an existing one stays.
         StoreError: A store cannot be read.
 
     Example:
@@ -66,7 +65,7 @@ def export_archive(
     """
     several = [what] if isinstance(what, str | os.PathLike | Handle) else list(what)
     if not several:
-        raise SettingsError("Nothing is named that would go into the archive: name a run or an experiment.")
+        raise SettingsError("Nothing to export: name a run or an experiment.")
     names = [one.uid if isinstance(one, Handle) else os.fspath(one) for one in several]
     path = local_path(out)
     if path is not None:
@@ -85,19 +84,19 @@ def import_archive(
     file: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, on_check: Progress = _quiet,
     on_progress: Progress = _quiet,
 ) -> Imported:
-    """Bring what an archive holds into a root of runs: what `barograph import archive` does. Twice is once.
+    """Import an archive into a root, like `barograph import archive`. Repeating it changes nothing.
 
     Args:
-        file: The archive: a file, or an object in a bucket.
-        root: As of `Experiment.create`.
-        on_check: Called with how many bytes are looked through, and of how many.
-        on_progress: Likewise of those that are put.
+        file: A file, or an object in a bucket.
+        root: As in `Experiment.create`.
+        on_check: Called with the bytes checked and their total.
+        on_progress: Called with the bytes written and their total.
 
     Raises:
-        ImportFailed: There is none, it is none, or a run is there already with other content.
-        BadArchive: It is damaged, or made to do harm; then nothing is changed.
+        ImportFailed: It does not exist, is not an archive, or a run exists with different content.
+        BadArchive: It is damaged or malicious; then nothing is changed.
         NewerFormat: A newer Barograph wrote it.
-        StoreError: It cannot be read, or the root not written.
+        StoreError: It cannot be read, or the root cannot be written.
     """
     with ArchiveReader(file) as archive:
         found = checked(archive, on_progress=on_check)
@@ -105,7 +104,7 @@ def import_archive(
 
 
 def check_archive(file: str | os.PathLike[str], *, on_progress: Progress = _quiet) -> ArchiveManifest:
-    """Look a whole archive through, and return what it holds; arguments and errors as of `import_archive`."""
+    """Check a whole archive and return its manifest; arguments and errors as in `import_archive`."""
     with ArchiveReader(file) as archive:
         return checked(archive, on_progress=on_progress).manifest
 
@@ -113,7 +112,7 @@ def check_archive(file: str | os.PathLike[str], *, on_progress: Progress = _quie
 def _catalog_with(several: Sequence[Named], root: str | os.PathLike[str] | None) -> Catalog:
     handles = {one.catalog.store.url: one.catalog for one in several if isinstance(one, Handle)}
     if len(handles) > 1:
-        raise SettingsError(f"What is named is in several roots: {', '.join(handles)}. Give the one that all are in.")
+        raise SettingsError(f"The items are in several roots: {', '.join(handles)}. Pass their common root.")
     if root is None and handles:
         return _fed(next(iter(handles.values())))
     return _fed(catalog_at(root if root is not None else root_of_places(

@@ -1,4 +1,4 @@
-"""What is known of a run beside its records, from its metadata and the journals: no catalog is needed."""
+"""Metadata of a run from its own files and the journals, without a catalog."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MOST_CHANGED = 100
 
 
 def background_of(run: Run) -> Background:
-    """Return what is known of a run beside its records.
+    """Return the metadata of a run: tags, notes, parameters, artifacts, code and environment.
 
     Args:
-        run: The run. What was told of it is looked for in it, and in the folder that it is in.
+        run: The run; its own journal and that of its parent directory are read.
 
     Raises:
         StoreError: The run cannot be read.
@@ -47,7 +47,7 @@ def background_of(run: Run) -> Background:
         root = root_of(run.store)
         around = [entry for batch in _batches(Journal(root, JOURNAL_OF_ROOT), damage) for entry in batch.entries]
     except StoreError as error:
-        # Of a run whose folder may be read, the one above need not be.
+        # The parent directory may be unreadable even if the run is readable.
         damage.append(str(error))
     state = _state(uid, [*entries, *around])
     return Background(
@@ -74,7 +74,7 @@ def _batches(journal: Journal, damage: list[str]) -> list[Batch]:
         except (DamagedChunk, NewerFormat, ObjectNotFound) as error:
             damage.append(str(error))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            damage.append(f"A batch of the journal makes no sense: {error!r} ({name}).")
+            damage.append(f"A batch of the journal is invalid: {error!r} ({name}).")
         return None
 
     with ThreadPoolExecutor(_THREADS) as pool:

@@ -1,4 +1,4 @@
-"""An archive looked through before anything of it becomes visible: every digest, every metadata file, every name."""
+"""Checks an archive before anything of it becomes visible: digests, metadata and names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MOST_METADATA_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An archive that is whole.
+    """An archive that passed all checks.
 
     Attributes:
-        archive: Itself.
-        manifest: What it says of itself, which is so.
-        entries: What was told of its items.
+        archive: The archive.
+        manifest: Its manifest.
+        entries: Journal entries of its items.
     """
 
     archive: ArchiveReader
@@ -36,33 +36,32 @@ class Checked:
     entries: tuple[Entry, ...]
 
     def members(self) -> Iterator[Member]:
-        """Yield what is in it, the manifest apart, by name."""
+        """Yield its members by name, except the manifest."""
         return (member_from_name(name) for name in sorted(self.manifest.members))
 
     def parts(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a member, and raise at the end where they are not those that were packed.
+        """Yield the bytes of a member; raise at the end if their digest differs.
 
         Raises:
-            BadArchive: So they are; or they cannot be read.
+            BadArchive: The digest differs, or they cannot be read.
         """
         digest = hashlib.sha256()
         for part in self.archive.parts(name):
             digest.update(part)
             yield part
         if digest.hexdigest() != self.manifest.members[name].sha256:
-            raise BadArchive(f'The archive is damaged: "{name}" is not what was packed: its digest differs '
-                             f"({self.archive.path}).")
+            raise BadArchive(f'The archive is damaged: the digest of "{name}" differs ({self.archive.path}).')
 
 
 def checked(archive: ArchiveReader, *, on_progress: Progress = lambda done, total: None) -> Checked:
-    """Read a whole archive, and return it where nothing is wrong with it.
+    """Check a whole archive and return it.
 
     Args:
         archive: The archive.
-        on_progress: Told how far it is.
+        on_progress: Called with the bytes checked and their total.
 
     Raises:
-        BadArchive: Something is; the message names the member.
+        BadArchive: A check failed; the message names the member.
         NewerFormat: A newer Barograph wrote it, or a run in it.
     """
     manifest = manifest_from_bytes(archive.read(ARCHIVE_MANIFEST, _MOST_MANIFEST_BYTES))
@@ -90,22 +89,22 @@ def _check_lists(archive: ArchiveReader, manifest: ArchiveManifest) -> None:
             raise BadArchive(f'The archive is damaged: "{min(names)}" {what}{more} ({archive.path}).')
     for name, member in manifest.members.items():
         if archive.size_bytes(name) != member.size_bytes:
-            raise BadArchive(f'The archive is damaged: "{name}" has {archive.size_bytes(name):,} bytes and must have '
+            raise BadArchive(f'The archive is damaged: "{name}" has {archive.size_bytes(name):,} bytes, expected '
                              f"{member.size_bytes:,} ({archive.path}).")
     folders = [run.folder for run in manifest.runs]
     held = {member_from_name(name).run for name in said} - {""}
     if held != set(folders) or len(folders) != len(set(folders)):
-        raise BadArchive(f"The archive's manifest names other runs than there are ({archive.path}).")
+        raise BadArchive(f"The runs in the archive differ from those in its manifest ({archive.path}).")
     for run in manifest.runs:
         if f"{run.folder}/{MANIFEST}" not in said:
-            raise BadArchive(f'The archive is damaged: "{run.folder}" holds no {MANIFEST} ({archive.path}).')
+            raise BadArchive(f'The archive is damaged: "{run.folder}" has no {MANIFEST} ({archive.path}).')
 
 
 def _check_bytes(found: Checked, member: Member) -> None:
     for _ in found.parts(member.name):
         pass
     if member.digest and member.digest != f"sha256:{found.manifest.members[member.name].sha256}":
-        raise BadArchive(f'The archive is damaged: "{member.name}" is not the artifact that it is called after '
+        raise BadArchive(f'The archive is damaged: the digest of artifact "{member.name}" differs from its name '
                          f"({found.archive.path}).")
 
 
@@ -115,11 +114,11 @@ def _check_run(found: Checked, member: Member) -> None:
     try:
         manifest = run_manifest_from_bytes(data, member.name)
     except DamagedChunk as error:
-        raise BadArchive(f"The archive holds a run whose first paper is damaged: {error}") from error
+        raise BadArchive(f"The manifest of a run in the archive is damaged: {error}") from error
     except NewerFormat as error:
         raise NewerFormat(f"{error} ({member.name} in {found.archive.path})") from None
     if manifest.run_id != run_id:
-        raise BadArchive(f'"{member.run}" is run {manifest.run_id}, and the archive\'s manifest says {run_id} '
+        raise BadArchive(f'"{member.run}" is run {manifest.run_id}, but the archive\'s manifest says {run_id} '
                          f"({found.archive.path}).")
 
 
@@ -129,15 +128,15 @@ def _entries(found: Checked, member: Member) -> tuple[Entry, ...]:
         for entry in batch.entries:
             folded(entry.uid, [entry])
     except (DamagedChunk, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadArchive(f'The archive holds entries that make no sense: {error} ("{member.name}" in '
+        raise BadArchive(f'The archive has invalid journal entries: {error} ("{member.name}" in '
                          f"{found.archive.path}).") from error
     for entry in batch.entries:
         if entry.verb in (Verb.DELETE, Verb.RESTORE):
-            raise BadArchive(f'The archive would {entry.verb} "{entry.uid}", as none of ours does ("{member.name}" in '
+            raise BadArchive(f'The archive has a forbidden entry: {entry.verb} "{entry.uid}" ("{member.name}" in '
                              f"{found.archive.path}).")
-        # A place is found where a run is, and told by nobody: what another export packs would be read there.
+        # Entries must not set the place of a run: another export would read and pack that directory.
         if without_place(entry) != entry:
-            raise BadArchive(f'The archive would have "{entry.uid}" read at another place, as none of ours does '
+            raise BadArchive(f'The archive has a forbidden entry: it moves "{entry.uid}" to another place '
                              f'("{member.name}" in {found.archive.path}).')
     return batch.entries
 
@@ -146,7 +145,7 @@ def _whole(found: Checked, member: Member) -> bytes:
     size_bytes = found.manifest.members[member.name].size_bytes
     if size_bytes > _MOST_METADATA_BYTES:
         raise BadArchive(
-            f'"{member.name}" has {size_bytes:,} bytes; {_MOST_METADATA_BYTES:,} are the most that are read '
-            f"of a paper ({found.archive.path})."
+            f'"{member.name}" has {size_bytes:,} bytes; the limit for a metadata file is {_MOST_METADATA_BYTES:,} '
+            f"({found.archive.path})."
         )
     return b"".join(found.parts(member.name))

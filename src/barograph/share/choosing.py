@@ -1,4 +1,4 @@
-"""What goes into an archive: of names of runs, experiments, trials and components, all that belongs to them."""
+"""Selects the contents of an archive: the named items and everything that belongs to them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _IDENTITY_CHARS = 6
 
 
 class Piece(NamedTuple):
-    """An object that becomes a member.
+    """A stored object that becomes a member.
 
     Attributes:
         member: Its name in the archive.
-        store, name: Where it is.
-        size_bytes: How long it is.
+        store, name: Its location.
+        size_bytes: Its size.
     """
 
     member: str
@@ -45,16 +45,16 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What goes into an archive.
+    """Contents of an archive.
 
     Attributes:
-        items: Asked for, and what belongs to them.
-        runs: Whose folders go in.
+        items: Requested items and those that belong to them.
+        runs: Runs whose directories are included.
         pieces: Objects of runs, and artifacts, by member name.
-        metadata files: Of the journal, by member name.
-        asked: Of folders that go in only where that is asked for: how many bytes are left out.
-        left_out: What belongs to the runs and does not go in, a sentence each; `asked` apart.
-        missing: What would go in and is no longer there, likewise.
+        metadata files: Files of the journal, by member name.
+        asked: Optional directories that are left out, with their size in bytes.
+        left_out: Other omissions, one sentence each.
+        missing: What no longer exists, one sentence each.
     """
 
     items: tuple[ArchivedItem, ...] = ()
@@ -67,25 +67,25 @@ class Choice:
 
     @property
     def size_bytes(self) -> int:
-        """How long the archive will be, its lists apart."""
+        """Size of the archive without its directory and manifest."""
         return sum(piece.size_bytes for piece in self.pieces) + sum(len(data) for _, data in self.metadata)
 
 
 def chosen(
     catalog: Catalog, names: Sequence[str], *, include: Iterable[str] = (), skip_running: bool = False
 ) -> Choice:
-    """Return what belongs to experiments, trials, components and runs; nothing is read but metadata files and lists.
+    """Return what belongs to the named items; only metadata files and listings are read.
 
     Args:
-        catalog: That knows them, brought up to date.
-        names: Names, identities, or places of runs.
-        include: Of `ONLY_IF_ASKED`, what is to go in, too.
-        skip_running: Leave out runs that are still written, which else are an error.
+        catalog: Up-to-date catalog.
+        names: Names, IDs, or places of runs.
+        include: Directories of `ONLY_IF_ASKED` to include.
+        skip_running: Leave out active runs, which are an error otherwise.
 
     Raises:
-        UnknownItem: There is none of that name.
+        UnknownItem: An item does not exist.
         RunInUse: A run is still being written.
-        ExportError: The folder of a run is no longer there.
+        ExportError: The directory of a run no longer exists.
         StoreError: A store cannot be read.
     """
     named = [catalog.item(name) for name in names]
@@ -100,14 +100,14 @@ def chosen(
         state = states[item.uid].state
         manifest = states[item.uid].manifest
         if manifest is not None and manifest.run_id != item.uid:
-            raise ExportError(f'Where run "{item.name}" was is another one; barograph reindex looks where it is now '
-                              f"({stores[item.uid].url}).")
+            raise ExportError(f'Another run is now in the directory of run "{item.name}". barograph reindex finds '
+                              f"it ({stores[item.uid].url}).")
         if manifest is None:
             if item in named:
-                raise ExportError(f'Run "{item.name}" cannot be read where it was ({stores[item.uid].url}).')
-            missing.append(f'run "{item.name}": its folder is no longer there, or cannot be read')
+                raise ExportError(f'Cannot read run "{item.name}" ({stores[item.uid].url}).')
+            missing.append(f'run "{item.name}": its directory no longer exists or is unreadable')
         elif state in _UNDER_WAY and not skip_running:
-            raise RunInUse(f'Run "{item.name}" is still being written; export it when it has ended, or leave it out '
+            raise RunInUse(f'Run "{item.name}" is still being written. Export it when it has ended, or leave it out '
                            f"with --skip-running ({stores[item.uid].url}).")
         elif state in _UNDER_WAY:
             left_out.append(f'run "{item.name}": it is still being written')
@@ -139,7 +139,7 @@ def _with_run(choice: Choice, item: Item, store: Store, state: str, include: set
     pieces, asked, foreign = [], dict(choice.asked), 0
     for found in store.list():
         if found.name == MARK:
-            continue  # it says how this copy came here
+            continue  # belongs to this copy only
         part = found.name.partition("/")[0]
         if found.name != MANIFEST and (part not in FOLDERS or "/" not in found.name):
             foreign += not _is_of_the_root(store, found)
@@ -147,13 +147,13 @@ def _with_run(choice: Choice, item: Item, store: Store, state: str, include: set
             asked[part] = asked.get(part, 0) + found.size_bytes
         else:
             pieces.append(Piece(f"{folder}/{found.name}", store, found.name, found.size_bytes))
-    more = (f'{foreign} files in the folder of "{item.name}" that are no part of a run',) if foreign else ()
+    more = (f'{foreign} files in the directory of "{item.name}" that do not belong to a run',) if foreign else ()
     return replace(choice, runs=(*choice.runs, ArchivedRun(folder, item.uid, item.name, state)),
                    pieces=(*choice.pieces, *pieces), asked=asked, left_out=(*choice.left_out, *more))
 
 
 def _is_of_the_root(store: Store, found: ObjectInfo) -> bool:
-    """Return whether an object is of a catalog, or of another run below: a root of runs may be a run itself."""
+    """Return whether an object belongs to a catalog or a nested run: a root may be a run itself."""
     return found.name.startswith(".catalog/") or "/" in found.name
 
 
@@ -164,7 +164,7 @@ def _folder_for(store: Store, uid: str, taken: set[str]) -> str:
 
 
 def _with_artifacts(choice: Choice, items: Iterable[Item], root: Store, runs: dict[str, Store]) -> Choice:
-    """Return the choice with the artifacts that are kept beside the runs, each once."""
+    """Return the choice with the artifacts stored beside the runs, each once."""
     pieces: dict[str, Piece] = {}
     missing, shelves = [], _Shelves()
     for item in items:
@@ -175,18 +175,18 @@ def _with_artifacts(choice: Choice, items: Iterable[Item], root: Store, runs: di
             name = place_of(link.uri.removeprefix(SCHEME))
             found = next(((store, info) for store in roots if (info := shelves.look(store, name))), None)
             if found is None:
-                missing.append(f'artifact "{link.name}" of "{item.name}": it is no longer kept ({link.uri})')
+                missing.append(f'artifact "{link.name}" of "{item.name}": it no longer exists ({link.uri})')
             else:
                 pieces[name] = Piece(name, found[0], name, found[1].size_bytes)
     elsewhere = {link.uri for item in items for link in (*item.inputs, *item.outputs)
                  if not link.uri.startswith(SCHEME)}
-    more = (f"{len(elsewhere)} inputs and outputs that are kept elsewhere, and named",) if elsewhere else ()
+    more = (f"{len(elsewhere)} inputs and outputs stored elsewhere; only names are included",) if elsewhere else ()
     return replace(choice, pieces=(*choice.pieces, *pieces.values()), left_out=(*choice.left_out, *more),
                    missing=(*choice.missing, *missing))
 
 
 class _Shelves:
-    """Where artifacts are, each folder of a store listed once."""
+    """Finds artifacts; lists each directory of a store once."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, ObjectInfo]] = {}
@@ -199,7 +199,7 @@ class _Shelves:
 
 
 def _entries(catalog: Catalog, whole: dict[str, Item]) -> list[Entry]:
-    """Return what the root's journal says of items, and what makes the experiments and trials that they are in."""
+    """Return the journal entries of items, and those that create their experiments and trials."""
     artifacts = {artifact_uid(link.digest, link.uri) for item in whole.values()
                  for link in (*item.inputs, *item.outputs)}
     trials = {trial.uid for item in whole.values() for trial in item.trials}

@@ -1,4 +1,4 @@
-"""What a page of a comparison says: in what runs differ, their curves over one another, and what groups come to."""
+"""Content of a comparison page: differences, overlaid curves and statistical comparison of groups."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from barograph.experiments.judging import Judgement
 from barograph.runs.reading.reader import Run
 
 MOST_CHARTS = 24
-"""Most metrics that have a chart each."""
+"""Maximum number of metrics with a chart."""
 MOST_LINES = 24
-"""Most runs that a chart lays over one another."""
+"""Maximum number of runs in a chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverlaidLine:
-    """A metric of one run.
+    """Curve of a metric of one run.
 
     Attributes:
-        name: Of the run.
+        name: Name of the run.
         at: Steps, seconds or epochs; reduced to what a chart can show.
-        values: As many.
-        first, last, least, greatest: Of all values; least and greatest of those that are finite.
-        count: Of all values.
+        values: Values at these positions.
+        first, last, least, greatest: Of all values; least and greatest ignore values that are not finite.
+        count: Number of all values.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Overlay:
     """A metric of several runs.
 
     Attributes:
-        metric: Its name.
-        lines: Of the runs that have it.
-        without: Names of those that have not.
+        metric: Name of the metric.
+        lines: Curves of the runs that have it.
+        without: Names of the runs that lack it.
     """
 
     metric: str
@@ -59,18 +59,18 @@ class Overlay:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonContent:
-    """What the page says.
+    """Content of the page.
 
     Attributes:
-        items: Runs and components that are compared.
-        comparison: In what they differ; None for one alone.
-        along: What the curves go over: "step", "time" or "epoch".
+        items: Compared runs and components.
+        comparison: Their differences; None for a single one.
+        along: Axis of the curves: "step", "time" or "epoch".
         overlays: Their curves.
-        overlays_left_out: How many metrics more there are.
-        lines_left_out: How many runs have no line, since there are so many.
-        judged: Groups of them; None where nobody asked.
-        sentence: Which group is better, in words; "" where nothing says.
-        made_unix: When the page was made.
+        overlays_left_out: Number of metrics without a chart.
+        lines_left_out: Number of runs without a line.
+        judged: Comparison of groups; None if not requested.
+        sentence: Its outcome in words; "" if there is none.
+        made_unix: Time at which the page was created.
     """
 
     items: tuple[Item, ...]
@@ -87,16 +87,16 @@ class ComparisonContent:
 def overlays_of(
     items: Sequence[Item], *, metric: str | None = None, along: str = "step", by: str = ""
 ) -> tuple[tuple[Overlay, ...], int]:
-    """Return the metrics of runs laid over one another, and how many more there are.
+    """Return the metrics of runs as overlaid curves, and the number of metrics left out.
 
     Args:
         items: Runs; other components have no curves.
-        metric: Only this one; None: those that most runs have first.
+        metric: Only this one; None: the most common first.
         along: See `curve_of`.
-        by: What groups are told apart by, whose names then stand before those of runs; "": nothing.
+        by: Grouping; names of groups are put before those of runs. "": none.
 
     Raises:
-        SettingsError: There is no such way.
+        SettingsError: `along` is unknown.
         UnknownKey: No run has the metric.
     """
     had: dict[str, int] = {}
@@ -107,7 +107,7 @@ def overlays_of(
     runs = [(f"{group_of(item, by)}: {item.name}" if by else item.name, run_of(item)) for item in items[:MOST_LINES]]
     overlays = [_overlay(name, runs, along) for name in names[:MOST_CHARTS]]
     if metric is not None and not overlays[0].lines:
-        raise UnknownKey(f'None of these runs has a metric "{metric}" by {along}.')
+        raise UnknownKey(f'None of these runs has metric "{metric}" by {along}.')
     return tuple(overlay for overlay in overlays if overlay.lines), max(0, len(names) - MOST_CHARTS)
 
 

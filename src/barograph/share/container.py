@@ -1,8 +1,7 @@
-"""The container of an archive: a ZIP file whose members are stored as they are, written and read as a stream.
+"""Container of an archive: an uncompressed ZIP file, written and read as a stream.
 
-Nothing is compressed: what is large in a run is compressed already, so what is declared is what is there, and no few
-bytes become many. Times are left at the first that ZIP knows, and members stand in the order of their names, so the
-same content is the same file.
+Nothing is compressed: large files of a run are compressed already, and declared sizes cannot lie (no ZIP bombs). Times
+are constant and members are sorted by name, so the same content gives the same file.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from barograph.share.sluice import Sluice
 
 PART_BYTES = 2**20
 MOST_DIRECTORY_BYTES = 64 * 2**20
-"""Longest list of members that is read: about four hundred thousand of them."""
+"""Maximum size of the list of members; about 400,000 members."""
 
 _FIRST_TIME = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE = stat.S_IFREG | 0o644
@@ -37,22 +36,22 @@ _LOCAL_BYTES = 30
 
 
 class ArchiveWriter:
-    """Writes an archive, in a `with` statement; without its end nothing of it can be read.
+    """Writes an archive; unreadable until its `with` statement ends.
 
     Args:
-        stream: Where to; it need not be one that can be wound back.
+        stream: Output; it need not be seekable.
     """
 
     def __init__(self, stream: IO[bytes] | Sluice) -> None:
         self._zip = zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True)
 
     def add(self, name: str, parts: Iterable[bytes], size_bytes: int) -> tuple[int, str]:
-        """Write a member, and return how long it is and its SHA-256.
+        """Write a member; return its size and its SHA-256.
 
         Args:
-            name: Of it.
+            name: Name of the member.
             parts: Its bytes, in order.
-            size_bytes: How long it will be, as far as is known.
+            size_bytes: Expected size.
         """
         info = zipfile.ZipInfo(name, _FIRST_TIME)
         info.create_system = _UNIX
@@ -73,20 +72,20 @@ class ArchiveWriter:
         if kind is None:
             self._zip.close()
             return
-        # What was written is thrown away; Python's module would else try to end it when it is collected.
+        # The output is discarded; otherwise zipfile would try to finish it when garbage-collected.
         with contextlib.suppress(OSError, ValueError):
             self._zip.close()
 
 
 class ArchiveReader:
-    """Reads an archive: its list of members is checked here, what they hold is not.
+    """Reads an archive; checks its list of members, but not their contents.
 
     Args:
-        path: Of the file, or URL of an object in a bucket.
+        path: Path of a file, or URL of an object in a bucket.
 
     Raises:
-        BadArchive: It is damaged, or holds what no archive of ours does; the message names the member.
-        ImportFailed: It is no archive at all.
+        BadArchive: It is damaged, or has a forbidden member; the message names the member.
+        ImportFailed: It is not an archive.
         StoreError: It cannot be read.
     """
 
@@ -113,11 +112,11 @@ class ArchiveReader:
 
     @property
     def names(self) -> list[str]:
-        """Of its members, sorted."""
+        """Names of its members, sorted."""
         return sorted(self._members)
 
     def size_bytes(self, name: str) -> int:
-        """Return how long a member is."""
+        """Return the size of a member."""
         return self._members[name].file_size
 
     def parts(self, name: str) -> Iterator[bytes]:
@@ -131,7 +130,7 @@ class ArchiveReader:
                 while part := member.read(PART_BYTES):
                     yield part
         except StoreError:
-            raise  # the bucket cannot be reached, which says nothing of the archive
+            raise  # the bucket is unreachable; the archive may be intact
         except (zipfile.BadZipFile, struct.error, NotImplementedError, EOFError, OSError) as error:
             raise BadArchive(f'The archive is damaged: "{name}" cannot be read: {error} ({self.path}).') from error
 
@@ -139,55 +138,55 @@ class ArchiveReader:
         """Return the bytes of a member.
 
         Raises:
-            BadArchive: It is longer than that, or cannot be read.
+            BadArchive: It is larger than `most_bytes`, or cannot be read.
         """
         if self.size_bytes(name) > most_bytes:
-            raise BadArchive(f'"{name}" has {self.size_bytes(name):,} bytes, and no archive of ours has more than '
-                             f"{most_bytes:,} there ({self.path}).")
+            raise BadArchive(f'"{name}" has {self.size_bytes(name):,} bytes; the limit is {most_bytes:,} '
+                             f"({self.path}).")
         return b"".join(self.parts(name))
 
 
 def _checked(archive: zipfile.ZipFile, path: str) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
-        name = info.orig_filename  # as it stands there: `filename` ends at a null character
+        name = info.orig_filename  # the raw name: `filename` ends at a null character
         member_from_name(name)
         if name in members:
-            raise BadArchive(f'The archive holds "{name}" twice ({path}).')
+            raise BadArchive(f'The archive has "{name}" twice ({path}).')
         kind = stat.S_IFMT(info.external_attr >> 16)
         if kind and kind != stat.S_IFREG:
-            raise BadArchive(f'The archive holds "{name}" as {_KINDS.get(kind, "something else than a file")}; only '
-                             f"files are taken ({path}).")
+            raise BadArchive(f'"{name}" in the archive is {_KINDS.get(kind, "not a file")}; only files are allowed '
+                             f"({path}).")
         if info.flag_bits & 1:
-            raise BadArchive(f'"{name}" is encrypted, as nothing in an archive of ours is ({path}).')
+            raise BadArchive(f'"{name}" is encrypted; Barograph archives are not ({path}).')
         if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
             raise BadArchive(f'"{name}" is compressed, or declares {info.file_size:,} bytes and has '
-                             f"{info.compress_size:,}: archives of ours are stored as they are. Another program has "
-                             f"packed this one ({path}).")
+                             f"{info.compress_size:,}; Barograph archives are uncompressed. Another program packed "
+                             f"this one ({path}).")
         members[name] = info
     end = 0
     for info in sorted(members.values(), key=lambda info: info.header_offset):
         if info.header_offset < end:
-            raise BadArchive(f'"{info.filename}" lies over another member of the archive ({path}).')
+            raise BadArchive(f'"{info.filename}" overlaps another member of the archive ({path}).')
         end = info.header_offset + _LOCAL_BYTES + info.file_size
     if end > archive.start_dir:
-        raise BadArchive(f"The archive declares more bytes than it has ({path}).")
+        raise BadArchive(f"The archive declares more bytes than the file has ({path}).")
     if ARCHIVE_MANIFEST not in members:
-        raise BadArchive(f"{path} is a ZIP file, and no archive of Barograph: it holds no {ARCHIVE_MANIFEST}.")
+        raise BadArchive(f"This ZIP file is not a Barograph archive: it has no {ARCHIVE_MANIFEST} ({path}).")
     return members
 
 
-_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device",
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a directory", stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device",
           stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 def _check_directory(file: IO[bytes], path: str) -> None:
-    """Raise where the list of members is missing, or too long to be read at once.
+    """Raise if the list of members is missing, or too long to read.
 
-    Python's module reads it whole before anybody can ask how many there are.
+    Checked first, because zipfile reads the whole list at once.
 
     Raises:
-        BadArchive, ImportFailed: As of `ArchiveReader`.
+        BadArchive, ImportFailed: As in `ArchiveReader`.
     """
     size_bytes = file.seek(0, os.SEEK_END)
     tail_bytes = min(size_bytes, _END.size + _LOCATOR64.size + _END64.size + 65535)
@@ -197,15 +196,15 @@ def _check_directory(file: IO[bytes], path: str) -> None:
     if at < 0 or at + _END.size > len(tail):
         file.seek(0)
         if file.read(4) == b"PK\x03\x04":
-            raise BadArchive(f"The archive is cut off: the list of its members, which stands at the end, is missing. "
+            raise BadArchive("The archive is truncated: the list of members at its end is missing. "
                              f"Copy it again ({path}).")
-        raise ImportFailed(f"{path} is no archive: barograph export archive writes one.")
+        raise ImportFailed(f"Not an archive of barograph export archive ({path}).")
     directory_bytes = _END.unpack_from(tail, at)[5]
     locator_at = at - _LOCATOR64.size
     if locator_at >= _END64.size and tail[locator_at:locator_at + 4] == b"PK\x06\x07":
-        # Where Python's module looks for it: directly before.
+        # zipfile looks for it directly before.
         directory_bytes = _END64.unpack_from(tail, locator_at - _END64.size)[8]
     if directory_bytes > MOST_DIRECTORY_BYTES:
-        raise BadArchive(f"The archive has too many members: their list alone has {directory_bytes:,} bytes, and "
-                         f"{MOST_DIRECTORY_BYTES:,} are the most that is read ({path}).")
+        raise BadArchive(f"The archive has too many members: their list has {directory_bytes:,} bytes; the limit is "
+                         f"{MOST_DIRECTORY_BYTES:,} ({path}).")
     file.seek(0)

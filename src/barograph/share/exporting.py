@@ -1,4 +1,4 @@
-"""From what was chosen to an archive."""
+"""Writes the selected contents to an archive."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from barograph.store.streaming import parts_of, put_parts
 _NAMED = re.compile(r"(?:records|tensors|trace|origin|output)/.*\.(?P<digest>[0-9a-f]{32})\.[\w.]+")
 
 Progress = Callable[[int, int], object]
-"""Called with how many bytes are done, and of how many."""
+"""Called with the bytes done and their total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What an archive holds.
+    """Result of an export.
 
     Attributes:
-        manifest: What it says of itself.
-        size_bytes: Of the members.
-        asked: Folders of runs that are left out where nobody asks for them, with their bytes.
-        missing: What would be in it and is no longer kept, a sentence each; the manifest names it as left out.
-        damage: What is in the archive and was damaged before, a sentence each.
-        file_bytes: Of the archive itself, where it was written here.
+        manifest: Manifest of the archive.
+        size_bytes: Total size of the members.
+        asked: Optional directories that are left out, with their size in bytes.
+        missing: What no longer exists, one sentence each; the manifest lists it as left out.
+        damage: Included items that were damaged before the export, one sentence each.
+        file_bytes: Size of the archive file, if written locally.
     """
 
     manifest: ArchiveManifest
@@ -44,11 +44,11 @@ class Exported:
 
     @property
     def whole(self) -> bool:
-        """Whether all that belongs to it is in it, and nothing of that was damaged before."""
+        """Whether nothing is missing or damaged."""
         return not self.missing and not self.damage
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return plain JSON data."""
         return {
             "items": [{"uid": it.uid, "kind": it.kind, "name": it.name} for it in self.manifest.items],
             "runs": [{"run_id": it.run_id, "name": it.name, "folder": it.folder, "state": it.state}
@@ -61,16 +61,16 @@ class Exported:
 def write_archive(
     choice: Choice, stream: IO[bytes], *, on_progress: Progress = lambda done, total: None
 ) -> Exported:
-    """Write an archive; no more than a few parts of a member are in memory at once.
+    """Write an archive in a stream of small parts.
 
     Args:
-        choice: What goes in.
-        stream: Where to.
-        on_progress: Told how far it is.
+        choice: Contents of the archive.
+        stream: Output.
+        on_progress: Called with the bytes written and their total.
 
     Raises:
-        ExportError: An object went away meanwhile.
-        BadArchive: A run holds a name that no archive can.
+        ExportError: An object was deleted meanwhile.
+        BadArchive: A run has a file name that archives do not allow.
         StoreError: A store cannot be read.
         OSError: The stream cannot be written.
     """
@@ -89,18 +89,18 @@ def write_archive(
 def put_archive(
     choice: Choice, store: Store, name: str, *, on_progress: Progress = lambda done, total: None
 ) -> Exported:
-    """Put an archive into a store: the same bytes as `write_archive`, and whole or not at all.
+    """Write an archive to a store atomically; the same bytes as `write_archive`.
 
-    Of a member that is larger than `HELD_BYTES` a copy is on a disk of this machine while it is packed.
+    A member larger than `HELD_BYTES` is buffered on a local disk.
 
     Args:
-        choice: What goes in.
-        store, name: Where to.
-        on_progress: As of `write_archive`.
+        choice: Contents of the archive.
+        store, name: Destination.
+        on_progress: As in `write_archive`.
 
     Raises:
-        ExportError, BadArchive: As of `write_archive`.
-        StoreError: A store cannot be read, or this one not written.
+        ExportError, BadArchive: As in `write_archive`.
+        StoreError: A store cannot be read, or the destination cannot be written.
     """
     found: list[Exported] = []
     written = [0]
@@ -129,7 +129,7 @@ def _in_parts(choice: Choice, on_progress: Progress, tell: Callable[[Exported], 
 
 
 def _packed(choice: Choice, writer: ArchiveWriter, on_progress: Progress) -> Generator[None, None, Exported]:
-    """Write one member after the other; after each the caller may take what has been written."""
+    """Write one member after another; after each, the caller may take what has been written."""
     members: dict[str, ArchivedMember] = {}
     damage: list[str] = []
     total, done = choice.size_bytes, 0
@@ -140,7 +140,7 @@ def _packed(choice: Choice, writer: ArchiveWriter, on_progress: Progress) -> Gen
             parts = _counted(_parts(source), done, total, on_progress)
             written = ArchivedMember(*writer.add(name, parts, size_bytes))
         except ObjectNotFound as error:
-            raise ExportError(f"The run has changed while it was exported; try again ({error}).") from error
+            raise ExportError(f"The run changed during the export. Try again ({error}).") from error
         members[name] = written
         done += written.size_bytes
         damage += _damage(name, written)
@@ -173,10 +173,10 @@ def _counted(parts: Iterator[bytes], done: int, total: int, on_progress: Progres
 
 
 def _damage(name: str, written: ArchivedMember) -> list[str]:
-    """Return what is wrong with a member whose name says its digest: an archive of damage is damage, well packed."""
+    """Return a sentence if a member's digest differs from its name; damage is exported, but reported."""
     member = member_from_name(name)
     match = _NAMED.fullmatch(member.object)
     expected = member.digest.removeprefix("sha256:") or (match["digest"] if match else "")
     if written.sha256.startswith(expected):
         return []
-    return [f"{name} is not what was kept: its digest differs."]
+    return [f"The digest of {name} differs: it was damaged before the export."]

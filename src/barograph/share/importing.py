@@ -1,4 +1,4 @@
-"""An archive brought into a root of runs: what is there already stays, and a run is seen when all of it is there."""
+"""Imports an archive into a root: existing objects stay, and a run becomes visible when it is complete."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, order=True)
 class ImportedRun:
-    """A run that an archive brought.
+    """An imported run.
 
     Attributes:
-        name: For people.
-        run_id: Its identity.
-        place: Where it is now.
-        added: Objects that were put there; 0: all of it was there already.
-        new: It was not there before.
+        name: Name of the run.
+        run_id: ID of the run.
+        place: Its new location.
+        added: Number of added objects; 0: the run was complete already.
+        new: Whether it did not exist before.
     """
 
     name: str
@@ -46,17 +46,17 @@ class ImportedRun:
 
 @dataclass(slots=True)
 class Imported:
-    """What became of an archive.
+    """Result of an import.
 
     Attributes:
-        root: URL of the root that it was brought into.
-        runs: Its runs.
-        artifacts: That are new here.
-        artifacts_there: That were here already.
-        entries: Told of its items, and new here.
-        entries_there: That were known already.
-        size_bytes: Of what was copied.
-        left_out: What the archive itself left out.
+        root: URL of the root.
+        runs: Imported runs.
+        artifacts: Number of new artifacts.
+        artifacts_there: Number of artifacts that existed already.
+        entries: Number of new journal entries.
+        entries_there: Number of journal entries that existed already.
+        size_bytes: Number of copied bytes.
+        left_out: Omissions of the archive.
     """
 
     root: str
@@ -69,23 +69,23 @@ class Imported:
     left_out: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON data."""
+        """Return plain JSON data."""
         return {**{name: getattr(self, name) for name in self.__slots__ if name != "runs"},
                 "runs": [{name: getattr(run, name) for name in run.__slots__} for run in self.runs]}
 
 
 def bring_in(found: Checked, catalog: Catalog, *, on_progress: Progress = lambda done, total: None) -> Imported:
-    """Bring what an archive holds into the root of a catalog. Twice is once.
+    """Import an archive into the root of a catalog. Repeating it changes nothing.
 
     Args:
-        found: The archive, looked through.
-        catalog: Of the root, brought up to date.
-        on_progress: Told how far it is.
+        found: The checked archive.
+        catalog: Up-to-date catalog of the root.
+        on_progress: Called with the bytes written and their total.
 
     Raises:
-        ImportFailed: A run is there already with other content; then nothing is changed.
-        BadArchive: The file has changed since it was looked through; then nothing stays.
-        StoreError: The root cannot be read or written; then what was put is taken away again.
+        ImportFailed: A run exists with different content; then nothing is changed.
+        BadArchive: The file changed since it was checked; then everything is undone.
+        StoreError: The root cannot be read or written; then everything is undone.
     """
     plan = planned(found, catalog)
     total = sum(found.manifest.members[name].size_bytes for name in (*plan.members, *plan.last))
@@ -135,10 +135,10 @@ def _create(found: Checked, name: str, store: Store, target: str) -> None:
 
 
 def _put_again(found: Checked, plan: Plan) -> None:
-    """Put what is missing though it was put: another import of the same archive may have failed, and taken it away.
+    """Write again what a failing concurrent import of the same archive has removed.
 
     Raises:
-        ImportFailed: Somebody takes it away again and again.
+        ImportFailed: It is removed repeatedly.
     """
     for _ in range(_TRIES):
         missing = _not_there(found, plan)
@@ -149,8 +149,8 @@ def _put_again(found: Checked, plan: Plan) -> None:
                 _create(found, name, store, target)
             else:
                 put_parts(store, target, found.parts(name))
-    raise ImportFailed(f"What is imported is taken away again, {next(iter(missing))} and more. Is there another "
-                       "import, or something that cleans up?")
+    raise ImportFailed(f"Another process keeps deleting imported files, such as {next(iter(missing))}. Stop other "
+                       "imports and cleanups, then try again.")
 
 
 def _not_there(found: Checked, plan: Plan) -> dict[str, Place]:
@@ -166,11 +166,11 @@ def _not_there(found: Checked, plan: Plan) -> dict[str, Place]:
 
 
 def _take_away(put: list[Place]) -> None:
-    """Delete what was put, metadata files first, because they make runs visible."""
+    """Delete written objects, metadata files first, because they make runs visible."""
     ours = {store.url for store, name in put if name == MANIFEST}
     for store, name in reversed(put):
         with contextlib.suppress(StoreError):
-            # A run that is visible, and not by us, was finished meanwhile by another import of the same archive.
+            # A visible run was completed meanwhile by another import of the same archive.
             if name.startswith(ARTIFACTS) or store.url in ours or run_id_at(store) is None:
                 store.delete(name)
         if isinstance(store, FileStore):

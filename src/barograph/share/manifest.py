@@ -1,4 +1,4 @@
-"""What an archive says of itself: its format, what it brings, and size and digest of every member."""
+"""Manifest of an archive: format, items, and size and digest of every member."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from barograph.share.members import ARCHIVE_MANIFEST
 from barograph.version import __version__
 
 ARCHIVE_FORMAT = 1
-"""The newest format of archives that this Barograph reads, and the one it writes."""
+"""Format that this Barograph writes, and the newest it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivedItem:
-    """An experiment, a trial, a component or a run that an archive brings.
+    """An experiment, a trial, a component or a run in an archive.
 
     Attributes:
-        uid: Its identity.
-        kind: What it is.
-        name: For people.
+        uid: ID.
+        kind: Kind of the item.
+        name: Name.
     """
 
     uid: str
@@ -32,13 +32,13 @@ class ArchivedItem:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedRun:
-    """A run whose folder is in an archive.
+    """A run in an archive.
 
     Attributes:
-        folder: In the archive.
-        run_id: Its identity.
-        name: For people.
-        state: How it stood.
+        folder: Its directory in the archive.
+        run_id: ID of the run.
+        name: Name.
+        state: State at the time of the export.
     """
 
     folder: str
@@ -52,8 +52,8 @@ class ArchivedMember:
     """A member of an archive.
 
     Attributes:
-        size_bytes: How long it is.
-        sha256: Of its bytes, in hexadecimal.
+        size_bytes: Size.
+        sha256: SHA-256 in hexadecimal.
     """
 
     size_bytes: int
@@ -62,14 +62,14 @@ class ArchivedMember:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveManifest:
-    """What an archive says of itself. It holds no time and no name of a machine: the same content is the same manifest.
+    """Manifest of an archive. It has no time and no host name: the same content gives the same manifest.
 
     Attributes:
-        items: That were asked for, and what belongs to them.
-        runs: Whose folders are in it.
-        members: By name, all but the manifest itself.
-        left_out: What belongs to the runs and is not in it: sentences.
-        barograph: Version that wrote it.
+        items: Requested items and those that belong to them.
+        runs: Included runs.
+        members: All members by name, except the manifest.
+        left_out: Omissions, one sentence each.
+        barograph: Version of Barograph that wrote it.
     """
 
     items: tuple[ArchivedItem, ...] = ()
@@ -80,11 +80,11 @@ class ArchiveManifest:
 
     @property
     def size_bytes(self) -> int:
-        """Of all members together."""
+        """Total size of all members."""
         return sum(member.size_bytes for member in self.members.values())
 
     def to_bytes(self) -> bytes:
-        """Return it as the bytes of a metadata file."""
+        """Return the manifest as bytes."""
         return sealed({
             "format": ARCHIVE_FORMAT, "barograph": self.barograph, "items": [asdict(item) for item in self.items],
             "runs": [asdict(run) for run in self.runs], "left_out": list(self.left_out),
@@ -93,10 +93,10 @@ class ArchiveManifest:
 
 
 def manifest_from_bytes(data: bytes) -> ArchiveManifest:
-    """Return what `ArchiveManifest.to_bytes` gave.
+    """Return the manifest from the bytes of `ArchiveManifest.to_bytes`.
 
     Raises:
-        BadArchive: The bytes are no such thing.
+        BadArchive: The bytes are not a valid manifest.
         NewerFormat: A newer Barograph wrote it.
     """
     try:
@@ -110,14 +110,14 @@ def manifest_from_bytes(data: bytes) -> ArchiveManifest:
     try:
         return _manifest(body)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadArchive(f"The archive's manifest makes no sense: {type(error).__name__}: {error}.") from error
+        raise BadArchive(f"The archive's manifest is invalid: {type(error).__name__}: {error}.") from error
 
 
 def _manifest(body: Mapping[str, Any]) -> ArchiveManifest:
     members = {}
     for name, (size_bytes, sha256) in body["members"].items():
         if not isinstance(size_bytes, int) or size_bytes < 0 or not isinstance(sha256, str):
-            raise ValueError(f'"{name}" has no size or no digest')
+            raise ValueError(f'"{name}" has no size or digest')
         members[str(name)] = ArchivedMember(size_bytes, sha256)
     return ArchiveManifest(
         tuple(ArchivedItem(str(it["uid"]), str(it["kind"]), str(it["name"])) for it in body["items"]),

@@ -1,7 +1,7 @@
-"""What may stand in an archive, by its name: an archive that is unpacked is a root of runs, and nothing else.
+"""Allowed members of an archive: an unpacked archive is a root of runs, and nothing else.
 
-`barograph.json`, the manifest; `FOLDER/…`, the objects of a run; `.catalog/artifacts/…` and `.catalog/journal/…` as
-beside runs. Whatever has another name is refused, so nothing climbs out, and nothing lands where nobody expects it.
+`barograph.json` is the manifest, `FOLDER/…` are the objects of a run, `.catalog/artifacts/…` and
+`.catalog/journal/…` are as beside runs. All other names are refused, which prevents path traversal.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from barograph.runs.format.layout import CAPSULES, CHECKPOINTS, FOLDERS, MANIFES
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, is_exhibit_json
 
 ARCHIVE_MANIFEST = "barograph.json"
-"""The member that says what all others are."""
+"""Name of the manifest."""
 
 ONLY_IF_ASKED = (CAPSULES, CHECKPOINTS)
-"""Folders of a run that are large, and left out where nobody asks for them."""
+"""Large directories of a run, included only on request."""
 
 _MOST_NAME_BYTES = 1000
 _MOST_PART_BYTES = 255
@@ -29,14 +29,14 @@ _ARTIFACT = re.compile(rf"{re.escape(ARTIFACTS)}/[0-9a-f]{{2}}/sha256-(?P<digest
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a member of an archive is.
+    """A classified member of an archive.
 
     Attributes:
-        name: Its whole name.
-        run: Folder of the run that it is part of; "" where it is of none.
+        name: Full name.
+        run: Directory of its run; "" if it belongs to none.
         object: Its name within the run.
-        digest: Of the artifact that it is, `sha256:…`; "" where it is none.
-        metadata file: Name of the metadata file of the journal that it is; "" where it is none.
+        digest: Digest of the artifact, `sha256:…`; "" if it is not an artifact.
+        metadata file: Name of the journal file; "" if it is not one.
     """
 
     name: str
@@ -47,32 +47,32 @@ class Member:
 
     @property
     def is_optional(self) -> bool:
-        """Whether a run may lack it and be the same run all the same: what may be left out, or is added later."""
+        """Whether two copies of the same run may differ in having it."""
         return self.object.partition("/")[0] in (*ONLY_IF_ASKED, "findings", "watch", "control", "journal")
 
     @property
     def is_replaced(self) -> bool:
-        """Whether a run may hold other bytes under its name and be the same run all the same."""
+        """Whether two copies of the same run may have different bytes for it."""
         return self.object.partition("/")[0] in ("heartbeats", "retention", "findings", "watch", "control", "imported")
 
 
 def member_from_name(name: str) -> Member:
-    """Return what a member of that name is.
+    """Return the classified member of that name.
 
     Raises:
-        BadArchive: Nothing in an archive is called so; the message says why.
+        BadArchive: The name is not allowed; the message says why.
 
     Example:
         >>> member_from_name("first/records/p0/x.parquet").run
         'first'
-        >>> member_from_name("../first/run.json")
+        >>> member_from_name("../a/run.json")
         Traceback (most recent call last):
         ...
-        barograph.errors.BadArchive: The archive holds "../first/run.json": the name climbs out of the folder.
+        barograph.errors.BadArchive: Forbidden member of the archive, "../a/run.json": the name leaves the directory.
     """
     problem = _problem_of(name)
     if problem:
-        raise BadArchive(f'The archive holds "{_shown(name)}": {problem}.')
+        raise BadArchive(f'Forbidden member of the archive, "{_shown(name)}": {problem}.')
     if name == ARCHIVE_MANIFEST:
         return Member(name)
     match = _ARTIFACT.fullmatch(name)
@@ -86,11 +86,11 @@ def member_from_name(name: str) -> Member:
         inside == MANIFEST or ("/" in inside and inside.partition("/")[0] in FOLDERS)
     ):
         return Member(name, run=run, object=inside)
-    raise BadArchive(f'The archive holds "{_shown(name)}": that is no part of a run, no artifact and no entry.')
+    raise BadArchive(f'Forbidden member of the archive, "{_shown(name)}": not part of a run, artifact or journal.')
 
 
 def fits_as_folder(name: str) -> bool:
-    """Return whether a run may be called so in an archive.
+    """Return whether an archive allows this directory name for a run.
 
     Example:
         >>> [fits_as_folder(name) for name in ("first", "läufe 3", ".hidden", "..", "con", "a/b", "")]
@@ -100,24 +100,24 @@ def fits_as_folder(name: str) -> bool:
 
 
 def _problem_of(name: str) -> str:
-    """Return what is wrong with a name wherever it is unpacked; "" where nothing is."""
+    """Return what is wrong with a name on any platform; "" if nothing is."""
     parts = name.split("/")
     if name.startswith("/") or re.match(r"[A-Za-z]:", name):
         return "the name is absolute"
     if ".." in parts:
-        return "the name climbs out of the folder"
+        return "the name leaves the directory"
     if _UNFIT.search(name):
-        return "the name holds characters that no name of ours has"
+        return "the name has invalid characters"
     if "" in parts or "." in parts:
-        return "the name is that of a folder, or has an empty part"
+        return "the name is a directory or has an empty part"
     if any(part.lower() == ".git" for part in parts):
-        return "git would take the folder for a repository, and obey its settings"
+        return "git would treat the directory as a repository and obey its settings"
     if any(_DEVICES.fullmatch(part) for part in parts):
-        return "the name is that of a device on Windows"
+        return "the name is a device on Windows"
     if any(part[-1] in ". " for part in parts):
         return "a part of the name ends in a dot or a space, which Windows drops"
     if len(name.encode()) > _MOST_NAME_BYTES or any(len(part.encode()) > _MOST_PART_BYTES for part in parts):
-        return "the name is too long for a file"
+        return "the name is too long"
     return ""
 
 

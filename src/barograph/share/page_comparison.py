@@ -1,4 +1,4 @@
-"""The page of a comparison: one file that runs no script, like that of a run."""
+"""HTML page of a comparison: one file without scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.watch.figures import count, duration, figure, local_time
 
 _PARTS = {
     "parameters": "Parameters", "code": "Code", "packages": "Packages", "data": "Data", "tags": "Tags",
-    "findings": "Findings", "metrics": "What came out",
+    "findings": "Findings", "metrics": "Metrics",
 }
 _MOST_ROWS = 500
 _MOST_NOTES = 20
@@ -27,7 +27,7 @@ _LEVELS = {Outcome.ACCEPTED: "ok", Outcome.REJECTED: "breaking", Outcome.UNDECID
 
 
 def page_of_comparison(content: ComparisonContent) -> str:
-    """Return a comparison as a whole HTML document."""
+    """Return a comparison as an HTML document."""
     names = [item.name for item in content.items]
     title = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
     if content.judged is not None:
@@ -37,9 +37,9 @@ def page_of_comparison(content: ComparisonContent) -> str:
         ("verdict", "Verdict", _verdict(content.judged) if content.judged else None),
         ("curves", "Curves", _curves(content)),
         *_parts(content.comparison),
-        ("notes", "Notes", _notes(content)), ("runs", "The runs", _runs(content)),
+        ("notes", "Notes", _notes(content)), ("runs", "Runs", _runs(content)),
     ) if markup is not None]
-    return document(title, header, sections, f"Made by Barograph {__version__} on {local_time(content.made_unix)}.")
+    return document(title, header, sections, f"Created by Barograph {__version__} on {local_time(content.made_unix)}.")
 
 
 def _parts(comparison: Comparison | None) -> list[tuple[str, str, Markup]]:
@@ -66,7 +66,7 @@ def _verdict(judged: Judgement) -> Markup:
     if judged.verdict is not None:
         method = "Welch\u2019s interval" if judged.verdict.method == "t" else "bootstrap"
         note = joined(element("span", str(judged.verdict.outcome), class_=f"badge {_LEVELS[judged.verdict.outcome]}"),
-                      f" {judged.verdict.reason} Judged by {method}.")
+                      f" {judged.verdict.reason} Method: {method}.")
     notes = [f"Runs of {group.name} differ in {', '.join(group.differs)}." for group in judged.groups if group.differs]
     notes += [f"{sentence}." for group in judged.groups for sentence in group.repeats]
     return joined(table("Groups, best first", heads, rows, numbers=3), element("p", note) if note else None,
@@ -87,14 +87,14 @@ def _curves(content: ComparisonContent) -> Markup | None:
 
 def _chart(overlay: Overlay, along: str) -> Markup:
     place: Callable[[float], str] = (lambda secs: duration(secs) if secs else "0") if along == "time" else figure
-    said = "; ".join(f"{line.name}: {figure(line.first)} at first, {figure(line.last)} at last"
+    said = "; ".join(f"{line.name}: first {figure(line.first)}, last {figure(line.last)}"
                      for line in overlay.lines)
     chart = line_chart(overlay.metric, f"{said}.", [Line(line.name, line.at, line.values) for line in overlay.lines],
                        x_title=along, x_text=place)
     rows = [(line.name, f"{line.count:,}", *map(figure, (line.first, line.last, line.least, line.greatest)))
             for line in overlay.lines]
-    behind = element("details", element("summary", "The numbers"),
-                     table("In figures", ("run", "points", "first", "last", "least", "greatest"), rows, numbers=5))
+    behind = element("details", element("summary", "Numbers"),
+                     table("Numbers", ("run", "points", "first", "last", "least", "greatest"), rows, numbers=5))
     without = f"Without: {', '.join(overlay.without)}." if overlay.without else ""
     return element("div", chart, behind, element("p", without, class_="note") if without else None)
 
@@ -104,7 +104,7 @@ def _differences(names: Sequence[str], rows: Sequence[Difference], same: int) ->
     shown = [(row.name, *map(_told, row.values)) for row in rows[:_MOST_ROWS]]
     more = [f"{len(rows) - _MOST_ROWS} more differ." if len(rows) > _MOST_ROWS else "",
             f"{count(same, 'other')} the same." if same else ""]
-    return joined(table("What differs", ("", *names), shown, numbers=numbers),
+    return joined(table("Differences", ("", *names), shown, numbers=numbers),
                   [element("p", text, class_="note") for text in more if text])
 
 
@@ -121,7 +121,7 @@ def _runs(content: ComparisonContent) -> Markup:
              ", ".join(f"{trial.experiment}: {trial.name}" for trial in item.trials),
              local_time(item.facts["created_unix"]), item.uid, str(item.facts["place"] or ""))
             for item in content.items[:_MOST_ROWS]]
-    return table("What was compared", ("name", "kind", "state", "trials", "created", "identity", "place"), rows,
+    return table("Compared items", ("name", "kind", "state", "trials", "created", "ID", "place"), rows,
                  numbers=0)
 
 

@@ -1,4 +1,4 @@
-"""What of an archive is to be put where in a root of runs, and what is there already."""
+"""Plans an import: where each member goes, and what exists already."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ Place = tuple[Store, str]
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be put where.
+    """Destinations of an import.
 
     Attributes:
-        members: By name in the archive: folder below the root ("" : the root), and name in it.
-        last: Likewise of the metadata files by which runs become visible.
-        places: Folder in the archive to where the run is, below the root or elsewhere.
-        new: Folders of runs that are not there yet.
+        members: Name in the archive to directory below the root ("": the root) and name in it.
+        last: The same for metadata files that make runs visible.
+        places: Directory in the archive to the location of the run, below the root or elsewhere.
+        new: Directories of runs that do not exist yet.
         artifact_places: All artifacts of the archive.
-        artifacts, artifacts_there: How many are new, and how many are not.
+        artifacts, artifacts_there: Number of new and of existing artifacts.
     """
 
     members: dict[str, Place] = field(default_factory=dict)
@@ -53,11 +53,11 @@ class Plan:
 
 
 def planned(found: Checked, catalog: Catalog) -> Plan:
-    """Return what of an archive is to be put where; nothing is written.
+    """Return the destinations of an import; nothing is written.
 
     Raises:
-        ImportFailed: A run is there already with other content, or can be put nowhere.
-        StoreDenied: A link leads from the root to elsewhere, where something would be written.
+        ImportFailed: A run exists with different content, or no directory is free.
+        StoreDenied: Something would be written through a symbolic link.
         StoreError: The root cannot be read.
     """
     root, plan = catalog.store, Plan()
@@ -82,7 +82,7 @@ def _plan_artifact(found: Checked, member: Member, root: Store, plan: Plan, want
     plan.artifacts_there += is_there
     plan.artifacts += not is_there
     plan.artifact_places[member.name] = root, member.name
-    # One that nobody has yet might be collected before its run has come, so it is made young again.
+    # An unused artifact might be collected before its run arrives, so it is written again.
     if not is_there or (member.name not in wanted and not is_kept(root, member.digest, SystemClock().unix())):
         plan.members[member.name] = root, member.name
 
@@ -101,7 +101,7 @@ def _plan_run(found: Checked, run: ArchivedRun, members: list[Member], catalog: 
 
 
 def _known_place(run: ArchivedRun, catalog: Catalog) -> Store | None:
-    """Return where the run is already, in this root; None where it is not."""
+    """Return the location of the run in this root; None if it does not exist."""
     item = catalog.item_by_uid(run.run_id)
     places = [str(item.facts["place"])] if item is not None and item.facts["place"] else []
     for place in (*places, _below(catalog.store, run.folder), _below(catalog.store, _other_folder(run))):
@@ -113,55 +113,55 @@ def _known_place(run: ArchivedRun, catalog: Catalog) -> Store | None:
 
 
 def _free_place(run: ArchivedRun, members: list[Member], root: Store) -> Store:
-    """Return a place below the root with nothing in it but what an import of this run began to put there."""
+    """Return a directory below the root that is empty except for an interrupted import of this run."""
     ours = {MARK, *(member.object for member in members)}
     for folder in (run.folder, _other_folder(run)):
         store = store_from_url(_below(root, folder))
         with contextlib.suppress(StoreDenied):  # a file is there, or a link
             _check_links(root, f"{folder}/{MANIFEST}")
-            # It may be there by now: another import of the same archive was faster.
+            # It may exist by now, written by another import of the same archive.
             if all(info.name in ours for info in store.list()) and run_id_at(store) in (None, run.run_id):
                 return store
-    raise ImportFailed(f'Run "{run.name}" cannot be put anywhere: {_below(root, run.folder)} and '
-                       f"{_below(root, _other_folder(run))} hold something else, or may not be read. Move one of them.")
+    raise ImportFailed(f'No directory for run "{run.name}": {_below(root, run.folder)} and '
+                       f"{_below(root, _other_folder(run))} exist or are unreadable. Move one of them.")
 
 
 def _missing(found: Checked, run: ArchivedRun, members: list[Member], store: Store) -> Iterator[Member]:
-    """Yield what a run that is there lacks and may lack.
+    """Yield the optional members that an existing run lacks.
 
     Raises:
-        ImportFailed: It has other content.
+        ImportFailed: Its content differs.
     """
     there = {info.name: info.size_bytes for info in store.list()}
     for member in members:
         said = found.manifest.members[member.name]
         if member.object not in there:
             if not member.is_optional:
-                raise _differs(run, member, "is not there", store)
+                raise _differs(run, member, "is missing", store)
             yield member
         elif not member.is_replaced and (
             there[member.object] != said.size_bytes or _sha256(store, member.object) != said.sha256
         ):
-            raise _differs(run, member, "is another", store)
+            raise _differs(run, member, "differs", store)
 
 
 def _differs(run: ArchivedRun, member: Member, how: str, store: Store) -> ImportFailed:
-    return ImportFailed(f'Run "{run.name}" ({run.run_id}) is there already with other content: {member.object} {how}. '
-                        f"Nothing was imported. Import it into another root, or move that run away ({store.url}).")
+    return ImportFailed(f'Run "{run.name}" ({run.run_id}) exists with different content: {member.object} {how}. '
+                        f"Nothing was imported. Import into another root, or move the existing run ({store.url}).")
 
 
 def _check_links(store: Store, name: str) -> None:
-    """Refuse what would be written through a link below a root or a run.
+    """Refuse to write through a symbolic link below a root or a run.
 
     Raises:
-        StoreDenied: It would.
+        StoreDenied: The path has a symbolic link.
     """
     if isinstance(store, FileStore) and store.root.is_dir():
         Inside(store.root).check(name)
 
 
 def run_id_at(store: Store) -> str | None:
-    """Return the identity of the run in a place; "" of one that cannot be read; None where there is none."""
+    """Return the ID of the run at a place; "" if it is unreadable, None if there is none."""
     try:
         return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id
     except ObjectNotFound:

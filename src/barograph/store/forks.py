@@ -10,7 +10,6 @@ import contextlib
 import os
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +18,8 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.errors import StoreUnavailable
+from barograph.processes.command import own_module
+from barograph.processes.local_process import DEVNULL, LocalProcess
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -73,9 +74,8 @@ class _Helper:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "barograph.store.forks", str(theirs.fileno())], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True)
+            self._process = LocalProcess(own_module("barograph.store.forks", str(theirs.fileno())), stdout=DEVNULL,
+                                         pass_fds=(theirs.fileno(),))
         self._line: Connection[Any, Any] = Connection(ours.detach())
 
     def ask(self, question: tuple[bytes, str, tuple[Any, ...], Mapping[str, Any]]) -> Any:
@@ -89,7 +89,7 @@ class _Helper:
     def forget(self) -> None:
         """Forget the helper; it belongs to the parent of this process."""
         self._line.close()
-        self._process.returncode = 0  # it is not a child of this process, which cannot wait for it
+        self._process.disown()
 
 
 class _Asking:

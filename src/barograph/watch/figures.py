@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 import time
 
+from barograph.model.significant import significant
+
 
 def figure(value: float | None) -> str:
-    """Return a number in three figures, small whole ones as they are; "" for None.
+    """Return a number with three significant digits, integers below 100,000 in full; "" for None.
 
     Example:
         >>> figure(0.000123456), figure(1344.0), figure(1344.5), figure(math.nan), figure(None)
-        ('0.000123', '1344', '1.34e+03', 'nan', '')
+        ('0.000123', '1344', '1.34e3', 'nan', '')
     """
     if value is None:
         return ""
-    return f"{value:.0f}" if abs(value) < 100_000 and value.is_integer() else f"{value:.3g}"
+    return f"{value:.0f}" if abs(value) < 100_000 and value.is_integer() else significant(value)
 
 
 def share(value: float | None) -> str:

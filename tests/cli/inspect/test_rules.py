@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.model.significant import significant
 from barograph.rules.builtin import RULES
 from barograph.rules.gradients import VanishingGradient
 from barograph.rules.page import page_from_rule
@@ -62,7 +63,7 @@ def test_a_page_is_shown_whole(call: Call, rule: Any) -> None:
         if isinstance(value, bool):
             assert said.row(name)[1] == {True: "true", False: "false"}[value]
         elif isinstance(value, int | float):
-            assert said.row(name)[1] == f"{value:g}"
+            assert said.row(name)[1] == significant(value, 6)
 
 
 def test_a_page_as_json_has_the_parameters_with_their_defaults(call: Call) -> None:

@@ -40,7 +40,7 @@ def read_until(terminal: int, wanted: bytes) -> bytes:
 
 def test_findings_come_first_and_the_price_last() -> None:
     assert status([BEAT], 2) == [
-        "2 problems", "step 1200", "loss 0.25", "12.3 ms a step", "capture 1.0%",
+        "2 problems", "step 1200", "loss 0.25", "12.3 ms a step", "recording cost 1.0%",
     ]
     assert status([], 0) == ["waiting for the first step"]
 

@@ -267,7 +267,7 @@ def test_who_joins_later_is_told_what_is_open(
         await_(lambda: call(*once, "--json").json["findings"])
         said = call(*once)
 
-    assert said.lines[1].startswith("costly    The learning rate is too high (1e+09) (since step ")
+    assert said.lines[1].startswith("costly    The learning rate is too high (1e9) (since step ")
 
 
 def test_a_stop_is_asked_for_where_the_run_goes_on(

@@ -31,7 +31,7 @@ def test_what_is_packed_and_what_is_left_out_is_said(call: Call, root: Path, tmp
     assert said.code == 0
     assert said.out.startswith("written: 1 run, 1 artifact, ")
     assert "checkpoints: 2.0 KiB (include with --checkpoints)" in said.out
-    assert "1 inputs and outputs that are kept elsewhere, and named" in said.out
+    assert "1 inputs and outputs stored elsewhere; only names are included" in said.out
     with_them = call("export", "archive", root / "first", "-o", tmp_path / "b.zip", "--checkpoints", "--json").json
     assert (with_them["left_out_bytes"], with_them["file_bytes"]) == ({}, (tmp_path / "b.zip").stat().st_size)
 
@@ -62,11 +62,11 @@ def test_what_was_damaged_before_is_packed_named_and_an_exit_code(call: Call, ro
     kept.write_bytes(b"54321")
     said = call("export", "archive", "first", "-o", tmp_path / "a.zip", "--root", root)
     assert said.code == 1
-    assert "its digest differs" in said.out
+    assert "differs: it was damaged before the export" in said.out
     kept.unlink()
     gone = call("export", "archive", "first", "-o", tmp_path / "a.zip", "--root", root)
     assert gone.code == 1
-    assert 'artifact "model.bin" of "first": it is no longer kept' in gone.out
+    assert 'artifact "model.bin" of "first": it no longer exists' in gone.out
 
 
 def test_an_archive_that_fails_leaves_the_old_one(call: Call, root: Path, tmp_path: Path) -> None:

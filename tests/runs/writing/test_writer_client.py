@@ -12,7 +12,7 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.writer_client import WriterClient
 from barograph.runs.writing.writer_messages import Delivery, End, Trouble
 

@@ -162,11 +162,12 @@ class KerasIntegration(StepEvents):
 
     def _save_checkpoint(self) -> str:
         """Save the models that are trained into the run; return where."""
-        if self._session.rank[0]:
+        if self._session.worker.rank[0]:
             raise NotDone("the first worker saves the Keras checkpoint")
         url = self._recording.url
         name = save(store_from_url(url), [watched.standing for watched in self._models.values() if watched.is_trained],
-                    attempt=self._recording.launch.attempt, steps=self._session.steps_made, who=f"pid{os.getpid()}")
+                    attempt=self._recording.launch.attempt, steps=self._session.counts.of_busiest,
+                    who=f"pid{os.getpid()}")
         return f"{url.rstrip('/')}/{name}"
 
     def _is_recorded_by_ours(self) -> None:
@@ -204,7 +205,7 @@ class KerasIntegration(StepEvents):
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
         """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
-        with self._entry.guarded(doing), self._session.timed_startup():
+        with self._entry.guarded(doing), self._session.startup.timed():
             yield
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:

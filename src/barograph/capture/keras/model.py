@@ -139,7 +139,7 @@ class WatchedModel:
         else:
             # Something is compiled, once: the first variant in place of the script's own, each other for us. Where
             # nothing is, tensors are read for the first time.
-            with self.integration.session.starting_up(ours=bool(functions.called) and not eager):
+            with self.integration.session.startup.apart_from_training(ours=bool(functions.called) and not eager):
                 result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: only weights and the metrics "
@@ -149,7 +149,7 @@ class WatchedModel:
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
-        return self.integration.session.starting_up() if first else nullcontext()
+        return self.integration.session.startup.apart_from_training() if first else nullcontext()
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool, bool]:
         """Return how many steps of the optimizer the call has made, whether one has ended, and whether with its end."""

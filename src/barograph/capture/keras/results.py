@@ -39,7 +39,7 @@ class ResultRecorder:
 
     def __init__(self, integration: ArrayIntegration, *, waits: bool, reader: Reader | None = None) -> None:
         self._integration = integration
-        self._fetching = Fetching(reader, integration.session.starting_up)
+        self._fetching = Fetching(reader, integration.session.startup.apart_from_training)
         self._waits = waits
         self._has_blamed = False
         self._trained_before: Names | None = None

@@ -16,6 +16,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.withholding import Withholding
 from barograph.model.actions import ActionName
+from barograph.model.significant import significant
 from barograph.runs.state.control import Request
 
 _KEPT_BY_SCHEDULERS = ("initial_lr", "max_lr", "min_lr")
@@ -116,7 +117,7 @@ class TorchActions:
         return True
 
     def _was_withheld(self, label: str) -> None:
-        self._withheld.append(self._session.made(label))
+        self._withheld.append(self._session.counts.made(label))
         self._left[label] -= 1
         self._left = {name: left for name, left in self._left.items() if left > 0}
         if not self._left:
@@ -148,4 +149,4 @@ def _scale_scheduler(scheduler: Any, number: int, share: float) -> None:
 
 
 def _listed(values: list[float]) -> str:
-    return ", ".join(f"{value:.4g}" for value in dict.fromkeys(values))
+    return ", ".join(significant(value, 4) for value in dict.fromkeys(values))

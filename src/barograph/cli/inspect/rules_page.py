@@ -14,6 +14,7 @@ from barograph.cli.signs import severity_text
 from barograph.errors import BadRule, ObjectExists, StoreDenied
 from barograph.model.key import kind_from_name
 from barograph.model.one_line import shown_lines
+from barograph.model.significant import significant
 from barograph.rules.base import Parameter, Rule, limits_in_words, rule_with
 from barograph.rules.page import page_from_rule, selection_in_words
 from barograph.rules.registry import installed
@@ -147,4 +148,4 @@ def _shown(value: object) -> str:
         return str(value).lower()  # as the settings file writes it
     if isinstance(value, list):
         return ", ".join(str(entry) for entry in value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return significant(value, 6) if isinstance(value, float) else str(value)

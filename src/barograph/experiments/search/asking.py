@@ -1,8 +1,8 @@
-"""Which items a search finds, in its order: asked so that no more is looked at than must be.
+"""Runs a search: returns the items it finds, in its order, while reading as little as possible.
 
-A catalog may hold a million components, of which somebody wants the best hundred. So where nothing that is asked for is
-rare, items are looked at in the order that is wanted until there are enough; where something is rare, those that have
-it are looked at, and sorted. What is rare is found out by counting, up to a bound.
+A catalog may have a million components, and a search may want the best hundred. If no condition is rare, items are
+read in the requested order until there are enough. If one is rare, its items are read and sorted. Whether a condition
+is rare is found by counting up to a bound.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from barograph.experiments.writing import storable_name
 from barograph.model.items import ItemKind
 
 RARE = 2_000
-"""So many items are sorted in the time that a person does not notice."""
+"""This many items are sorted in imperceptible time."""
 
 COMPONENTS = (ItemKind.COMPONENT, ItemKind.RUN)
-"""What is sought where nothing else is said."""
+"""Kinds that a search returns by default."""
 
 
 _NEWEST = (ITEMS.c.created_unix.desc(), ITEMS.c.id.desc())
@@ -34,19 +34,19 @@ def found_ids(
     connection: Connection, search: Search, *, now_unix: float, kinds: Sequence[ItemKind] = COMPONENTS,
     experiment: str = "",
 ) -> list[int]:
-    """Return the numbers of the items that a search finds, in its order.
+    """Return the row numbers of the items that a search finds, in its order.
 
-    What is archived or deleted is sought only where the search speaks of that.
+    Archived or deleted items are included only if the search refers to that.
 
     Args:
-        connection: Of the catalog.
-        search: What is sought.
-        now_unix: The present.
-        kinds: What is sought, unless the search asks for the `kind`.
-        experiment: Only what belongs to trials of the one with this identity; "": of any, or of none.
+        connection: Connection to the catalog.
+        search: The search.
+        now_unix: Current time.
+        kinds: Kinds to return, unless the search has a condition on `kind`.
+        experiment: ID of the experiment to search in; "": all.
 
     Raises:
-        SearchError: A field does not exist, or is held against what it cannot be.
+        SearchError: A field does not exist, or is compared with a value of another type.
     """
     return _Asking(connection, search, now_unix, kinds, experiment).ids()
 
@@ -79,7 +79,7 @@ class _Asking:
         return found[offset:]
 
     def _rare(self, condition: Condition) -> set[int] | None:
-        """Return the numbers of the items for which a condition holds, where they are few; else None."""
+        """Return the row numbers of the items that match a condition if there are few; else None."""
         if isinstance(condition, Or):
             found: set[int] = set()
             for part in condition.conditions:
@@ -95,15 +95,15 @@ class _Asking:
         return set(ids) if len(ids) < RARE else None
 
     def _usual(self, *, few: bool) -> Iterator[Bool]:
-        """Yield what must hold though nobody says it.
+        """Yield the implicit conditions.
 
         Args:
-            few: Other conditions leave few items. These are to be looked up, and no index is to lead to all others: so
-                columns are asked for in a way in which none can be used.
+            few: Other conditions leave few items. These are to be looked up by number, so the conditions are written
+                so that no index can be used for them.
         """
         asked = {field.path[0].lower() for field in _fields(self._search.condition)}
         if "kind" not in asked:
-            # Nearly all items are components: an index would lead to all of them, in no order that is wanted.
+            # Nearly all items are components: an index would lead to all of them, in no useful order.
             kind = ITEMS.c.kind.concat("") if few or self._kinds == COMPONENTS else ITEMS.c.kind
             yield kind.in_(self._kinds)
         if self._experiment:
@@ -116,7 +116,7 @@ class _Asking:
             yield ITEMS.c.deleted_unix.is_(None)
 
     def _in_order(self, wanted: Sequence[Bool]) -> Iterator[Select[Any]]:
-        """Return what to ask, one after the other: items without what is sorted by come last."""
+        """Yield the queries in order: items without the sort field come last."""
         newest = _NEWEST
         if not self._search.orders:
             yield select(ITEMS.c.id).where(*wanted).order_by(*newest)
@@ -145,7 +145,7 @@ class _Asking:
         if isinstance(field, ItemField):
             column: ColumnElement[Any] = field.column
             if not getattr(column, "nullable", True):
-                # Asked whether it is there, which it always is, no index would serve.
+                # A test for null, which never holds, would keep the index from being used.
                 return (column.desc() if order.descending else column.asc(),)
         elif isinstance(field, NamedField):
             table, value = self._column_of(order.field, field)

@@ -1,4 +1,4 @@
-"""From the tree of a search to conditions in SQL. What somebody typed is only ever a bound value in them."""
+"""Compiles the tree of a search to SQL conditions. Text of the user becomes a bound value only."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ CALLS = {
     "finding": "finding('NAME or CODE'): the rule found a problem in the run; finding(): any rule did",
     "derived_from": "derived_from('NAME or ID'): derived from it, directly or not",
 }
-"""What can be called in a search, and how."""
+"""Functions of a search, with their usage."""
 
 
 class Compiler:
-    """Makes conditions of one search.
+    """Compiles the conditions of one search.
 
     Args:
-        text: Of the search, for messages.
-        names: Names of parameters, metrics and tags to their numbers; a name that is not there is nobody's.
-        now_unix: The present, for "3 days ago".
+        text: Text of the search, for messages.
+        names: Returns the number of a parameter, metric or tag name; None if no item has it.
+        now_unix: Current time, for "3 days ago".
     """
 
     def __init__(self, text: str, names: Callable[[str], int | None], now_unix: float) -> None:
@@ -42,14 +42,14 @@ class Compiler:
         self._now_unix = now_unix
 
     def condition(self, condition: Condition) -> Bool:
-        """Return what must hold of a row of `items`."""
+        """Return the SQL condition on a row of `items`."""
         match condition:
             case And(conditions):
                 return and_(*(self.condition(item) for item in conditions))
             case Or(conditions):
                 return or_(*(self.condition(item) for item in conditions))
             case Not(inner):
-                # What is not known is not so: a field that an item lacks does not make the opposite unknown, too.
+                # A missing field makes a condition false, not null, so that its negation is true.
                 return not_(func.coalesce(self.condition(inner), false()))
             case Call():
                 return self._call(condition)
@@ -57,7 +57,7 @@ class Compiler:
                 return self._comparison(condition)
 
     def among(self, condition: Condition) -> Select[Any] | None:
-        """Return the numbers of the items for which a condition holds, where one index tells them all; else None."""
+        """Return a query for the items that match a condition if one index has them all; else None."""
         if not isinstance(condition, Comparison):
             return None
         field = known_field(condition.field, self._text)
@@ -94,7 +94,7 @@ class Compiler:
         return and_(mine, self._of_parameter(asked))
 
     def _of_parameter(self, asked: Comparison) -> Bool:
-        """Return what must hold of a row of `parameters`; numbers are held against numbers, texts against texts."""
+        """Return the SQL condition on a row of `parameters`; numbers match numbers, strings match strings."""
         if asked.operator is Operator.IN:
             return or_(*(self._of_parameter(Comparison(asked.field, Operator.EQUAL, (value,), asked.position))
                          for value in asked.values))

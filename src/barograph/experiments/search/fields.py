@@ -1,4 +1,4 @@
-"""What can be asked of an item in a search, and in which column it stands."""
+"""Fields of a search and their columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from barograph.model.items import STATISTICS
 
 
 class FieldKind(Enum):
-    """Of what kind the values of a field are."""
+    """Type of the values of a field."""
 
     TEXT = auto()
     NUMBER = auto()
@@ -30,8 +30,8 @@ class ItemField:
     """A field that every item has.
 
     Attributes:
-        column: Where it stands.
-        kind: Of its values.
+        column: Its column.
+        kind: Type of its values.
     """
 
     column: ColumnElement[Any]
@@ -40,12 +40,12 @@ class ItemField:
 
 @dataclass(frozen=True, slots=True)
 class NamedField:
-    """A field that an item has by a name that its user gave.
+    """A field with a user-defined name.
 
     Attributes:
         group: "params", "metrics", "tags", "inputs" or "outputs".
-        name: Of the parameter, the metric …
-        part: Of a metric the statistic, of an artifact "uri", "digest", "size" or "media_type".
+        name: Name of the parameter, metric …
+        part: Statistic of a metric, or "uri", "digest", "size" or "media_type" of an artifact.
     """
 
     group: str
@@ -55,7 +55,7 @@ class NamedField:
 
 @dataclass(frozen=True, slots=True)
 class RelatedField:
-    """A field of what an item belongs to, or of what is said of it: "experiment", "trial" or "notes"."""
+    """A field of related objects: "experiment", "trial" or "notes"."""
 
     group: str
 
@@ -79,26 +79,26 @@ ITEM_FIELDS: dict[str, ItemField] = {
     "deleted": ItemField(ITEMS.c.deleted_unix.is_not(None), FieldKind.TRUTH),
     "code.dirty": ItemField(ITEMS.c.dirty, FieldKind.TRUTH),
 }
-"""Field to where it stands; `duration` is in seconds."""
+"""Field to its column; `duration` is in seconds."""
 ITEM_FIELDS |= {column: ITEM_FIELDS[field] for field, column in COLUMN_OF_FIELD.items() if field in ITEM_FIELDS}
 
 GROUPS = {"params": "params", "parameters": "params", "metrics": "metrics", "tags": "tags", "inputs": "inputs",
           "outputs": "outputs"}
 _RELATED = {"experiment": "experiment", "trial": "trial", "notes": "notes", "experiments": "experiment",
             "trials": "trial"}
-"""Field to what it means; some have the name of their column, too."""
+"""Field to its meaning; some are named like their column."""
 _PARTS = ("uri", "digest", "size", "media_type")
 
 
 def known_field(field: Field, text: str) -> KnownField:
-    """Return what a search means by a field.
+    """Return the known field that a parsed field refers to.
 
     Args:
-        field: As it was parsed.
-        text: Of the whole search.
+        field: The parsed field.
+        text: Text of the search.
 
     Raises:
-        SearchError: There is no such field; the message points at it, and says the nearest.
+        SearchError: The field does not exist; the message points at it and suggests the nearest.
     """
     first, rest = field.path[0].lower(), field.path[1:]
     if first in GROUPS:

@@ -1,4 +1,4 @@
-"""What may be wrong with a search that finds nothing: names and values that nothing in the catalog has."""
+"""Hints for a search that finds nothing: names and values that no item has."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TOLD = 10
 
 
 def hints(connection: Connection, search: Search) -> list[str]:
-    """Return a sentence for each name, or value of another type, that nothing has; the nearest names are said."""
+    """Return a sentence for each unknown name, with the nearest ones, and for each value of another type."""
     told: dict[str, None] = {}
     for field, asked in _asked(search):
         group = GROUPS.get(field.path[0].lower(), "")
@@ -37,12 +37,12 @@ def hints(connection: Connection, search: Search) -> list[str]:
 
 
 def missing_name(connection: Connection, group: str, name: str) -> str:
-    """Return a sentence where nothing has a parameter, a metric or a tag of that name; else "".
+    """Return a sentence if no item has a parameter, metric or tag of that name; else "".
 
     Args:
-        connection: Of the catalog.
+        connection: Connection to the catalog.
         group: "params", "metrics" or "tags".
-        name: Of it.
+        name: Its name.
     """
     what, table = _WHAT[group]
     of_its_kind = select(NAMES.c.text).where(select(table).where(table.c.name_id == NAMES.c.id).exists())
@@ -53,7 +53,7 @@ def missing_name(connection: Connection, group: str, name: str) -> str:
 
 
 def _other_type(connection: Connection, group: str, name: str, asked: Comparison | None) -> str:
-    """Return a sentence where a number is compared with a string, or a string with a number; else ""."""
+    """Return a sentence if a number is compared with a string, or a string with a number; else ""."""
     if group != "params" or asked is None or asked.operator not in (*_BY_VALUE, Operator.IN):
         return ""
     types = set(connection.execute(select(PARAMETERS.c.type).distinct().join(

@@ -1,4 +1,4 @@
-"""Times as they are written in searches."""
+"""Times in searches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _DAYS = {"minute": 1 / 1440, "min": 1 / 1440, "hour": 1 / 24, "h": 1 / 24, "day"
 
 
 def unix_from_text(text: str, now_unix: float) -> float | None:
-    """Return the seconds since 1970 UTC that a text says; None where it says no time.
+    """Return the seconds since 1970 UTC of a text; None if it is not a time.
 
     Args:
-        text: A date or time as in ISO 8601, of this place where it says no zone; "today", "yesterday"; "3 days ago".
-        now_unix: The present.
+        text: An ISO 8601 date or time, local if it has no zone; "today", "yesterday"; "3 days ago".
+        now_unix: Current time.
 
     Example:
         >>> unix_from_text("2026-11-22T00:00:00+00:00", 0.0)

@@ -1,4 +1,4 @@
-"""From the text of a search to its tree.
+"""Parser of searches.
 
     search     = [condition] ["order" "by" order ("," order)*] ["limit" N] ["offset" N]
     condition  = all ("or" all)*
@@ -11,7 +11,7 @@
     field      = NAME ("." NAME | "." TEXT | "[" TEXT "]")*
     order      = field ["asc" | "desc"]
 
-A field alone must be true: `starred and not archived`. `and` binds more than `or`. Words are in letters of either case.
+A field alone must be true: `starred and not archived`. `and` binds tighter than `or`. Keywords ignore case.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from barograph.experiments.search.tokens import Token, TokenKind, error_at, toke
 MOST_CHARS = 100_000
 _DEEPEST = 100
 _MOST_PARTS = 900
-"""Comparisons and values together. Databases take a thousand levels, and a chain of `and` is as deep as it is long."""
+"""Maximum number of comparisons and values: databases limit nesting to 1,000 levels, and chains of `and` nest."""
 _LONGEST_WHOLE = 18
 _SIGNS = {
     "=": Operator.EQUAL, "==": Operator.EQUAL, "!=": Operator.UNEQUAL, "<>": Operator.UNEQUAL, "<": Operator.LESS,
@@ -49,13 +49,13 @@ _RESERVED = frozenset({"and", "or", "not", "in", "is", "exists", "order", "limit
 
 
 def search_from_text(text: str) -> Search:
-    """Return the tree of a search.
+    """Parse a search.
 
     Args:
-        text: As somebody wrote it; "": everything.
+        text: The search; "": everything.
 
     Raises:
-        SearchError: It is none; the message points at the place.
+        SearchError: It is invalid; the message points at the place.
 
     Example:
         >>> search_from_text("params.lr < 0.01 order by metrics.acc.last desc limit 20").limit
@@ -187,7 +187,7 @@ class _Parser:
             return self._take().text
         if token.kind is TokenKind.NUMBER:
             self._take()
-            # What is longer is beyond the whole numbers of a database.
+            # Longer integers exceed those of a database.
             return int(word) if word.lstrip("+-").isdigit() and len(word) <= _LONGEST_WHOLE else float(word)
         if token.kind is TokenKind.WORD and word in _CONSTANTS:
             self._take()
@@ -228,7 +228,7 @@ class _Parser:
         token = self._now
         if token.kind is not TokenKind.NUMBER or not token.text.isdigit():
             raise self._expected("an integer")
-        # No catalog has as many items as would not fit.
+        # Larger than any catalog, and fits into a database integer.
         return int(self._take().text[:_LONGEST_WHOLE])
 
     def _must_close(self) -> None:

@@ -1,10 +1,10 @@
-"""Regular expressions of searches: those that could take very long are refused before they are tried."""
+"""Rejects regular expressions that could take very long."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from re import _constants, _parser  # type: ignore[attr-defined]  # the only tree of a pattern that Python has
+from re import _constants, _parser  # type: ignore[attr-defined]  # Python has no public parser of patterns
 from typing import Any
 
 _MOST_REPETITIONS = 3
@@ -13,10 +13,10 @@ _REPETITIONS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT)
 
 
 def why_slow(pattern: str) -> str:
-    """Return why matching a pattern could take very long on some text; "" where it cannot.
+    """Return why matching a pattern could take very long; "" if it cannot.
 
-    Python tries alternatives one after the other. A repetition within a repetition, or of alternatives, doubles their
-    number with every letter.
+    Python tries alternatives one by one. Nested repetitions, or repeated alternatives, double their number with every
+    character.
 
     Raises:
         re.error: It is not a regular expression.
@@ -25,7 +25,7 @@ def why_slow(pattern: str) -> str:
         >>> why_slow("^run-[0-9]+$"), why_slow("(lr|rate)_.*")
         ('', '')
         >>> why_slow("^(a+)+$")
-        'it repeats a repetition'
+        'it has nested repetitions'
     """
     try:
         tree = _parser.parse(pattern)
@@ -47,7 +47,7 @@ def why_slow(pattern: str) -> str:
 
 
 def _walk(tree: Iterable[tuple[Any, Any]], *, repeated: bool) -> Iterable[tuple[Any, Any, bool]]:
-    """Yield every part of a pattern, and whether it is within a repetition."""
+    """Yield every part of a pattern, and whether it is repeated."""
     for operator, argument in tree:
         yield operator, argument, repeated
         within = repeated or (operator in _REPETITIONS and argument[1] > _FEW_TIMES)

@@ -1,4 +1,4 @@
-"""What a search says, as a tree: conditions, an order, how many."""
+"""Syntax tree of a search."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 Literal = float | int | str | bool | None
-"""A value in a search; times are texts."""
+"""A value in a search; times are strings."""
 
 
 class Operator(StrEnum):
-    """How a field is held against values."""
+    """Comparison operators."""
 
     EQUAL = "="
     UNEQUAL = "!="
@@ -20,21 +20,21 @@ class Operator(StrEnum):
     GREATER_EQUAL = ">="
     IN = "in"
     CONTAINS = "contains"
-    """The text is part of it, in letters of either case."""
+    """Contains the text, ignoring case."""
     LIKE = "like"
-    """As in SQL: % stands for any text, _ for any character."""
+    """As in SQL: % matches any text, _ any character."""
     MATCHES = "~"
-    """A regular expression is found in it."""
+    """Matches a regular expression."""
     EXISTS = "exists"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What is asked of an item.
+    """A field of an item.
 
     Attributes:
         path: Its parts: ("name",), ("params", "lr"), ("metrics", "val/loss", "min").
-        position: Where it stands in the text, from 0.
+        position: Position in the text, from 0.
     """
 
     path: tuple[str, ...]
@@ -46,13 +46,13 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A field held against values.
+    """A comparison of a field with values.
 
     Attributes:
-        field: What.
-        operator: How.
-        values: One; of `IN` any number, of `EXISTS` none.
-        position: Of the first value, or of the operator.
+        field: The field.
+        operator: The operator.
+        values: One; any number for `IN`, none for `EXISTS`.
+        position: Position of the first value, or of the operator.
     """
 
     field: Field
@@ -63,12 +63,12 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A condition that is written as a function.
+    """A function call as a condition.
 
     Attributes:
         name: `finding`, `derived_from` …
-        arguments: What it was given.
-        position: Where it stands.
+        arguments: Arguments.
+        position: Position in the text, from 0.
     """
 
     name: str
@@ -78,21 +78,21 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A condition that must not hold."""
+    """Negation."""
 
     condition: Condition
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conditions that must all hold."""
+    """Conjunction."""
 
     conditions: tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Conditions of which one must hold."""
+    """Disjunction."""
 
     conditions: tuple[Condition, ...]
 
@@ -102,11 +102,11 @@ Condition = Comparison | Call | Not | And | Or
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By what the answers are sorted.
+    """Sort order of the results.
 
     Attributes:
-        field: What.
-        descending: The greatest first.
+        field: The field to sort by.
+        descending: Greatest first.
     """
 
     field: Field
@@ -115,14 +115,14 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A whole search.
+    """A complete search.
 
     Attributes:
-        condition: What must hold; None: everything will do.
-        orders: The first counts most. None: the newest first.
-        limit: Most answers; None: all.
-        offset: Answers to pass over.
-        text: As it was written.
+        condition: None: everything matches.
+        orders: Most significant first. Empty: newest first.
+        limit: Maximum number of results; None: all.
+        offset: Number of results to skip.
+        text: Source text.
     """
 
     condition: Condition | None

@@ -1,4 +1,4 @@
-"""A search as words, numbers, texts and signs."""
+"""Tokenizer of searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKEN = re.compile(rf"""
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """Type of a token."""
 
     WORD = auto()
     TEXT = auto()
@@ -29,12 +29,12 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of a search.
+    """A token of a search.
 
     Attributes:
-        kind: What it is.
-        text: As it was written; of a text what stands between its quotation marks.
-        position: Of its first character, from 0.
+        kind: Type of the token.
+        text: Source text; for a string, without its quotes.
+        position: Position of its first character, from 0.
     """
 
     kind: TokenKind
@@ -43,10 +43,10 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str) -> list[Token]:
-    """Return the pieces of a search, and an `END` after the last.
+    """Return the tokens of a search, followed by an `END`.
 
     Raises:
-        SearchError: There is something in it that is no piece of any; or a text that does not end.
+        SearchError: An unexpected character, or an unterminated string.
 
     Example:
         >>> [token.text for token in tokens_of("params.lr < 1e-2")]
@@ -70,11 +70,11 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def error_at(text: str, position: int, message: str) -> SearchError:
-    """Return an error that points at a place in a search.
+    """Return an error that points at a position in a search.
 
     Example:
-        >>> print(error_at("lr < < 1", 5, "here a value must stand"))
-        The search is not understood: here a value must stand.
+        >>> print(error_at("lr < < 1", 5, "expected a value"))
+        Cannot parse the search: expected a value.
           lr < < 1
                ^
     """

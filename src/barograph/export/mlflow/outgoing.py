@@ -1,4 +1,4 @@
-"""A run, or another component, as it is told to MLflow: in MLflow's words, within what it takes."""
+"""A run or another component in the terms of MLflow, within its limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from barograph.runs.reading.metrics import METRIC_KINDS
 from barograph.runs.reading.reader import Run
 
 RUN_ID = "barograph.run_id"
-"""Tag by which an exported run is known again."""
+"""Tag that identifies an exported run."""
 
 _MOST_PARAMETER_CHARS, _MOST_TAG_CHARS, _MOST_NAME_CHARS, _MOST_DIGEST_CHARS = 6000, 8000, 250, 36
 _NOT_TAKEN = re.compile(r"[^\w\-. :/]")
@@ -24,12 +24,12 @@ _NOT_TAKEN = re.compile(r"[^\w\-. :/]")
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """An artifact that a run made.
+    """An output artifact of a run.
 
     Attributes:
-        name: In MLflow, parts joined by "/".
-        uri: Where it is.
-        read: Returns its bytes; None: its place alone is kept.
+        name: Path in MLflow, joined by "/".
+        uri: Its location.
+        read: Returns its bytes; None: only the location is exported.
     """
 
     name: str
@@ -39,21 +39,21 @@ class OutgoingFile:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A run.
+    """A run to export.
 
     Attributes:
-        uid: Its identity here.
-        name: For people.
+        uid: ID in Barograph.
+        name: Name.
         experiment: Name of its experiment.
         status: "FINISHED", "FAILED", "KILLED", "RUNNING".
-        started_ms, ended_ms: Milliseconds since 1970 UTC; 0: not known.
-        parameters, tags: Texts by name.
-        datasets: What it read, each with `name`, `digest`, `source_type`, `source`, `context`.
-        files: What it made.
-        parent: Identity here of the run that it is part of; "": of none.
-        run: Its records; None where it has none.
-        imported: Its losses and rates are metrics of the tracker that it came from, which are there as scalars.
-        summaries: Last values of metrics that no records tell of, by name.
+        started_ms, ended_ms: Milliseconds since 1970 UTC; 0: unknown.
+        parameters, tags: Strings by name.
+        datasets: Inputs, each with `name`, `digest`, `source_type`, `source`, `context`.
+        files: Outputs.
+        parent: ID in Barograph of the parent run; "": none.
+        run: Its records; None if it has none.
+        imported: Whether it was imported from another tracker, so that its losses and rates are scalars already.
+        summaries: Last values of metrics without records, by name.
     """
 
     uid: str
@@ -74,13 +74,13 @@ class Outgoing:
 
 @dataclass(slots=True)
 class Fitting:
-    """Makes names and texts fit for MLflow, and tells what it changed."""
+    """Adapts names and texts to MLflow's limits, and collects what it changed."""
 
     told: list[str] = field(default_factory=list)
     _taken: dict[str, str] = field(default_factory=dict)
 
     def name(self, what: str, name: str) -> str:
-        """Return a name as MLflow takes it: of letters, digits and `_-. :/`, and one of its own.
+        """Return a unique name that MLflow accepts: letters, digits and `_-. :/`.
 
         Example:
             >>> Fitting().name("the metric", "loss [optimizer d]")
@@ -91,28 +91,28 @@ class Fitting:
         while self._taken.setdefault(f"{what} {plain}", name) != name:
             plain = f"{plain[:_MOST_NAME_CHARS - 1]}_"
         if plain != name:
-            self.told.append(f'MLflow takes no {what.removeprefix("the ")} "{name[:80]}"; it is "{plain[:80]}" there.')
+            self.told.append(f'MLflow allows no {what.removeprefix("the ")} "{name[:80]}"; renamed to "{plain[:80]}".')
         return plain
 
     def parameters(self, parameters: Mapping[str, str]) -> dict[str, str]:
-        """Return parameters likewise; texts that are too long are cut."""
+        """Return parameters with valid names; long values are cut."""
         return {self.name("the parameter", name): self._cut(f'Parameter "{name}"', text, _MOST_PARAMETER_CHARS)
                 for name, text in parameters.items()}
 
     def tags(self, tags: Mapping[str, str]) -> dict[str, str]:
-        """Return tags likewise."""
+        """Return tags with valid names; long values are cut."""
         return {self.name("the tag", name): self._cut(f'Tag "{name}"', text, _MOST_TAG_CHARS)
                 for name, text in tags.items()}
 
     def _cut(self, what: str, text: str, most: int) -> str:
         if len(text) <= most:
             return text
-        self.told.append(f"{what} has {len(text):,} characters, of which MLflow takes {most:,}.")
+        self.told.append(f"{what} is cut from {len(text):,} to MLflow's limit of {most:,} characters.")
         return text[:most]
 
 
 def histories(outgoing: Outgoing) -> Iterator[tuple[str, History]]:
-    """Yield the metrics of a run with the names that they have in MLflow.
+    """Yield the metrics of a run with their names in MLflow.
 
     Raises:
         StoreError: The run cannot be read.
@@ -127,12 +127,12 @@ def histories(outgoing: Outgoing) -> Iterator[tuple[str, History]]:
 
 
 def milliseconds(history: History) -> NDArray[np.int64]:
-    """Return the times of a series as MLflow counts them."""
+    """Return the times of a metric in milliseconds, as MLflow does."""
     return (history.times_us + 500) // 1000
 
 
 def dataset_of(name: str, uri: str, digest: str) -> dict[str, str]:
-    """Return an input that did not come from MLflow as it tells of data sets.
+    """Return an MLflow dataset for an input that did not come from MLflow.
 
     Example:
         >>> dataset_of("train.csv", "s3://bucket/train.csv", "sha256:0a1b")["source"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -26,6 +25,8 @@ from barograph.ingest.trackers.foreign import (
     time_from,
 )
 from barograph.model.items import Value, checked_value, flattened
+from barograph.processes.command import Command
+from barograph.processes.run_to_end import run_to_end
 from barograph.provenance.secrets import Secrets
 
 _FOLDER = ".aim"
@@ -125,8 +126,7 @@ def _told(command: Sequence[str], path: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix="barograph-aim-", suffix=".jsonl")
     try:
         with os.fdopen(handle, "wb") as file:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
-                                  cwd=path)
+            done = run_to_end(Command(tuple(command), os.fspath(path)), timeout_secs=None, stdout=file)
     except OSError as error:
         Path(name).unlink()
         raise ImportFailed(f"{command[0]} cannot be run: {error.strerror}. Name a Python that has Aim by --python.") \
@@ -134,11 +134,11 @@ def _told(command: Sequence[str], path: Path) -> Path:
     except BaseException:
         Path(name).unlink()
         raise
-    if done.returncode == 0:
+    if done.exit_code == 0:
         return Path(name)
     Path(name).unlink()
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    last = said[-1] if said else f"exit code {done.returncode}"
+    said = done.err.decode("utf-8", "replace").strip().splitlines()
+    last = said[-1] if said else f"exit code {done.exit_code}"
     if "No module named 'aim'" in last:
         raise ImportFailed("Aim's repositories can be read by its own package alone, which "
                            f"{command[0]} does not have: pip install aim, or name a Python that has it by --python.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from barograph.errors import BarographError, ObjectExists
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.question import Question, question_from_text, question_to_text
+from barograph.processes.command import environment_without, own_module
+from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 
 if TYPE_CHECKING:
     from barograph.store.base import Store
@@ -70,20 +71,16 @@ def gather_into(
         write_origin(store, attempt, gathered(question, is_soon=is_soon))
 
 
-def start_gathering(url: str, attempt: int, question: Question) -> subprocess.Popen[bytes]:
+def start_gathering(url: str, attempt: int, question: Question) -> LocalProcess:
     """Return a process that gathers, started; it ends by itself.
 
     Raises:
         OSError: It cannot be started.
     """
-    # -P: what lies in the script's folder must not be imported in place of a library.
-    command = [sys.executable, "-P", "-m", "barograph.runs.writing.gathering", url, str(attempt)]
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env=environment, start_new_session=True)
-    assert process.stdin is not None
-    with contextlib.suppress(OSError), process.stdin as line:
-        line.write(question_to_text(question).encode())
+    command = own_module("barograph.runs.writing.gathering", url, str(attempt),
+                         environment=environment_without([LAUNCH_VARIABLE]))
+    process = LocalProcess(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
+    process.feed(question_to_text(question).encode())
     return process
 
 

@@ -37,8 +37,9 @@ from barograph.runs.state.process import parent_process
 from barograph.runs.writing.data_writer import DataWriter
 from barograph.runs.writing.inbox import Inbox
 from barograph.runs.writing.options_writer import OptionsWriter
+from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.sampling import sampler_for
-from barograph.runs.writing.writer import Closing, RunWriter
+from barograph.runs.writing.writer import RunWriter
 from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.store.urls import store_from_url
 

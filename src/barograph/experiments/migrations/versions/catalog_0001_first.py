@@ -1,4 +1,4 @@
-"""The first schema of a catalog. It is written out, and never changes: what is newer is a migration of its own."""
+"""The first schema of a catalog. Never change it; write a new migration instead."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make every table."""
-    # SQLite counts by itself only where the type is called so.
+    """Create every table."""
+    # SQLite assigns row numbers only if the type is called INTEGER.
     number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     op.create_table(
         "batches",

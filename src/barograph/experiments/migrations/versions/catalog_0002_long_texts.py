@@ -1,4 +1,4 @@
-"""Texts of any length in PostgreSQL: its ordered indexes refuse more than 2,700 bytes, and so the whole entry."""
+"""Texts of any length in PostgreSQL, whose ordered indexes refuse more than 2,700 bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Find texts by their hash, of which an index has the same few bytes however long they are."""
+    """Index texts by their hash."""
     if op.get_bind().dialect.name != "postgresql":
         return
     for name, table, column in (("parameters_by_text", "parameters", "text"), ("tags_by_text", "tags", "text"),

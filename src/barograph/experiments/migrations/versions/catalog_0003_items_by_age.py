@@ -1,4 +1,4 @@
-"""An index by which the newest items of a large catalog are found without sorting all."""
+"""An index for the newest items of a large catalog."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make the index."""
+    """Create the index."""
     op.create_index("items_by_age", "items", ["archived", "deleted_unix", "created_unix"])
 
 
 def downgrade() -> None:
-    """Take the index away."""
+    """Drop the index."""
     op.drop_index("items_by_age", "items")

@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from barograph.judging.tracks import Tracks, checked_symptom
 from barograph.model.finding import Evidence, Finding, FindingState, Severity, Symptom
 from barograph.model.key import Key, Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode, Step
 from barograph.rules.base import Memory, Rule
 from barograph.runs.reading.view import StepView
-from barograph.watch.tracks import Tracks, checked_symptom
 
 FC = Key(Kind.OUTPUT, "fc")
 LOSS = Key(Kind.LOSS, "total")

@@ -9,12 +9,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.judging.judged import Judged
+from barograph.judging.progress import Progress, RateJump
 from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
-from barograph.queries.problems import Problem, RateJump, problems_of
+from barograph.queries.problems import Problem, problems_of
+from barograph.queries.wording import not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
 from barograph.runs.format.layout import ENDINGS, metadata_name
@@ -27,10 +31,6 @@ from barograph.runs.state.control import STOP, read_answers, read_requests, read
 from barograph.runs.state.process import is_alive, process_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
-from barograph.watch.loop import Watcher
-from barograph.watch.plain import plain
-from barograph.watch.progress import Progress
-from barograph.watch.wording import not_evaluated_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,8 @@ class RunSummary:
         return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
 
 
-def summary_of(store: Store, watcher: Watcher) -> RunSummary:
-    """Return the summary of the newest attempt of the run on `store`, as `watcher` has seen it so far.
+def summary_of(store: Store, judged: Judged) -> RunSummary:
+    """Return the summary of the newest attempt of the run on `store`, with what rules found in it so far.
 
     Raises:
         StoreError: The store cannot be read.
@@ -219,19 +219,19 @@ def summary_of(store: Store, watcher: Watcher) -> RunSummary:
     attempt = max(attempts_of(store), default=0)
     declared = workers_of(store, attempt)
     groups = Counter(group_of(worker.name) for worker in declared)
-    reports = [_report(store, worker, watcher if groups[group_of(worker.name)] == 1 else None) for worker in declared]
+    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None) for worker in declared]
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
-    findings = sorted(watcher.findings, key=lambda item: (
+    findings = sorted(judged.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     return RunSummary(
-        url=store.url, attempt=attempt, steps=watcher.steps, findings=tuple(findings),
-        rules=_codes(watcher.rules), not_evaluated=watcher.not_evaluated(),
-        warnings=(*watcher.problems, *watcher.unmet,
+        url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
+        rules=_codes(judged.rules), not_evaluated=judged.not_evaluated,
+        warnings=(*judged.problems, *judged.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, watcher, attempt)), actions=tuple(_actions(store, attempt)),
-        would_have=tuple((finding.id, text) for finding, text in watcher.would_have),
+        workers=workers, unseen=tuple(_unseen(workers, judged, attempt)), actions=tuple(_actions(store, attempt)),
+        would_have=tuple((finding.id, text) for finding, text in judged.would_have),
         held=tuple(withheld_steps(store, attempt)),
-        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=watcher.rate_jumps,
+        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
     )
 
 
@@ -246,13 +246,13 @@ def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
     return sum(made for made, _ in least.values()), sum(seen for _, seen in least.values())
 
 
-def _report(store: Store, worker: Worker, watcher: Watcher | None) -> WorkerReport:
-    """Return how a worker fared; `watcher` saw its records, and of its group no other's."""
+def _report(store: Store, worker: Worker, judged: Judged | None) -> WorkerReport:
+    """Return how a worker fared; `judged` is None if others of its group recorded, too."""
     ending = _ending(store, worker)
     if ending is not None:
         return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
     word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
-    progress = watcher.progress(group_of(worker.name)) if watcher else None
+    progress = judged.progress.get(group_of(worker.name)) if judged else None
     if progress is None or progress.attempt != worker.attempt:
         progress = Progress(worker.attempt)
     return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
@@ -279,8 +279,8 @@ def _why_nobody_judged(rules: int) -> str:
     return "the one rule could not" if rules == 1 else f"none of {rules} rules could"
 
 
-def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
-    lines = list(watcher.damage)
+def _unseen(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
+    lines = list(judged.damage)
     if not workers:
         return [*lines, "No training was recorded: no process made a step that Barograph hears: of an optimizer of "
                         "torch, a fit of Keras, a round of boosting by train or fit, a step below "
@@ -299,12 +299,12 @@ def _unseen(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> 
             lines.append(f"The last steps{of}: it gives no sign, and has not ended.")
         elif worker.word == "running":
             lines.append(f"What is yet to come{of}: it is still running.")
-    lines += _unjudged(workers, watcher, attempt)
-    lines += [text for text in watcher.problems if "is not used any more" in text]
+    lines += _unjudged(workers, judged, attempt)
+    lines += [text for text in judged.problems if "is not used any more" in text]
     return list(dict.fromkeys(lines))
 
 
-def _unjudged(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -> list[str]:
+def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
     """Return where fewer steps were judged than recorded: what was removed, or is lost, before it was looked at."""
     lines = []
     for group in dict.fromkeys(group_of(worker.name) for worker in workers):
@@ -312,11 +312,11 @@ def _unjudged(workers: Sequence[WorkerReport], watcher: Watcher, attempt: int) -
         if any(worker.state is None or worker.last is None or worker.last.dropped_steps for worker in members):
             continue  # that is said already
         _, recorded = steps_made_and_seen(members)
-        progress = watcher.progress(group)
-        judged = progress.with_tensors if progress and progress.attempt == attempt else 0
-        if judged < recorded:
+        progress = judged.progress.get(group)
+        seen = progress.with_tensors if progress and progress.attempt == attempt else 0
+        if seen < recorded:
             of = f" of {group}" if len(workers) > len(members) else ""
-            lines.append(f"{recorded - judged} of the {_counted(recorded, 'step')}{of} whose tensors were recorded: "
+            lines.append(f"{recorded - seen} of the {_counted(recorded, 'step')}{of} whose tensors were recorded: "
                          "they were removed (keep_last, max_bytes) or lost before they were judged, or are yet to be.")
     return lines
 

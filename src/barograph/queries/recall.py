@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from barograph.errors import BarographError
+from barograph.judging.judge import identity
+from barograph.judging.judged import Judged, judged_before
+from barograph.judging.state import read_state
 from barograph.model.finding import SEVERITY_ORDER, FindingState
+from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule, rule_with
 from barograph.rules.registry import installed
 from barograph.runs.state.findings import read_findings
 from barograph.runs.state.survey import survey
 from barograph.store.base import Store
-from barograph.watch.judge import identity
-from barograph.watch.loop import Watcher
-from barograph.watch.state import read_state
-from barograph.watch.summary import RunSummary, summary_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
     """
     state = read_state(store)
     rules, problem = _rules_of(state) if state else ((), "")
-    summary = summary_of(store, Watcher(store, rules))
+    judged = judged_before(store, state, rules) if state and not problem else Judged()
+    summary = summary_of(store, judged)
     if problem or not state:
         findings = sorted(read_findings(store).findings, key=lambda item: (
             item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))

@@ -8,7 +8,7 @@ import sys
 import psutil
 
 LOOPING = """
-from barograph.watch.parent import end_with_parent
+from barograph.processes.parent import end_with_parent
 end_with_parent()
 print("on", flush=True)
 while True:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from barograph.judging.judge import Judge
+from barograph.judging.needs import Need
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Symptom, Unmet
 from barograph.model.key import Key, Kind
@@ -18,8 +20,6 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.registry import installed
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
-from barograph.watch.needs import Need
 
 LOSS = Key(Kind.LOSS, "total")
 FC = Key(Kind.OUTPUT, "fc")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import barograph.capture
+from barograph.judging.feeding import CALL_BACKWARD, EVALUATE, JUDGE_TRAINING_DATA, PRESET, TOLD_OF, feed
 from barograph.model.finding import Unmet
 from barograph.model.key import Kind
 from barograph.model.selection import Schedule, Selection
 from barograph.model.step import Mode
-from barograph.watch.feeding import CALL_BACKWARD, EVALUATE, JUDGE_TRAINING_DATA, PRESET, TOLD_OF, feed
 
 NETWORK = frozenset({Kind.LOSS, Kind.WEIGHT, Kind.GRADIENT})
 TREES = frozenset({Kind.LOSS, Kind.TREE, Kind.IMPORTANCE})

@@ -9,7 +9,6 @@ from typing import Any
 
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.queries.problems import RateJump
 from barograph.rules.columns import learning_rate
 from barograph.runs.reading.view import StepView
 
@@ -27,6 +26,32 @@ _JUMP = 3.0
 """A learning rate this many times above all before it jumped; a warmup that is seen every other step only doubles."""
 _FIRST_JUMP_STEP = 10
 _MOST_JUMPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RateJump:
+    """A step at which the learning rate rose to several times its previous maximum.
+
+    Attributes:
+        worker: Worker group.
+        step: The first recorded step with the new rate.
+        old: The rate before.
+        new: The new rate.
+        before: The last recorded step with the old rate.
+    """
+
+    worker: str
+    step: int
+    old: float
+    new: float
+    before: int
+
+    @property
+    def when(self) -> str:
+        """The step, or the recorded steps around it."""
+        if self.step - self.before <= 1:
+            return f"at step {self.step:,}"
+        return f"between steps {self.before:,} and {self.step:,}"
 
 
 @dataclass(slots=True)
@@ -79,6 +104,11 @@ class Progress:
     def to_json(self) -> dict[str, Any]:
         """Return it as plain JSON data."""
         return asdict(self)
+
+
+def rate_jumps_in(progress: Mapping[str, Progress]) -> tuple[RateJump, ...]:
+    """Return the jumps of the learning rate of all groups of workers."""
+    return tuple(jump for group, item in progress.items() for jump in item.rate_jumps(group))
 
 
 def progress_from_json(data: Mapping[str, Any]) -> Progress:

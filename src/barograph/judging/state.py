@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectNotFound
@@ -46,6 +47,20 @@ def read_state(store: Store) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
     return state if _is_a_state(state) else None
+
+
+@contextmanager
+def state_of(store: Store) -> Iterator[None]:
+    """While the parts of a state are taken up, raise `DamagedChunk` for what no watcher writes.
+
+    Raises:
+        DamagedChunk: A part has another shape; the message says which file to delete.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DamagedChunk(f"The state of the last watcher cannot be read: {type(error).__name__}: {error}. Delete "
+                           f"it to evaluate the run again from its first step ({STATE} in {store.url}).") from error
 
 
 _ENTRIES: Mapping[str, type | tuple[type, ...]] = {

@@ -10,14 +10,14 @@ import pytest
 
 from barograph.model.clock import ManualClock
 from barograph.model.manifest import Coverage, Heartbeat
+from barograph.queries import recall
+from barograph.queries.recall import recalled
 from barograph.rules.base import Rule
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.registry import Catalog
 from barograph.runs.format.metadata import worker_bytes
 from barograph.store.base import Store
-from barograph.watch import recall
 from barograph.watch.loop import Watcher
-from barograph.watch.recall import recalled
 
 Training = Any  # of conftest.py
 

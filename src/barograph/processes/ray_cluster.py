@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from barograph.errors import MissingExtra, WatchError
-from barograph.watch.line import HostLost
+from barograph.processes.process import HostLost
 
 _EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
 _PORT = 6379

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from barograph.judging.progress import Progress, RateJump, progress_from_json
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
-from barograph.queries.problems import RateJump
 from barograph.runs.reading.view import StepView
-from barograph.watch.progress import Progress, progress_from_json
 
 RATE = Key(Kind.LEARNING_RATE, "group0")
 

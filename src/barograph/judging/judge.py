@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from barograph.errors import BadRule
+from barograph.judging.feeding import OF_TREES, feed
+from barograph.judging.needs import Need
+from barograph.judging.tracks import Tracks, checked_symptom
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated, Symptom, Unmet
 from barograph.model.key import Kind
@@ -15,9 +18,6 @@ from barograph.rules.applicability import SILENT_WHERE_NOT_APPLICABLE, TREES_ONL
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.page import kinds_in_words
 from barograph.runs.reading.view import StepView
-from barograph.watch.feeding import OF_TREES, feed
-from barograph.watch.needs import Need
-from barograph.watch.tracks import Tracks, checked_symptom
 
 SLOW_SECS = 1.0
 """A rule that takes longer over one step is named, because findings come late."""
