@@ -97,7 +97,7 @@ def test_comparisons_verdicts_lineages_and_curves_draw_themselves(root: Path) ->
     assert "params" not in checked(compared([first.item, second.item])._repr_html_())
     assert "0.2" in compared([first.item, second.item])._repr_html_()
     assert "accepted" in checked(verdict([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])._repr_html_())
-    assert "A single independent result" in checked(verdict([3.0], [1.0])._repr_html_())
+    assert "One independent result" in checked(verdict([3.0], [1.0])._repr_html_())
     lineage = checked(second.lineage()._repr_html_())
     assert "run other" in lineage
     assert "derived from" in lineage

@@ -174,8 +174,8 @@ def test_the_text_of_the_cell_is_kept_without_secrets(
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["train.py"], "'train.py' is too much"), (["--as"], "--as is followed by a name"), (["--nope"], "No such option"),
-    (["--to", "memory://x"], "--to a directory or bucket"), (["--json"], "--json is for the command line"),
+    (["train.py"], "takes no 'train.py'"), (["--as"], "--as needs a variable name"), (["--nope"], "No such option"),
+    (["--to", "memory://x"], "a directory or bucket with --to"), (["--json"], "has no --json"),
 ])
 def test_options_that_make_no_sense_are_refused_before_anything_runs(
     shell: Any, run_cell: Any, words: list[str], said: str
@@ -194,7 +194,7 @@ def test_a_cell_with_another_command_is_told_how_lines_are_written(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = shell.run_cell("%%barograph show\nx")
-    assert "with one %: %barograph show" in str(done.error_in_exec)
+    assert "Use a line magic for others: %barograph show" in str(done.error_in_exec)
 
 
 def test_a_run_is_called_as_its_notebook(monkeypatch: pytest.MonkeyPatch) -> None:

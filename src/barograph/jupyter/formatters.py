@@ -1,4 +1,4 @@
-"""What draws objects of lower rooms, which know no pages: told to IPython by name, so that nothing is loaded for it."""
+"""HTML formatters of IPython for objects of lower packages, registered by name so that nothing is imported."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def register(shell: Any) -> None:
-    """Have runs and findings drawn in a notebook; may be called again.
+    """Register the HTML formatters of runs and findings; idempotent.
 
     Args:
-        shell: Of IPython.
+        shell: IPython shell.
     """
     html = shell.display_formatter.formatters["text/html"]
     for module, name, draw in (

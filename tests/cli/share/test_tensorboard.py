@@ -123,5 +123,5 @@ def test_events_of_others_are_not_overwritten(call: Call, tmp_path: Path, monkey
     call("import", "tensorboard", "logs", "-o", "run")
     ended = call("export", "tensorboard", "run", "-o", "logs")
     assert ended.code == EXIT_ERROR
-    assert "logs holds events that are not of this run" in ended.err
+    assert "The directory has events of something else" in ended.err
     assert [path.name for path in (tmp_path / "logs").rglob("*")] == ["events.out.tfevents.1.host"]
