@@ -1,4 +1,4 @@
-"""Numbers over the steps: losses, what the script logged, learning rates; read span by span, and reduced."""
+"""Losses, logged scalars and learning rates over the steps, read in parts and reduced."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
 MOST_NUMBERS = 60
-"""Most logged numbers and learning rates that a report holds."""
+"""Maximum number of scalars and learning rates in a report."""
 
 
 class CurveMaker:
-    """Makes a curve of parts that come one after the other.
+    """Builds a curve from consecutive parts.
 
     Args:
-        key: Of what.
+        key: Key of the curve.
         mode, optimizer: See `Curve`.
-        low, high: The first and the last step of the chart.
-        columns: Of pixels.
+        low, high: First and last step of the chart.
+        columns: Number of pixel columns.
     """
 
     def __init__(self, key: str, mode: Mode, optimizer: str, *, low: int, high: int, columns: int = COLUMNS) -> None:
@@ -40,7 +40,7 @@ class CurveMaker:
         self._least, self._greatest = (math.nan, -1), (math.nan, -1)
 
     def add(self, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Take in more points; as many steps as values, later than those before."""
+        """Add points, later than those before."""
         if not len(steps):
             return
         if not self._count:
@@ -60,10 +60,10 @@ class CurveMaker:
         self._values.append(values[kept])
 
     def curve(self) -> Curve:
-        """Return the curve of what was taken in."""
+        """Return the curve of all points."""
         steps = np.concatenate([*self._steps, np.empty(0, np.int64)])
         values = np.concatenate([*self._values, np.empty(0)])
-        # Spans meet within a column.
+        # Parts may meet within a pixel column.
         kept = kept_points(steps.astype(np.float64), values, low=self._low, high=self._high, columns=self._columns)
         return Curve(
             *self._what, count=self._count, first=self._first, last=self._last,
@@ -74,11 +74,11 @@ class CurveMaker:
 
 
 def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list[Curve]:
-    """Return every plain number of a kind, in the order of `series_names`.
+    """Return every scalar of a kind, in the order of `series_names`.
 
     Args:
-        run: Which.
-        kind: Of what.
+        run: The run.
+        kind: Kind of the scalars.
         only: Only these keys; None: all.
 
     Raises:
