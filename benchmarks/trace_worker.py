@@ -15,6 +15,7 @@ from barograph.capture.session import Session
 from barograph.capture.torch.integration import TorchIntegration
 from barograph.model.settings import Settings
 from barograph.runs.writing.inbox import Inbox
+from benchmarks.null_writer import NullWriter
 from benchmarks.processes import Request, Result, answer_request, size_of
 
 FEATURES, HIDDEN, CLASSES = 64, 256, 10
@@ -55,7 +56,7 @@ def _steps(request: Result) -> Request:
 def _batches(request: Result) -> Request:
     """Go over a loader that gives nothing, with all that the trace does of a batch up to the writer's queue."""
     inbox = Inbox(2**30)
-    session = Session(Settings(preset="free", budget=None, trace=request["trace"]), (), lambda *_: _Taker(inbox))
+    session = Session(Settings(preset="free", budget=None, trace=request["trace"]), (), lambda *_: _BatchWriter(inbox))
     session.began()
     integration = TorchIntegration(session)
     integration.install()
@@ -73,11 +74,12 @@ def _batches(request: Result) -> Request:
     return {"least_secs": min(secs)}
 
 
-class _Taker:
-    """Stands where the writer stands: takes in what fed a step, and nothing else."""
+class _BatchWriter(NullWriter):
+    """Keeps the batches that fed the steps, and nothing else."""
 
     def __init__(self, inbox: Inbox) -> None:
-        self.put_batches = inbox.put_batches
+        super().__init__()
+        self.put_batches = inbox.put_batches  # type: ignore[method-assign]
 
 
 def _bytes(request: Result) -> Request:

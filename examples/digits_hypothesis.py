@@ -14,11 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import barograph
-from barograph.experiments.comparing import grouped
 from barograph.experiments.curves import aligned, best_at, curve_of
-from barograph.experiments.verdict import verdict
 from barograph.rerun.repetition import repetition_of
-from barograph.tracking import Component, Experiment, Run, list_runs
+from barograph.tracking import Component, Experiment, Run, judge, list_runs
 
 LENGTHS = (3, 6, 9)
 OPTIMIZERS = {"sgd": lambda p: torch.optim.SGD(p, 0.1), "adam": lambda p: torch.optim.Adam(p, 0.01),
@@ -86,11 +84,10 @@ def main(root):
         first = list_runs(f"params.epochs = {epochs} order by metrics.acc.max desc limit 1", root=root)[0]
         print(f"best in {epochs} epochs: {first.name}, {first.metrics['acc'].max:.3f}")
 
-    runs = list_runs("experiment = 'digits'", root=root)
-    groups = grouped([run.item for run in runs], "params.model", "acc.max")
-    judged = verdict(groups["mine"], groups["resnet"])
-    print(f"the hypothesis is {judged.outcome}: {judged.difference:+.3f}, {judged.level:.0%} interval "
-          f"{judged.low:+.3f} to {judged.high:+.3f}")
+    judgement = judge(list_runs("experiment = 'digits'", root=root), "params.model", "acc.max")
+    between = judgement.verdict
+    print(f"{judgement.groups[0].name} is better: {between.outcome}, {between.difference:+.3f}, {between.level:.0%} "
+          f"interval {between.low:+.3f} to {between.high:+.3f}")
 
     curves = {run.name: curve_of(barograph.open(run.place), "acc") for run in best}
     print("curves of the three best:", {name: [round(value, 3) for value in column if value == value]

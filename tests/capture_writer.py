@@ -10,19 +10,20 @@ from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.model.trace import BatchFed
-from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.record_writer import Closing, RecordWriter
 
 
-class ListWriter:
+class ListWriter(RecordWriter):
     """Stands where the writer stands, and keeps what it is given."""
 
     def __init__(self) -> None:
         self.steps: list[StepRecords] = []
         self.logged: list[tuple[str, float, int, Mode]] = []
         self.batches: list[BatchFed] = []
+        self.log = self._log
 
-    def put(self, pending: Any) -> bool:
-        self.steps.append(pending.resolve())
+    def put(self, records: Any) -> bool:
+        self.steps.append(records.resolve())
         return True
 
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
@@ -39,9 +40,12 @@ class ListWriter:
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         self.batches += batches
 
-    def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
+    def _log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
         self.logged.append((name, value, step, mode))
 
-    def close(self, state: EndState, reason: str) -> Closing:
+    def close(self, state: EndState, reason: str = "") -> Closing:
         self.ended = (state, reason)
         return Closing(True, 0, 0, 0, 0, ())
+
+    def after_fork_in_child(self) -> None:
+        """Nothing is shared."""

@@ -26,16 +26,21 @@ def python_with_mxnet() -> Path:
     if sys.version_info[:2] > NEWEST_PYTHON:
         raise Unavailable(f"MXNet needs NumPy below 1.24, which Python {'.'.join(map(str, NEWEST_PYTHON))} has at most")
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["mxnet"]]
-    return python_with("mxnet", [*wanted, "pytest>=8"], _tell_of_barograph)
+    python = python_with("mxnet", [*wanted, "pytest>=8"])
+    _write_metadata(python)
+    return python
 
 
-def _tell_of_barograph(python: Path) -> None:
-    """Let the interpreter know of our rules, which are found by the metadata files of a package that is installed."""
+def _write_metadata(python: Path) -> None:
+    """Have the interpreter find our rules and integrations: they are listed in the metadata of an installed package.
+
+    Written each time, because the environment may be older than the list.
+    """
     found = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         capture_output=True, text=True, check=True)
     metadata = Path(found.stdout.strip()) / "barograph-0.dist-info"
-    metadata.mkdir()
+    metadata.mkdir(exist_ok=True)
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: barograph\nVersion: 0\n")
     found_by = PROJECT["entry-points"].items()
     (metadata / "entry_points.txt").write_text("\n".join(

@@ -88,5 +88,5 @@ def test_the_mode_that_the_script_sets_holds_whatever_else_listens():
     with barograph.attach(to=f"memory://{secrets.token_hex(8)}", watch=False) as run:
         run._recording.add_integration(DeafIntegration())
         with run.mode("eval"):
-            assert run._recording.session.mode is Mode.EVAL
-        assert run._recording.session.mode is None
+            assert run._recording.session.script.mode is Mode.EVAL
+        assert run._recording.session.script.mode is None

@@ -68,8 +68,8 @@ def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) 
     assert "float16 [32, 64, 64]" in told
     assert "guilty  sample 3, of 8: alone it fails, and without it the step is finite" in told
     assert "sample 3 is 761 of Chunks, calls" in told
-    assert re.search(r"^dtype=bf16 +stays finite", told, re.MULTILINE)
-    assert re.search(r"^without-sample +stays finite", told, re.MULTILINE)
+    assert re.search(r"^dtype=bf16\s+stays finite", told, re.MULTILINE)
+    assert re.search(r"^without-sample\s+stays finite", told, re.MULTILINE)
 
 
 def test_accumulated_batches_make_one_step(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_line_in_the_script_records_it_and_has_it_watched(tmp_path: Path) ->
 
 def test_a_rule_of_ones_own_finds_what_it_is_for(tmp_path: Path) -> None:
     said = python(str(EXAMPLES / "custom_rule.py"), folder=tmp_path)
-    assert "X101 accuracy-fell since step" in said
+    assert re.search(r"Accuracy is .* \(since step \d+, X101\)", said)
 
 
 def test_a_rule_of_ones_own_is_found_by_its_place(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_hypothesis_becomes_eighteen_trials_a_verdict_and_a_model_that_is_made
     best = rows[0].split("|")[1].strip()
     assert f"best of all: {best}" in said
     assert [f"best in {epochs} epochs: " in said for epochs in (3, 6, 9)] == [True] * 3
-    assert "the hypothesis is undecided: +0." in said
+    assert "mine is better: undecided, +0." in said
     assert said.endswith("made again: identical\n")
     shared = python("-m", "barograph", "search", "--root", "runs", "name = 'digits data and settings'", "--json",
                     folder=tmp_path)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,14 @@ OWNERS = {
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
-    "ray": ("watch/ray_cluster",),
+    "ray": ("processes/ray_cluster",),
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
     "yaml": ("ingest/mlflow/file_store",),
-    "aim": ("ingest/aim/telling",),
+    "aim": ("ingest/aim/dump",),
 }
 """Library to the path prefixes that may import it. `model/records.py` imports NumPy for type checking only."""
 
@@ -67,6 +68,10 @@ PLANTS = {
     "markdown_it in the command line": ("cli/inspect/report_page.py", "import markdown_it\n"),
     "psutil in the run writer": ("runs/writing/publisher.py", "import psutil\n"),
 }
+
+
+KNOT = {"experiments", "report"}
+"""Packages whose modules import each other in a circle. To be untied; nothing is added here."""
 
 
 def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
@@ -112,6 +117,52 @@ def test_each_library_is_imported_only_by_its_owner(library: str) -> None:
 def test_no_unlisted_library_is_imported() -> None:
     used = {name for path in SOURCES.rglob("*.py") for name in imported(path)}
     assert used - set(sys.stdlib_module_names) - {"barograph"} == set(OWNERS)
+
+
+def test_modules_of_a_package_import_each_other_in_one_direction() -> None:
+    packages = {path.relative_to(SOURCES).parts[0] for path in SOURCES.glob("*/**/*.py")}
+    assert {package for package in packages if cycle_in(package)} <= KNOT
+
+
+def test_a_cycle_through_a_function_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "knot"
+    package.mkdir()
+    (package / "one.py").write_text("from barograph.knot import two\n", encoding="utf-8")
+    (package / "two.py").write_text("if TYPE_CHECKING:\n    from barograph.knot.one import One\n", encoding="utf-8")
+    assert cycle_in("knot", tmp_path) == []
+    (package / "two.py").write_text("def f():\n    from barograph.knot.one import One\n", encoding="utf-8")
+    assert set(cycle_in("knot", tmp_path)) == {"knot/one.py", "knot/two.py"}
+
+
+def cycle_in(package: str, sources: Path = SOURCES) -> list[str]:
+    """Return modules of a package that import each other in a circle, also inside functions, as paths."""
+    graph = {path: modules_imported(path, sources) for path in (sources / package).rglob("*.py")}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [path.relative_to(sources).as_posix() for path in error.args[1]]
+    return []
+
+
+def modules_imported(path: Path, sources: Path) -> set[Path]:
+    """Return the files of Barograph that a module imports, but those that only a type checker sees."""
+    found: set[Path] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        files = {sources.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in names
+                 if name.startswith("barograph.")}
+        found |= {file for file in files if file.is_file() and file != path}
+    return found
 
 
 def imported(path: Path) -> set[str]:

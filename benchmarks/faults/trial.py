@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError
+from barograph.judging.state import read_state
 from barograph.model.finding import Finding, finding_from_json
 from barograph.queries.problems import Problem, RateJump, problems_of
+from barograph.queries.recall import has_judged_all, recalled
 from barograph.runs.reading.glance import glance
 from barograph.store.urls import store_from_url
-from barograph.watch.recall import has_judged_all, recalled
-from barograph.watch.state import read_state
 from benchmarks.faults.programs import Program
 from benchmarks.processes import clean_environment
 

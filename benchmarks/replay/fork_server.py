@@ -21,38 +21,26 @@ import torch
 from barograph.capsule.order import order_from_text
 from barograph.capsule.torch.replay import Replayer
 from barograph.capture.session import Session
+from barograph.capture.this_worker import ThisWorker
 from barograph.capture.torch.integration import TorchIntegration
 from barograph.errors import TrainingStopped
 from barograph.model.recorder import recorder_from
 from barograph.model.settings import Settings
 from barograph.runs.state.capsules import write_capsule
-from barograph.runs.writing.writer import Closing
 from barograph.store.urls import store_from_url
+from benchmarks.null_writer import NullWriter
 
 STOPPED = 79
-
-
-class _Nowhere:
-    """Stands where the writer of a run stands; of steps that are not held nothing is kept."""
-
-    def put(self, *_: Any) -> bool:
-        return True
-
-    put_numbers = put_batches = log = put
-
-    def close(self, *_: Any) -> Closing:
-        return Closing(True, 0, 0, 0, 0, ())
 
 
 def _record(request: Mapping[str, Any]) -> None:
     store = store_from_url(request["run"])
     settings = Settings(to=request["run"], strict=True, recorder=recorder_from("recorder", request["recorder"]))
-    session = Session(settings, (), lambda *_: _Nowhere())  # type: ignore[arg-type, return-value]
 
     def write(head: Any, content: Any, tensors: Any, pickled: Any) -> str:
         return write_capsule(store, replace(head, worker="p0", run_id="bench"), content, tensors, pickled)
 
-    session.write_capsule = write
+    session = Session(settings, (), lambda *_: NullWriter(), worker=ThisWorker(write_capsule=write))
     TorchIntegration(session).install()
     try:
         runpy.run_path(request["script"], run_name="__main__")

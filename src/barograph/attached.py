@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.recorded_run import RecordedRun
 from barograph.model.manifest import EndState
 from barograph.model.step import Mode
+from barograph.processes.local_process import LocalProcess
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -22,8 +22,8 @@ class AttachedRun(RecordedRun):
     """A run that `attach` records. It ends with the `with` block, with `close`, or with the process."""
 
     def __init__(
-        self, recorded: Recording, *, owned: bool, watcher: subprocess.Popen[bytes] | None = None,
-        gatherer: subprocess.Popen[bytes] | None = None,
+        self, recorded: Recording, *, owned: bool, watcher: LocalProcess | None = None,
+        gatherer: LocalProcess | None = None,
     ) -> None:
         super().__init__(recorded)
         self._owned = owned
@@ -70,7 +70,7 @@ class AttachedRun(RecordedRun):
             SessionClosed: The run is closed.
         """
         self._check_open()
-        wanted, before = _mode(mode), self._recording.session.mode
+        wanted, before = _mode(mode), self._recording.session.script.mode
         self._recording.set_mode(wanted)
         return _ModeSet(self, before)
 

@@ -102,7 +102,7 @@ def attach(
     if under_run is not None:
         _hand_over(under_run, model, optimizer)
         under_run.let_script_end_steps(explicit_steps)
-        under_run.session.first_step = first_step
+        under_run.session.counts.begin_at(first_step)
         under_run.name_samples(source)
         under_run.ask_for(wanted.collections)
         _lend(under_run, wanted.allow, checkpoint)
@@ -139,7 +139,7 @@ def begun(
         settings, watch = _with(settings, to=replaying.PLACE, origin=False, strict=False, notify=()), False
     words = command or sys.orig_argv
     started = recording.start(_launch(settings, words), only=model is not None, explicit_steps=explicit_steps)
-    started.session.first_step = first_step
+    started.session.counts.begin_at(first_step)
     started.name_samples(source)
     _hand_over(started, model, optimizer)
     _lend(started, settings.allow, checkpoint)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +11,8 @@ from barograph.capture.recording import Recording
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.notify import notify_to_json
 from barograph.model.question import question_now
+from barograph.processes.command import environment_without, own_module
+from barograph.processes.local_process import LocalProcess
 from barograph.runs.state.places import away_from
 from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
 
@@ -20,23 +21,21 @@ LAST_WORDS_SECS = 15.0
 _FAREWELL_SECS = 2.0
 
 
-def start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes] | None:
+def start_watcher(recorded: Recording, words_to: int) -> LocalProcess | None:
     """Start the watcher process. None: it could not be started; training goes on without it."""
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    # -P: what lies in the script's folder must not be imported in place of a library.
-    command = [sys.executable, "-P", "-m", "barograph", "watch", recorded.url, "--brief"]
+    environment = environment_without([LAUNCH_VARIABLE])
     settings = recorded.session.settings
     # By name: a watcher loads rules that are not installed, and writes files, only where it is told to.
-    command += ["--rules", ",".join(settings.rules) or "none"]
+    arguments = ["watch", recorded.url, "--brief", "--rules", ",".join(settings.rules) or "none"]
     if settings.notify:
         # Not among its words, which everybody on this machine can read.
         environment["BAROGRAPH_NOTIFY"] = json.dumps([notify_to_json(item) for item in settings.notify])
     if settings.findings_to:
-        command += ["--findings-to", settings.findings_to]
+        arguments += ["--findings-to", settings.findings_to]
     try:
-        # Of its own session: a Ctrl-C at the terminal is for the training, whose end it still has to tell.
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words_to, stderr=words_to,
-                                env=environment, start_new_session=True)
+        # In a session of its own: Ctrl-C at the terminal is for the training, whose end it still has to report.
+        return LocalProcess(own_module("barograph", *arguments, environment=environment), stdout=words_to,
+                            stderr=words_to)
     except OSError as error:
         recorded.session.guard.caught(error, "starting the watcher")
         return None
@@ -44,7 +43,7 @@ def start_watcher(recorded: Recording, words_to: int) -> subprocess.Popen[bytes]
 
 def start_gatherer(
     recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
-) -> subprocess.Popen[bytes] | None:
+) -> LocalProcess | None:
     """Start the process that records the run's provenance; None if it could not be started."""
     # The script may be in its folder no more when it is asked; its files are read as they are now.
     question = question_now(command, away=away_from(recorded.url), by_this_python=True,
@@ -56,11 +55,9 @@ def start_gatherer(
         return None
 
 
-def await_gatherer(gatherer: subprocess.Popen[bytes]) -> None:
+def await_gatherer(gatherer: LocalProcess) -> None:
     """Wait briefly for the gatherer; a short training may end before it."""
-    try:
-        gatherer.wait(PATIENCE_SECS)
-    except subprocess.TimeoutExpired:
+    if gatherer.wait(PATIENCE_SECS) is None:
         gatherer.kill()
         gatherer.wait()
 
@@ -75,14 +72,7 @@ def standard_error() -> int:
         return 2  # a stream of Python alone, as notebooks and test runners have
 
 
-def await_watcher(watcher: subprocess.Popen[bytes], patience_secs: float) -> None:
+def await_watcher(watcher: LocalProcess, patience_secs: float) -> None:
     """Wait for the watcher's last findings; it exits when the run has ended."""
-    try:
-        watcher.wait(patience_secs)
-    except subprocess.TimeoutExpired:
-        watcher.terminate()
-        try:
-            watcher.wait(_FAREWELL_SECS)
-        except subprocess.TimeoutExpired:
-            watcher.kill()
-            watcher.wait()
+    if watcher.wait(patience_secs) is None:
+        watcher.end(_FAREWELL_SECS)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
-from barograph.queries.problems import RateJump
 from benchmarks.faults.cache import Cache
 from benchmarks.faults.programs import HALVES, HOME, PARTS, BadTable, Program, programs_of
 from benchmarks.faults.scoring import Score, totals_of, verdict_of

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
+from barograph.capture.this_worker import Rank
 from barograph.capture.torch.integration import TorchIntegration
 from barograph.capture.torch.unpacking import Unpacker
 from barograph.measures.summary import summary_from_row
+from barograph.model.clock import Clock
 from barograph.model.key import Key, key_from_text
 from barograph.model.manifest import Coverage, EndState, Heartbeat
 from barograph.model.recorder import RecorderSettings
@@ -32,7 +34,7 @@ class Tape:
 
     def set_mode(self, mode: Mode | None) -> None:
         self.integration.mode_changes(mode)
-        self.session.mode = mode
+        self.session.script.set_mode(mode)
 
     def close(self) -> None:
         self.session.close(EndState.FINISHED)
@@ -86,7 +88,7 @@ def record() -> Iterator[Callable[..., Tape]]:
 
     def start(
         *, needs: tuple[Selection, ...] = (), only: bool = False, explicit_steps: bool = False, installed: bool = True,
-        **settings: Any,
+        clock: Clock | None = None, **settings: Any,
     ) -> Tape:
         writer = ListWriter()
 
@@ -94,7 +96,7 @@ def record() -> Iterator[Callable[..., Tape]]:
             return writer
 
         wanted = Settings(**{"strict": True, "budget": None, "preset": "moments", **settings})
-        session = Session(wanted, needs, open_writer)
+        session = Session(wanted, needs, open_writer, clock=clock)
         integration = TorchIntegration(session, only=only, explicit_steps=explicit_steps)
         if installed:
             integration.install()
@@ -126,7 +128,7 @@ def hold(record):
     def start(strict=True, **settings):
         tape = record(recorder=RecorderSettings(**settings), preset="moments", strict=strict)
         tape.saved = Saved()
-        tape.session.write_capsule = tape.saved.write
+        tape.session.worker.write_capsule = tape.saved.write
         return tape
 
     return start

@@ -189,7 +189,7 @@ def guarded(how: str, steps: int) -> tuple[list[list[float]], list[int]]:
     writer, held = ListWriter(), []
     settings = Settings(strict=True, budget=None, preset="everything", recorder=RecorderSettings("skip"))
     session = Session(settings, (), lambda rank, status: writer)
-    session.write_capsule = lambda head, *rest: held.append(head.step) or ""
+    session.worker.write_capsule = lambda head, *rest: held.append(head.step) or ""
     integration = TorchIntegration(session)
     integration.install()
     weights = weights_after(how, steps, dist.get_rank())

@@ -15,7 +15,8 @@ import pytest
 from barograph.capture import copies
 from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.guard import BarographWarning
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
+from barograph.capture.this_worker import Rank
 from barograph.errors import ShapeMismatch, TrainingStopped
 from barograph.measures import native
 from barograph.measures.summary import merge, summarize, summary_from_row
@@ -45,7 +46,7 @@ class Told:
 
     def set_mode(self, mode: Mode | None) -> None:
         self.integration.mode_changes(mode)
-        self.session.mode = mode
+        self.session.script.set_mode(mode)
 
     def steps(self, mode: Mode = Mode.TRAIN) -> list[StepRecords]:
         return [item for item in self.writer.steps if item.step.mode is mode]
@@ -354,7 +355,7 @@ def test_a_skipped_step_is_a_step() -> None:
 
 def test_a_second_training_counts_from_its_own_beginning() -> None:
     told = Told()
-    told.session.first_step = 7
+    told.session.counts.begin_at(7)
     told.integration.end_step(loss=1.0)
     told.integration.begin_training(first_step=3)
     told.integration.end_step(loss=1.0)
@@ -436,20 +437,20 @@ def test_a_histogram_is_taken_as_the_plan_says() -> None:
 def test_what_is_done_once_is_start_up_and_no_price() -> None:
     told = Told(budget=0.01)
     told.integration.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
-    spent_secs, started_secs = told.session.price.spent_secs, told.session.startup_secs
-    with told.session.starting_up():
+    spent_secs, started_secs = told.session.price.spent_secs, told.session.startup.secs
+    with told.session.startup.apart_from_training():
         told.integration.take(Kind.WEIGHT, {"out.weight": np.ones(2)})
     assert told.session.price.spent_secs == pytest.approx(spent_secs)
-    assert told.session.startup_secs > started_secs
+    assert told.session.startup.secs > started_secs
 
 
 def test_of_what_the_script_compiles_only_our_part_is_start_up() -> None:
     told = Told(budget=0.01)
     told.integration.take(Kind.WEIGHT, {"fc.weight": np.ones(2)})
-    started_secs = told.session.startup_secs
-    with told.session.starting_up(ours=False):
+    started_secs = told.session.startup.secs
+    with told.session.startup.apart_from_training(ours=False):
         sum(range(200_000))
-    assert told.session.startup_secs == started_secs
+    assert told.session.startup.secs == started_secs
 
 
 def test_what_there_is_of_several_models_adds_up() -> None:

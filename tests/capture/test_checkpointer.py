@@ -184,7 +184,7 @@ def test_a_loop_that_asks_no_loader_is_named_and_nothing_goes_on_from_its_checkp
 @pytest.fixture
 def worker(monkeypatch):
     def start(training, rank):
-        monkeypatch.setattr(type(training.tape.session), "rank", property(lambda session: (rank, 2)))
+        monkeypatch.setattr(type(training.tape.session.worker), "rank", property(lambda worker: (rank, 2)))
 
     return start
 

@@ -401,7 +401,7 @@ def test_where_it_is_off_nothing_is_wrapped(record):
     original = _BaseDataLoaderIter._next_index
     tape = record(preset="free", trace=False)
     assert _BaseDataLoaderIter._next_index is original
-    assert tape.session.fed_by is None
+    assert tape.session.output.fed_by is None
 
 
 def test_the_wrapper_is_taken_out_again(record):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from barograph.capture import session as session_module
+from barograph.capture import startup
 from barograph.capture.guard import BarographWarning, Guard
 from barograph.capture.torch import entry_point
 from barograph.capture.torch.read import Reader
@@ -47,7 +47,7 @@ def test_training_goes_on_with_one_warning_that_points_at_the_users_line(record,
     assert len({str(item.message) for item in ours}) == len(ours)
     assert "Training goes on" in str(ours[0].message)
     assert not torch.equal(before, model.weight)
-    assert tape.session.steps_made == 3
+    assert tape.session.counts.of_busiest == 3
 
 
 def test_the_problem_is_in_the_runs_papers_with_how_often_it_happened(record, monkeypatch):
@@ -121,17 +121,17 @@ def test_what_the_scripts_handler_of_a_signal_raises_while_our_code_runs_is_the_
 def test_starting_up_is_not_charged_to_the_first_step(record, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    for module in (entry_point, session_module):
+    for module in (entry_point, startup):
         monkeypatch.setattr(module, "cpu_secs", lambda: now[0])
     tape = record()
-    open_writer = tape.session._open_writer
+    open_writer = tape.session.output._open_writer
 
     def slow(rank, status):
         now[0] += 5.0
         return open_writer(rank, status)
 
-    tape.session._open_writer = slow
+    tape.session.output._open_writer = slow
     model = nn.Linear(4, 2)
     step(model, torch.optim.SGD(model.parameters(), 0.1))
-    assert tape.session.startup_secs == 5.0
+    assert tape.session.startup.secs == 5.0
     assert tape.session.price.spent_secs == 0.0

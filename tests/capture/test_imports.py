@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.capture import autostart, imports
+from barograph.capture import armed, imports
 from barograph.capture.imports import after_import, forget
 
 
@@ -84,7 +84,7 @@ def test_the_loader_is_left_as_it_was(folder: Path) -> None:
 
 def test_what_is_armed_begins_once_with_the_first_of_its_modules(folder: Path) -> None:
     seen: list[str] = []
-    autostart.arm(lambda: seen.append("begun"), ("other_one", "wanted_one"))
+    armed.arm(lambda: seen.append("begun"), ("other_one", "wanted_one"))
     importlib.import_module("wanted_one")
-    autostart.begin_if_armed()
+    armed.begin_if_armed()
     assert seen == ["begun"]

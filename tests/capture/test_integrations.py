@@ -1,4 +1,4 @@
-"""The table of frameworks: what begins each, what is told of versions, and what a door says it misses."""
+"""The installed integrations: how they are found and installed, versions of frameworks, and what a framework lacks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib.util
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,16 @@ import pytest
 
 import barograph
 from barograph.capture.guard import BarographWarning, Guard
-from barograph.capture.integrations import INTEGRATIONS, Door, install, modules_waited_for, say_missing, versions
+from barograph.capture.integrations import install, installed_integrations, say_missing, versions
+from barograph.model.launch import InstalledIntegration
 
 
-def test_every_framework_has_its_door() -> None:
-    assert set(INTEGRATIONS) == {
+def test_our_own_integrations_are_found_as_those_of_others_are() -> None:
+    found, problems = installed_integrations()
+    assert problems == ()
+    assert {item.framework for item in found if not item.package} == {
         "torch",
         "keras",
-        "tensorflow",
         "jax",
         "xgboost",
         "lightgbm",
@@ -35,12 +38,17 @@ def test_every_framework_has_its_door() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "door", [door for door in INTEGRATIONS.values() if door.listener], ids=lambda door: door.framework
-)
-def test_every_listener_is_a_module_that_loads_nothing_of_its_framework_before(door: Door) -> None:
-    assert importlib.util.find_spec(door.listener) is not None
-    assert set(door.begins) <= set(modules_waited_for())
+def test_torch_and_keras_come_first_because_trainers_build_on_them() -> None:
+    assert [item.module for item in installed_integrations().found][:2] == ["torch", "keras"]
+
+
+@pytest.mark.parametrize("listener", sorted({item.listener for item in installed_integrations().found}))
+def test_every_listener_is_a_function_of_a_module_that_is_there(listener: str) -> None:
+    module, _, function = listener.partition(":")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    assert f"def {function}(" in Path(spec.origin).read_text(encoding="utf-8")
 
 
 class Recording:
@@ -51,13 +59,24 @@ class Recording:
 
 
 def test_a_listener_that_fails_is_one_warning() -> None:
-    broken = Door("none", ("none",), "barograph.capture.no_such_listener")
+    broken = InstalledIntegration("none.learner", "barograph.capture.no_such_listener:listen")
     with pytest.warns(BarographWarning, match="hooking into none"):
         install(broken, Recording())  # type: ignore[arg-type]
 
 
+def test_a_listener_of_a_package_that_fails_is_one_warning_that_names_the_package() -> None:
+    broken = InstalledIntegration("none", "no_such_module:listen", "theirs")
+    recording: Any = Recording()
+    with pytest.warns(BarographWarning, match="hooking into none with the package theirs failed") as warned:
+        install(broken, recording)
+    assert len(warned) == 1
+    # Warnings are errors here: the second time says nothing.
+    install(broken, recording)
+
+
 def test_a_recording_that_is_closed_listens_to_nothing() -> None:
-    install(Door("none", ("none",), "barograph.capture.no_such"), Recording(closed=True))  # type: ignore[arg-type]
+    recording: Any = Recording(closed=True)
+    install(InstalledIntegration("none", "barograph.capture.no_such:listen"), recording)
 
 
 def test_what_a_framework_lacks_is_said_once_with_its_version() -> None:

@@ -15,7 +15,8 @@ import pytest
 import barograph
 from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.guard import BarographWarning
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
+from barograph.capture.this_worker import Rank
 from barograph.measures import native
 from barograph.model.key import Kind
 from barograph.model.manifest import Heartbeat

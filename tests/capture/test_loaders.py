@@ -130,15 +130,15 @@ def test_the_time_that_training_waits_is_added_up_and_that_of_an_evaluation_is_n
     with torch.no_grad():
         for x, _ in DataLoader(Slow(), batch_size=2):
             model(x)
-    assert tape.session.times.data_secs == 0
+    assert tape.session.progress.times.data_secs == 0
     begin = time.perf_counter()
     train(DataLoader(Slow(), batch_size=2))
-    assert 0.04 <= tape.session.times.data_secs <= time.perf_counter() - begin
-    waited = tape.session.times.data_secs
+    assert 0.04 <= tape.session.progress.times.data_secs <= time.perf_counter() - begin
+    waited = tape.session.progress.times.data_secs
     with torch.no_grad():
         for x, _ in DataLoader(Slow(), batch_size=2):
             model(x)
-    assert tape.session.times.data_secs == waited
+    assert tape.session.progress.times.data_secs == waited
 
 
 def test_loader_processes_work_as_ever_and_are_counted(training):

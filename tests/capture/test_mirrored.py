@@ -117,7 +117,7 @@ def test_a_function_of_the_users_is_asked_of_sums_over_replicas(folder: Path, to
 def test_what_a_function_within_computes_is_said_to_be_missing(folder: Path) -> None:
     run = barograph.open(folder / "within")
     assert "weight:hidden.kernel" in set(map(str, run.keys()))
-    assert "the optimizer is called within a loop, a branch or a tf.function of its own" in reasons(run)
+    assert "the optimizer is called inside a loop, a branch or a nested tf.function" in reasons(run)
     assert "cannot be held" in reasons(run)
 
 

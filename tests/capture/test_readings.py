@@ -10,7 +10,8 @@ import pytest
 
 from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.array_recipes import About
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
+from barograph.capture.this_worker import Rank
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Heartbeat
 from barograph.model.records import StepRecords

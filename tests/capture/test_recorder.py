@@ -286,7 +286,7 @@ def test_a_capsule_that_cannot_be_saved_still_withholds(hold):
     def full(*_):
         raise OSError("no room is left")
 
-    tape.session.write_capsule = full
+    tape.session.worker.write_capsule = full
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     before = [parameter.detach().clone() for parameter in model.parameters()]
     with (pytest.warns(UserWarning, match="no room is left"),

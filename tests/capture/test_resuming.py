@@ -57,7 +57,7 @@ class Fates:
     def lives(self, *, killed_after=None, attempt=0, goes_on=False, inexact=False, result=""):
         """Run the script, recorded, from the start or from the last checkpoint: by one way, as one command would."""
         tape = self.record(installed=not goes_on, **self.settings)
-        tape.session.attempt = attempt
+        tape.session.worker.attempt = attempt
         if goes_on:
             begun = []
             order = ResumeOrder(last_good(self.store)[0].name, result, inexact)

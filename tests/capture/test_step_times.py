@@ -118,9 +118,8 @@ def test_a_part_inside_itself_counts_once(training: Training) -> None:
 
 def test_torch_tells_of_every_part(record: Callable[..., Any]) -> None:
     clock = ManualClock()
-    tape = record(preset="moments")
-    times = tape.session.times = tape.integration._times = StepTimes(tape.session.price, clock.monotonic)
-    tape.session.clock = clock
+    tape = record(preset="moments", clock=clock)
+    times = tape.session.progress.times
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), Slow(clock, 0.25))
     optimizer = SlowSGD(model.parameters(), lr=0.1)
     optimizer.clock = clock

@@ -261,7 +261,7 @@ def test_an_evaluation_before_the_first_step_belongs_to_the_steps_that_a_checkpo
 
 def test_an_optimizer_that_keeps_no_count_begins_where_the_script_says(record):
     tape = record()
-    tape.session.first_step = 40
+    tape.session.counts.begin_at(40)
     model = small()
     train(model, torch.optim.SGD(model.parameters(), 0.1), steps=2)
     assert tape.numbers() == [40, 41]
@@ -659,8 +659,8 @@ def test_an_exception_in_a_step_does_not_silence_the_steps_after_it(record):
     with pytest.raises(RuntimeError, match="the user's own"):
         optimizer.step(closure)
     train(model, other)
-    assert tape.session.made("SGD") == 2
-    assert tape.session.made("Adam") == 1
+    assert tape.session.counts.made("SGD") == 2
+    assert tape.session.counts.made("Adam") == 1
 
 
 def test_an_optimizer_that_wraps_another_makes_one_step(record):

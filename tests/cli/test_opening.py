@@ -57,7 +57,7 @@ def test_an_empty_directory_is_called_empty(call: Call, tmp_path: Path, command:
 def test_a_directory_of_other_things_is_no_run(call: Call, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
 
-    assert refused(call("show", tmp_path)) == f"There is no run here: no run.json ({tmp_path})."
+    assert refused(call("show", tmp_path)) == f"Not a run: there is no run.json ({tmp_path})."
 
 
 def test_other_runs_there_are_listed_where_no_name_is_near(call: Call, copy: Path, tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_the_newest_run_of_the_default_place_is_named_where_there_is_one(
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("ftp://host/run", '"ftp://" is no place for a run: write a directory, or s3://, gs://, az:// or memory://.'),
-        ("s3://", '"s3://" names no bucket; write s3://BUCKET/PREFIX.'),
-        ("", "The place of the run is empty; write a directory or a URL like s3://bucket/prefix."),
+        ("ftp://host/run", '"ftp://" is not supported. Write a directory, or s3://, gs://, az:// or memory://.'),
+        ("s3://", '"s3://" has no bucket. Write s3://BUCKET/PREFIX.'),
+        ("", "The location of the run is empty. Write a directory or a URL like s3://bucket/prefix."),
     ],
 )
 def test_what_is_no_place_is_refused(call: Call, place: str, message: str) -> None:
@@ -108,7 +108,7 @@ def test_a_damaged_first_paper_is_named_with_what_to_do(call: Call, copy: Path) 
     (copy / "run.json").write_text("{}")
 
     assert refused(call("show", copy)) == (
-        "The paper is damaged: its bytes are not those that were written (run.json). To check the rest: "
+        "The metadata file is damaged: its checksum does not match (run.json). To check the rest: "
         f"barograph doctor {copy}"
     )
 

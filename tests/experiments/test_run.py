@@ -97,7 +97,7 @@ def test_a_nested_run_is_part_of_the_outer_one(root: str) -> None:
     assert sorted(found.lineage("down").names().values()) == ["run fold 0", "run fold 1", "run outer"]
     assert {edge.relation for edge in found.lineage("down")} == {"contributed_to"}
     assert [edge.relation for edge in found.lineage("up")] == ["derived_from"]
-    with pytest.raises(UnknownName, match='is no relation'):
+    with pytest.raises(UnknownName, match='is not a relation'):
         data.relate("child", found)
 
 

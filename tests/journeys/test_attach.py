@@ -259,7 +259,7 @@ def test_a_run_in_use_is_refused(training: Training, tmp_path: Path, desk: Any) 
         barograph.attach(training.model, to=tmp_path / "run", **STRICT)
     again = desk.run("train.py", to=str(tmp_path / "run"))
     assert (again.code, again.out) == (2, b"")
-    assert "Another process is writing this run now" in again.err
+    assert "Another process is writing this run" in again.err
     assert desk.end(process, b"").code == 0
 
 

@@ -160,7 +160,7 @@ def test_a_changed_script_is_named(held: Any) -> None:
 
 
 @pytest.mark.parametrize(("words", "says"), [
-    (["nowhere"], "no capsule"),
+    (["nowhere"], "No capsule"),
     (["run", "other.py"], "No script at other.py."),
     (["run", "python", "-c", "pass"], "The script exited with code 0 before its training started a step."),
 ])

@@ -38,7 +38,7 @@ def test_the_sample_that_a_function_of_the_users_holds_is_named_and_the_run_stay
     ended = desk.python("train.py")
     assert "is too steep. The update of step 2 was withheld." in ended.err
     # A function without a name that could be imported is known by name in the run all the same.
-    assert "the process that writes the run is gone" not in ended.err
+    assert "the writer process has ended" not in ended.err
     files = sorted(path for path in (desk.folder / "run").rglob("*"))
     replayed = desk.end(desk.start("barograph", "replay", "--json", "run", "train.py"))
     result = json.loads(replayed.out)

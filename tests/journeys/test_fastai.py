@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 from real_fastai import Unavailable, folder_with_fastai
 
 SCRIPT = Path(__file__).parent.parent / "fastai_script.py"
-DOOR = SCRIPT.with_name("fastai_door.py")
+INTEGRATION = SCRIPT.with_name("fastai_integration.py")
 SECS = 120.0
 
 
@@ -35,8 +35,8 @@ def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.Complet
     return done
 
 
-def test_the_door_of_fastai_keeps_what_every_door_promises(tmp_path: Path) -> None:
-    ended(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", DOOR)
+def test_the_integration_of_fastai_keeps_what_every_integration_promises(tmp_path: Path) -> None:
+    ended(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", INTEGRATION)
 
 
 def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.capture.session import Session
+from barograph.capture.step_choice import StepChoice
 from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.parameters import ParameterRecorder
@@ -83,7 +84,7 @@ def test_a_model_that_raises_raises_in_the_script_and_the_next_passes_are_read_r
 PLACES = {
     "weights after": (ParameterRecorder, "weights"), "gradients before": (ParameterRecorder, "gradients"),
     "outputs": (OutputRecorder, "take"), "losses": (LossRecorder, "roots"), "the end of a step": (Session, "end_step"),
-    "the choice": (Session, "choose"),
+    "the choice": (StepChoice, "choose"),
 }
 
 

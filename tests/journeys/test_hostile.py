@@ -19,14 +19,15 @@ from barograph.errors import BarographError, DamagedChunk, NewerFormat, RunFinis
 from barograph.model.clock import SystemClock
 from barograph.model.manifest import Manifest
 from barograph.model.settings import Settings
+from barograph.queries.summary import summary_of
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.reading.doctor import Diagnosis, examine
 from barograph.runs.reading.feed import Feed
 from barograph.runs.state.claim import claim_run
 from barograph.store.urls import store_from_url
+from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
-from barograph.watch.summary import summary_of
 
 STEPS = 12
 DIGEST = "ab" * 16
@@ -94,7 +95,7 @@ def look_everywhere(place: Path) -> tuple[Any, Diagnosis, int, str]:
     for _ in range(30):
         if watcher.poll().drained:
             break
-    summary = summary_of(store, watcher).to_text()
+    summary = closing_text(summary_of(store, watcher.judged))
     run.keys(), run.workers, run.findings, run.arrow()
     return values, examine(store), views, summary
 

@@ -79,7 +79,7 @@ def test_the_secret_of_the_environment_is_nowhere_in_the_run(told: Any) -> None:
 
 
 def test_show_and_doctor_know_it(told: Any) -> None:
-    shown = told.end(told.start("barograph", "show", "run"))
+    shown = told.end(told.start("barograph", "show", "run", "--all"))
     assert "with uncommitted changes" in shown.text
     assert "lr=0.1" in shown.text
     assert told.end(told.start("barograph", "doctor", "run")).code == 0

@@ -162,7 +162,7 @@ def test_a_child_that_is_forked_while_the_line_is_busy_does_not_hang(tmp_path: A
         child = os.fork()
         if child == 0:
             signal.alarm(600)
-            line.abandon()
+            line.after_fork_in_child()
             os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert line.close(EndState.FINISHED).complete

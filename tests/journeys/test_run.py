@@ -287,8 +287,8 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
 
 @pytest.mark.parametrize(("options", "toml", "message"), [
     (["--to", "memory://x"], "", "A run in memory cannot be shared by two processes"),
-    (["--to", "ftp://x/y"], "", '"ftp://" is no place for a run'),
-    (["--to", "train.py"], "", "The store cannot be written or read there."),
+    (["--to", "ftp://x/y"], "", '"ftp://" is not supported'),
+    (["--to", "train.py"], "", "Reading or writing is not allowed there."),
     (["--budget", "lots"], "", 'budget is "lots"'),
     (["--budget", "0"], "", "budget is 0; it must be above 0"),
     (["--preset", "standart"], "", '"standart" is not a preset. Did you mean "standard"?'),
@@ -297,7 +297,7 @@ def test_a_command_that_cannot_be_run_is_refused_and_leaves_nothing(
     (["--config", "none.toml"], "", "No settings file at none.toml."),
     ([], "budgte = 0.1", '"budgte" is not a setting. Did you mean "budget"?'),
     ([], "flush_secs = 'soon'", 'flush_secs is "soon"; it must be a time'),
-    ([], "[collections.few]\nevery = 5", "collections.few does not say which kinds it records"),
+    ([], "[collections.few]\nevery = 5", "collections.few has no kinds"),
     ([], "[collections.few]\nkinds = ['weight']\nevery = -1", "every is -1"),
     ([], "[rule_settings.N101]\nonly_nans = true", "only_nan"),
     ([], "not toml", "is not valid TOML"),

@@ -13,8 +13,10 @@ import barograph
 from barograph.capture import recording
 from barograph.errors import AlreadyAttached, SettingsError, StoreError
 from barograph.jupyter.cell import RecordedCell, notebook_name
-from barograph.jupyter.magic import LESSON
+from barograph.jupyter.magic import LESSON, _printed
 from barograph.model.clock import ManualClock
+from barograph.processes.command import Command
+from barograph.processes.streamed_process import StreamedProcess
 from barograph.tracking import list_runs
 
 TRAINING = '''
@@ -219,3 +221,22 @@ def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
 def test_help_of_a_cell_tells_what_is_a_notebooks_alone(run_cell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     run_cell(["--help"], "1 / 0")
     assert "--as NAME" in capsys.readouterr().out
+
+
+INTERRUPTS_US = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+print("on", flush=True)
+os.kill(os.getppid(), signal.SIGINT)
+signal.sigwait({signal.SIGINT})
+print("interrupted")
+sys.exit(5)
+"""
+
+
+def test_an_interrupt_ends_the_command_and_then_the_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    process = StreamedProcess(Command((sys.executable, "-c", INTERRUPTS_US)), merged=True)
+    with pytest.raises(KeyboardInterrupt):
+        _printed(process)
+    assert process.poll() == 5
+    assert capsys.readouterr().out == "on\ninterrupted\n"

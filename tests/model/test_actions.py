@@ -34,7 +34,7 @@ def test_a_table_sets_how_one_is_done() -> None:
     ({"on_finding": "lower-rl"}, 'Did you mean "lower-lr"'),
     ({"allow": ["stop"]}, "There are: lower-lr, skip-step"),
     ({"allow": 3}, "list of actions"),
-    ({"action_settings": {"stop": {}}}, "no action that has settings"),
+    ({"action_settings": {"stop": {}}}, "not an action with settings"),
     ({"action_settings": {"lower-lr": 3}}, "must be a table"),
     ({"action_settings": 3}, "must be tables"),
     ({"action_settings": {"lower-lr": {"facto": 0.1}}}, 'Did you mean "factor"'),
@@ -42,7 +42,7 @@ def test_a_table_sets_how_one_is_done() -> None:
     ({"action_settings": {"lower-lr": {"factor": "0.1"}}}, "must be a number"),
     ({"action_settings": {"lower-lr": {"floor": -1}}}, "at least 0"),
     ({"action_settings": {"lower-lr": {"at_most": 0}}}, "at least 1"),
-    ({"action_settings": {"skip-step": {"steps": 1.5}}}, "whole number"),
+    ({"action_settings": {"skip-step": {"steps": 1.5}}}, "integer"),
 ])
 def test_what_is_wrong_is_named(data: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):

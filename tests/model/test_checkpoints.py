@@ -30,7 +30,7 @@ def test_what_can_be_written(value, expected):
     ("10", "must be auto, a number of steps"),
     ("every=0", "at least 1"),
     ("0s", "above 0"),
-    ("10 fortnights", "no unit"),
+    ("10 fortnights", "not a unit"),
     ({"every_step": 5}, 'Did you mean "every_steps"'),
     ({"every_steps": 0.5}, "an integer"),
     ({"keep": 0}, "at least 1"),

@@ -47,14 +47,14 @@ def test_nothing_of_it_goes_into_a_run_or_to_the_training() -> None:
     ({"to": "x", "digest": "15 mintes"}, 'Did you mean "minutes"'),
     ({"to": "x", "quiet_hours": "22-7"}, "two times of the day"),
     ({"to": "x", "quiet_hours": "24:00-07:00"}, "two times of the day"),
-    ({"to": "x", "quiet_hours": "07:00-07:00"}, "no time at all"),
+    ({"to": "x", "quiet_hours": "07:00-07:00"}, "an empty period"),
     ({"to": "x", "retries": -1}, "at least 0"),
     ({"to": "x", "retries": True}, "an integer"),
     ({"to": "x", "timeout": 0}, "above 0"),
     ({"to": "x", "rules": 3}, "list of strings"),
     ({"to": "x", "name": 3}, "must be a string"),
-    ({"at_least": "note"}, "does not say whom to tell"),
-    ({"to": "  "}, "does not say whom to tell"),
+    ({"at_least": "note"}, "has no receiver"),
+    ({"to": "  "}, "has no receiver"),
     (3, "must be tables"),
 ])
 def test_what_is_wrong_is_named(table: object, message: str) -> None:

@@ -64,7 +64,7 @@ def test_a_broken_launch_is_refused():
         ({"rules": 5}, "list of strings"),
         ({"to": 5}, "must be a string"),
         ({"collections": ["weights"]}, "must be tables"),
-        ({"collections": {"a": {}}}, "which kinds"),
+        ({"collections": {"a": {}}}, "has no kinds"),
         ({"collections": {"a": {"kinds": ["weigth"]}}}, 'Did you mean "weight"'),
         ({"collections": {"a": {"kinds": ["weight"], "evry": 1}}}, 'Did you mean "every"'),
         ({"collections": {"a": {"kinds": ["weight"], "every": -1}}}, "0 \\(only the listed steps\\) or more"),

@@ -25,10 +25,10 @@ def test_sizes_are_read_in_bytes(written: object, size: int) -> None:
 
 
 @pytest.mark.parametrize(("written", "message"), [
-    ("5 minuts", 'pause is "5 minuts": "minuts" is no unit of it. Did you mean "minutes"'),
+    ("5 minuts", 'pause is "5 minuts": "minuts" is not a unit for it. Did you mean "minutes"'),
     ("5 w", "There are: ms, s, m, h, d."),
     ("5", "without a unit"), ("soon", "must be a time"), (True, "must be a time"), ("-3s", "at least 0"),
-    (float("inf"), "not without end"), (float("nan"), "not without end"), (None, "must be a time"),
+    (float("inf"), "finite"), (float("nan"), "finite"), (None, "must be a time"),
 ])
 def test_what_is_no_time_is_refused(written: object, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
@@ -36,7 +36,8 @@ def test_what_is_no_time_is_refused(written: object, message: str) -> None:
 
 
 @pytest.mark.parametrize(("written", "message"), [
-    ("2GX", "There are: B, KB"), ("2Gib", 'Did you mean "GiB"'), ("0.3 B", "no whole number"), (1.5, "must be a size"),
+    ("2GX", "There are: B, KB"), ("2Gib", 'Did you mean "GiB"'), ("0.3 B", "an integer number"),
+    (1.5, "must be a size"),
 ])
 def test_what_is_no_size_is_refused(written: object, message: str) -> None:
     with pytest.raises(SettingsError, match=message):

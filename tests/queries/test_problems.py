@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import key_from_text
 from barograph.model.step import Mode
-from barograph.queries.problems import RateJump, problems_of
+from barograph.queries.problems import problems_of
 from barograph.queries.remedies import Remedy, contradicting, first_advice, remedy_of
 from barograph.rules.words import lower_rate, raise_rate
 

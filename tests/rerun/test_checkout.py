@@ -204,7 +204,7 @@ def test_a_deleted_path_that_climbs_out_is_refused(store: Store, tmp_path: Path,
 
 
 def test_a_part_of_the_run_that_is_not_its_own_is_refused(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(DamagedChunk, match="names what is no part of it"):
+    with pytest.raises(DamagedChunk, match="names an unknown file"):
         checked_out(store, Origin(code=Code(str(tmp_path), diff="../../elsewhere.diff")), tmp_path / "out")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from barograph.errors import RerunFailed
 from barograph.model.origin import Origin, Package
+from barograph.processes.run_to_end import Completed
 from barograph.provenance.packages import packages_of, this_interpreter
 from barograph.provenance.secrets import Secrets
 from barograph.rerun.environment import built_environment, present_environment, requirements
@@ -30,10 +31,10 @@ class Builder:
         self.commands: list[list[str]] = []
         self._failing, self._words = failing, words
 
-    def __call__(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    def __call__(self, command: Sequence[str]) -> Completed:
         self.commands.append(list(command))
         failed = bool(self._failing) and self._failing in command
-        return subprocess.CompletedProcess(command, int(failed), "", self._words if failed else "")
+        return Completed(int(failed), b"", self._words.encode() if failed else b"")
 
 
 def test_the_present_one_does_where_its_packages_are_the_same(here: Origin) -> None:

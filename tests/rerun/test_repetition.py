@@ -124,7 +124,7 @@ def test_tensors_that_one_alone_recorded_do_not_count(verdict) -> None:  # type:
 def test_another_number_of_steps_is_different(verdict) -> None:  # type: ignore[no-untyped-def]
     said = verdict(losses=LOSSES[:3])
     assert said.sameness is Sameness.DIFFERENT
-    assert "ends at step 3 in the first and 2 in the second" in said.why
+    assert "last step 3 in the first run, 2 in the second" in said.why
 
 
 def test_under_a_budget_the_steps_that_were_made_count_and_not_those_that_were_recorded(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_under_a_budget_the_steps_that_were_made_count_and_not_those_that_were_r
     assert repetition_of(first, run_of(tmp_path / "second", LOSSES[:3], made=9, not_seen=(seen,))).sameness \
         is Sameness.IDENTICAL
     said = repetition_of(first, run_of(tmp_path / "third", made=8, not_seen=(seen,)))
-    assert said.numbers.shape == "p0 made 9 steps in the first and 8 in the second"
+    assert said.numbers.shape == "p0 made 9 steps in the first run, 8 in the second"
 
 
 def test_what_depends_on_the_steps_that_were_looked_at_is_passed_over(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_what_depends_on_the_steps_that_were_looked_at_is_passed_over(tmp_path: 
 
 def test_a_number_that_one_alone_logged_is_different(verdict) -> None:  # type: ignore[no-untyped-def]
     said = verdict(numbers={RATE: 0.1, Key(Kind.SCALAR, "accuracy"): 1.0})
-    assert said.numbers.shape == "only the second has scalar:accuracy"
+    assert said.numbers.shape == "only the second run has scalar:accuracy"
 
 
 def test_numbers_of_clocks_are_passed_over(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_numbers_of_clocks_are_passed_over(tmp_path: Path) -> None:
 
 def test_runs_without_records_are_not_identical(tmp_path: Path) -> None:
     said = repetition_of(run_of(tmp_path / "first", ()), run_of(tmp_path / "second", ()))
-    assert (said.sameness, said.numbers.shape) == (Sameness.DIFFERENT, "nothing was recorded that both have")
+    assert (said.sameness, said.numbers.shape) == (Sameness.DIFFERENT, "the runs have no records in common")
 
 
 def test_the_causes_are_told_in_their_order_and_the_verdict_is_json(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from barograph.judging.judge import Judge
 from barograph.model.clock import SystemClock
 from barograph.model.facts import Fact
 from barograph.rules.again import NonDeterminism
 from barograph.rules.base import Unjudged
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 from judging import RATE, TOTAL, causes, facts, said, symptoms
 
 LOSSES = (2.3, 2.2, 2.0, 1.9)

@@ -6,12 +6,12 @@ from functools import cache
 
 import pytest
 
+from barograph.judging.judge import Judge
 from barograph.model.clock import ManualClock
 from barograph.rules.base import Rule
 from barograph.rules.builtin import RULES
 from barograph.runs.reading.view import StepView
 from barograph.testing.rules import RuleConformance
-from barograph.watch.judge import Judge
 from rules.cases import CASES
 
 CASE_OF = {case.rule.code: case for case in CASES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from barograph.judging.judge import Judge
 from barograph.model.clock import SystemClock
 from barograph.model.facts import Fact
 from barograph.model.finding import Severity
@@ -12,7 +13,6 @@ from barograph.model.step import Mode, Step
 from barograph.rules.base import Unjudged
 from barograph.rules.loop import GradientsNotReset, TrainEvalMode
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 from judging import CROSS_ENTROPY, causes, evaluated, facts, said, symptoms
 
 

@@ -10,6 +10,7 @@ from itertools import groupby
 
 import pytest
 
+from barograph.judging.judge import Judge
 from barograph.model.clock import SystemClock
 from barograph.model.facts import Fact
 from barograph.model.finding import FindingState, Symptom
@@ -19,7 +20,6 @@ from barograph.model.summary import Summary
 from barograph.rules.base import Memory, Rule, Unjudged
 from barograph.rules.losses import LossNotDecreasing, Overfit
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 from judging import facts
 
 TOTAL = Key(Kind.LOSS, "total")

@@ -192,7 +192,7 @@ def test_actions_of_a_rule_are_read_under_whatever_name_it_goes() -> None:
 
 
 @pytest.mark.parametrize(("table", "message"), [
-    ({"severity": "costley"}, 'rule_settings.N101.severity is "costley", which is no severity. Did you mean "costly"'),
+    ({"severity": "costley"}, 'rule_settings.N101.severity is "costley", which is not a severity. Did'),
     ({"actions": ["stopp"]}, 'no action "stopp". Did you mean "stop"'),
     ({"enabled": "no"}, "must be true or false"),
 ])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from barograph.judging.judge import Judge
 from barograph.model.cause import Cause
 from barograph.model.clock import SystemClock
 from barograph.model.facts import Fact
@@ -23,7 +24,6 @@ from barograph.rules.columns import Table, table_of_rows
 from barograph.rules.standstill import runs_of
 from barograph.rules.weights import FrozenParameter, UnchangedTensor
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 from judging import TOTAL as LOSS
 from judging import facts
 

@@ -150,7 +150,7 @@ def test_buckets_of_other_chunks_are_not_believed(recorded: Any) -> None:
     recorded.store.inner.delete(first)
     recorded.store.inner.put(first.replace(*digests), bytes(recorded.store.get(second)))
     check(recorded, numbers())
-    assert "of other chunks than its name says" in examine(recorded.store).leftover[0]
+    assert "covers other chunks than its name says" in examine(recorded.store).leftover[0]
 
 
 def test_buckets_of_another_run_are_not_believed(recorded: Any) -> None:
@@ -159,7 +159,7 @@ def test_buckets_of_another_run_are_not_believed(recorded: Any) -> None:
     for text in recorded.names("records"):
         published_curves(recorded.store, ChunkName.from_name(text), "20260101T000000Z-another")  # type: ignore[arg-type]
     check(recorded, numbers())
-    assert "of another run" in examine(recorded.store).leftover[0]
+    assert "to another run" in examine(recorded.store).leftover[0]
 
 
 @pytest.mark.parametrize(("field", "value"), [
@@ -303,7 +303,7 @@ def test_what_is_asked_wrongly_is_said(recorded: Any) -> None:
         recorded.run().curve("scalar:ac")
     with pytest.raises(UnknownWorker, match="p0"):
         recorded.run().curve("scalar:acc", worker="p7")
-    with pytest.raises(SettingsError, match="at least 2 points; this asks for 1"):
+    with pytest.raises(SettingsError, match="points is 1; a curve needs at least 2"):
         recorded.run().curve("scalar:acc", points=1)
 
 

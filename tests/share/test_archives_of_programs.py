@@ -99,7 +99,7 @@ def test_wrong_words_of_a_program_are_said(root: Path, tmp_path: Path) -> None:
         export_archive("digit", tmp_path / "a.zip", root=root)
     with pytest.raises(SettingsError, match="Nothing to export"):
         export_archive([], tmp_path / "a.zip", root=root)
-    with pytest.raises(StoreDenied, match=r"is a directory; name a file in it, as in .*runs\.zip"):
+    with pytest.raises(StoreDenied, match=r"is a directory\. Name a file in it, such as .*runs\.zip"):
         export_archive("digits", tmp_path, root=root)
     other = Component.create("elsewhere", root=tmp_path / "other")
     with pytest.raises(SettingsError, match="in several roots"):

@@ -51,7 +51,7 @@ class _mounted:  # noqa: N801 - reads as a verb where it is used
 def test_a_full_disk_is_full_and_leaves_no_part(small_disk: Path) -> None:
     store = store_from_url(small_disk / "run")
     store.put("a", b"small")
-    with pytest.raises(StoreFull, match="No room"):
+    with pytest.raises(StoreFull, match="is full"):
         store.put("b", bytes(1_000_000))
     with pytest.raises(StoreFull):
         store.create("c", bytes(1_000_000))

@@ -252,7 +252,7 @@ def test_a_training_that_goes_on_must_count_on() -> None:
         def __init__(self, run: AttachedRun | None) -> None:
             super().__init__(run)
             if self.integration:
-                self.integration.session.first_step = 0
+                self.integration.session.counts.begin_at(0)
 
     with pytest.raises(AssertionError, match="resumes at step 100"):
         suite(Restarts).test_a_training_that_goes_on_counts_on()

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from barograph.errors import UnknownName
+from barograph.judging.state import STATE
 from barograph.model.actions import ActionName
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
+from barograph.queries.summary import summary_of
 from barograph.rules.base import Rule, with_severity
 from barograph.runs.state.control import Done, answer, read_requests, read_stop
 from barograph.store.base import Store
@@ -21,8 +23,6 @@ from barograph.watch.actions import SaveStep, Stop, When, actions_from_settings,
 from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
-from barograph.watch.state import STATE
-from barograph.watch.summary import summary_of
 
 FINDING = Finding(
     id="L101-40-000000000000", code="L101", rule="loss-not-decreasing", severity=Severity.COSTLY,
@@ -237,7 +237,7 @@ def test_what_would_have_been_done_stands_in_the_summary(
     training.end()
     looking = watcher(store, clock, high, Told(), "lower-lr", dry=True, record=False)
     looking.poll()
-    summary = summary_of(store, looking)
+    summary = summary_of(store, looking.judged)
 
     text = "would have asked at step 1 to multiply the learning rate by 0.5, because of X901 high"
     assert f"  not done  {text}" in closing_text(summary).splitlines()
@@ -283,10 +283,10 @@ def test_the_summary_says_who_asked_and_what_was_done(
     training.steps(0.5, 2.0)
     looking = watcher(store, clock, high, Told(), "lower-lr")
     looking.poll()
-    before = closing_text(summary_of(store, looking))
+    before = closing_text(summary_of(store, looking.judged))
     (asked,) = read_requests(store, attempt=0)
     answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
-    summary = summary_of(store, looking)
+    summary = summary_of(store, looking.judged)
 
     assert "done      lower-lr, asked by X901 high: no answer yet" in before
     assert ("done      lower-lr, asked by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"

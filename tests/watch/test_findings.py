@@ -69,8 +69,8 @@ def test_a_damaged_and_a_foreign_event_are_named_and_the_rest_is_read(store: Sto
 
     assert [item.id for item in log.findings] == [OPENED.id]
     assert log.damage == (
-        f"The paper is damaged: its bytes are not those that were written ({name}).",
-        "This is no event of a finding (findings/notes.txt).",
+        f"The metadata file is damaged: its checksum does not match ({name}).",
+        "Not an event of a finding (findings/notes.txt).",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barograph.errors import BadRule, DamagedChunk, NotARun, StoreDenied, StoreError, StoreFull, StoreUnavailable
+from barograph.judging.state import STATE
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import EndState
@@ -20,7 +21,6 @@ from barograph.store.base import ObjectInfo, Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
-from barograph.watch.state import STATE
 
 Training = Any  # of conftest.py
 

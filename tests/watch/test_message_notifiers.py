@@ -28,7 +28,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Mode
 from barograph.watch.addressing import recipients_of
 from barograph.watch.apprise_notifier import AppriseNotifier, title_of
-from barograph.watch.command_notifier import Command
+from barograph.watch.command_notifier import CommandNotifier
 from barograph.watch.message import Message, message_of
 from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notices import Event, Notice
@@ -151,20 +151,20 @@ def test_a_webhook_is_reached_only_if_its_certificate_is_trusted() -> None:
 
 def test_a_command_gets_each_message_as_a_line_of_json(tmp_path: Path) -> None:
     out = tmp_path / "what came"
-    Command(f"sh -c 'cat > \"$0\"' '{out}'", timeout_secs=30).send([OPENED, CLOSED])
+    CommandNotifier(f"sh -c 'cat > \"$0\"' '{out}'", timeout_secs=30).send([OPENED, CLOSED])
 
     assert [json.loads(line) for line in out.read_text().splitlines()] == [OPENED.body(), CLOSED.body()]
 
 
 def test_no_shell_reads_the_command(tmp_path: Path) -> None:
     with pytest.raises(NotDelivered, match=r"exit code 3: \$HOME ; touch x \*"):
-        Command("sh -c 'echo \"$0\"; exit 3' '$HOME ; touch x *'", timeout_secs=30).send([OPENED])
+        CommandNotifier("sh -c 'echo \"$0\"; exit 3' '$HOME ; touch x *'", timeout_secs=30).send([OPENED])
     assert not (tmp_path / "x").exists()
 
 
 def test_a_command_that_fails_says_its_last_words() -> None:
     with pytest.raises(NotDelivered) as no:
-        Command("sh -c 'echo out; echo no such desk >&2; exit 4'", timeout_secs=30).send([OPENED])
+        CommandNotifier("sh -c 'echo out; echo no such desk >&2; exit 4'", timeout_secs=30).send([OPENED])
 
     assert (str(no.value), no.value.again) == ("it ended with exit code 4: out no such desk", True)
 
@@ -172,7 +172,7 @@ def test_a_command_that_fails_says_its_last_words() -> None:
 def test_what_a_command_says_of_secrets_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAT_TOKEN", "hush-hush-123456")
     with pytest.raises(NotDelivered) as no:
-        Command("sh -c 'echo calling https://chat/$CHAT_TOKEN; exit 3'", timeout_secs=10).send([OPENED])
+        CommandNotifier("sh -c 'echo calling https://chat/$CHAT_TOKEN; exit 3'", timeout_secs=10).send([OPENED])
     assert str(no.value) == "it ended with exit code 3: calling https://chat/***"
 
 
@@ -180,7 +180,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> Non
     pid = tmp_path / "pid"
     words = f"sh -c 'echo waiting; sleep 100 & echo $! > \"{pid}\"; wait'"
     with pytest.raises(NotDelivered, match=r"did not end within 1 s and was killed: waiting"):
-        Command(words, timeout_secs=1).send([OPENED])
+        CommandNotifier(words, timeout_secs=1).send([OPENED])
 
     child = int(pid.read_text())
     deadline = time.monotonic() + 600
@@ -198,13 +198,13 @@ def is_running(pid: int) -> bool:
 
 def test_what_a_command_leaves_running_holds_up_nothing() -> None:
     begin = time.monotonic()
-    Command("sh -c 'sleep 20 & exit 0'", timeout_secs=15).send([OPENED])
+    CommandNotifier("sh -c 'sleep 20 & exit 0'", timeout_secs=15).send([OPENED])
 
     assert time.monotonic() - begin < 10
 
 
 def test_a_command_that_takes_nothing_in_is_told_all_the_same() -> None:
-    Command("true", timeout_secs=30).send([OPENED] * 2000)
+    CommandNotifier("true", timeout_secs=30).send([OPENED] * 2000)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -213,7 +213,7 @@ def test_a_command_that_takes_nothing_in_is_told_all_the_same() -> None:
 ])
 def test_a_command_that_cannot_be_is_refused(text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        Command(text, timeout_secs=1)
+        CommandNotifier(text, timeout_secs=1)
 
 
 # Mail, through Apprise

@@ -10,6 +10,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.key import Kind
 from barograph.model.notify import Notify
 from barograph.model.selection import Schedule, Selection
+from barograph.queries.summary import summary_of
 from barograph.rules.base import Rule
 from barograph.store.base import Store
 from barograph.watch.closing import closing_text
@@ -18,7 +19,6 @@ from barograph.watch.message import Message
 from barograph.watch.message_notifier import NotDelivered
 from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.recipient import Recipient
-from barograph.watch.summary import summary_of
 
 CODES = frozenset({"X901"})
 
@@ -90,7 +90,7 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
         "The webhook x cannot be told now: it answered 503; trying again.",
         "The webhook x was not told of X901 high: it answered 503. That stays in the run, and the next watcher that "
         "notifies tells it.")
-    assert "The webhook x was not told" in closing_text(summary_of(store, watcher))
+    assert "The webhook x was not told" in closing_text(summary_of(store, watcher.judged))
 
 
 def test_the_state_says_nothing_of_where_anybody_is_told(
@@ -127,4 +127,4 @@ def test_a_collection_that_matches_nothing_is_named_in_the_summary(
         'The collection "inputs" matches nothing that was recorded: no input with layers Liner. `barograph keys` '
         "lists the paths there are.",
         'The collection "trees" recorded nothing: this training has no tree.')
-    assert watcher.unmet[0] in summary_of(store, watcher).warnings
+    assert watcher.unmet[0] in summary_of(store, watcher.judged).warnings

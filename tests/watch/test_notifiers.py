@@ -12,16 +12,17 @@ import pytest
 from rich.console import Console
 
 from barograph.errors import StoreUnavailable
+from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.queries.problems import RateJump
+from barograph.queries.wording import when
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
 from barograph.watch.terminal import TerminalNotifier, text_of
-from barograph.watch.wording import finding_lines, when
+from barograph.watch.wording import finding_lines
 
 FINDING = Finding(
     id="G101-40-000000000000", code="G101", rule="vanishing-gradient", severity=Severity.COSTLY,

@@ -13,12 +13,13 @@ from barograph.errors import BadRule, SettingsError
 from barograph.measures.summary import summarize
 from barograph.model.clock import ManualClock
 from barograph.model.key import Key, Kind
+from barograph.processes.process import HostLost
 from barograph.rules.base import Rule
 from barograph.rules.gradients import VanishingGradient
 from barograph.runs.reading.view import StepView
 from barograph.watch.executor import Item, LocalExecutor, NewAttempt, RuleExecutor
 from barograph.watch.executor_process import IDLE
-from barograph.watch.line import HostLost, Line, RuleLost, Start
+from barograph.watch.line import Line, RuleLost, Start
 from barograph.watch.process_executor import ProcessExecutor
 from barograph.watch.process_line import ProcessLine
 from barograph.watch.seats import seats

@@ -16,6 +16,8 @@ import ray
 
 from barograph.errors import MissingExtra, WatchError
 from barograph.model.clock import ManualClock
+from barograph.processes.process import HostLost
+from barograph.processes.ray_cluster import connect
 from barograph.rules.gradients import VanishingGradient
 from barograph.rules.losses import LossNotDecreasing
 from barograph.rules.spikes import LossSpike
@@ -23,10 +25,8 @@ from barograph.runs.reading.view import StepView
 from barograph.watch.executor import NewAttempt
 from barograph.watch.far_command import CommandHost, FarCommand, Order
 from barograph.watch.far_line import FarLine
-from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.process_executor import ProcessExecutor
-from barograph.watch.ray_cluster import connect
 from barograph.watch.seats import seats
 
 from .foreign_rules import LOSS, Counting, Dying, Looping
@@ -119,8 +119,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, address: str) -> Path:
     """A folder with a run that is sound, below "team", and one that is not."""
     # Here, because a fixture of conftest.py is made anew for each test.
     from barograph.store.urls import store_from_url
-
-    from .conftest import Training
+    from watched import Training
 
     folder = tmp_path_factory.mktemp("runs")
     for name, losses in (("team/sound", [0.5] * 4), ("sick", [0.5, float("nan")])):

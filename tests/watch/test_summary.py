@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from barograph.judging.feeding import EVALUATE
+from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.clock import ManualClock
@@ -17,16 +19,14 @@ from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
+from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
+from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.base import Store
 from barograph.watch.closing import closing_text
-from barograph.watch.feeding import EVALUATE
 from barograph.watch.loop import Watcher
-from barograph.watch.progress import Progress
-from barograph.watch.summary import ActionTaken, RunSummary, WorkerReport, summary_of
-from barograph.watch.wording import not_evaluated_line, not_evaluated_lines
 
 Training = Any  # of conftest.py
 
@@ -249,7 +249,7 @@ def test_a_training_goes_on_from_its_checkpoint_unless_it_has_finished(
     training.steps(0.5)
     training.end(end)
 
-    assert summary_of(store, Watcher(store, [high()], clock=training.clock)).go_on_from == told
+    assert summary_of(store, Watcher(store, [high()], clock=training.clock).judged).go_on_from == told
 
 
 def test_the_json_is_strict_json() -> None:
@@ -271,7 +271,7 @@ def summarized(store: Store, training: Training, rule: Rule, last: Heartbeat | N
         training.end()
     watcher = Watcher(store, [rule], clock=training.clock)
     watcher.poll()
-    return summary_of(store, watcher)
+    return summary_of(store, watcher.judged)
 
 
 def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: type[Rule]) -> None:
@@ -328,7 +328,7 @@ def test_what_was_damaged_is_not_seen_by_who_goes_on_either(
     while not first.poll().drained:
         training.clock.advance(1)  # it is looked for again for some seconds
 
-    summary = summary_of(store, Watcher(store, [high()], clock=training.clock))
+    summary = summary_of(store, Watcher(store, [high()], clock=training.clock).judged)
 
     assert chunk.name in summary.unseen[0]
     assert "No problems found in" not in closing_text(summary)
@@ -358,7 +358,7 @@ def test_steps_without_weights_that_were_judged_are_not_called_lost(
     watcher = Watcher(store, [high()], clock=training.clock)
     watcher.poll()
 
-    assert summary_of(store, watcher).unseen == ()
+    assert summary_of(store, watcher.judged).unseen == ()
 
 
 @pytest.mark.parametrize(("rules", "why"), [
@@ -383,9 +383,9 @@ def test_a_worker_that_was_killed_made_at_least_the_steps_that_it_published(
     training.steps(*[0.5] * 9)
     watcher = Watcher(store, [high()], clock=training.clock)
     watcher.poll()
-    monkeypatch.setattr("barograph.watch.summary.is_alive", lambda process: False)
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
 
-    summary = summary_of(store, watcher)
+    summary = summary_of(store, watcher.judged)
 
     assert summary.workers[0].steps == 9
     assert "  state     p0 killed after 9 steps" in closing_text(summary)
@@ -412,7 +412,7 @@ def test_a_worker_that_still_runs_is_called_running(store: Store, training: Trai
 def test_where_nothing_was_recorded_that_is_what_is_not_seen(
     store: Store, clock: ManualClock, high: type[Rule]
 ) -> None:
-    summary = summary_of(store, Watcher(store, [high()], clock=clock))
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
 
     assert summary.verdict == "0 training steps were recorded."
     (unseen,) = summary.unseen

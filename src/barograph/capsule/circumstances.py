@@ -20,7 +20,7 @@ def differences(content: Mapping[str, Any]) -> tuple[str, ...]:
         >>> differences({"versions": {"python": "2.7.18"}, "machine": {}})[0].startswith("python was 2.7.18 and is ")
         True
     """
-    now = {"python": sys.version.split()[0], **versions()}
+    now = {"python": sys.version.split()[0], **versions(content["versions"])}
     said = [f"{name} was {then} and is {now[name]}." for name, then in content["versions"].items()
             if name in now and now[name] != then]
     processor = content["machine"].get("processor")

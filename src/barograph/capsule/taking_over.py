@@ -9,7 +9,7 @@ from pathlib import Path
 
 from barograph.capsule.ending import FAILURES, failed
 from barograph.capsule.order import REPLAY_VARIABLE, order_from_text
-from barograph.capture import autostart, replaying
+from barograph.capture import armed, replaying
 
 _REPLAYERS: Mapping[str, tuple[str, str]] = {
     "torch": ("barograph.capsule.torch.replay", "Replayer"),
@@ -30,7 +30,7 @@ def can_be_made_again(framework: str) -> bool:
 def arm() -> None:
     """Wait for the import of the framework."""
     order = order_from_text(os.environ[REPLAY_VARIABLE])
-    autostart.arm(take_over, (order.framework,))
+    armed.arm(take_over, (order.framework,))
 
 
 def take_over() -> None:

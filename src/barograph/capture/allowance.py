@@ -37,7 +37,7 @@ class Allowance:
         """Have everything taken of the step under way, whose loss is out of range, as long as that can be afforded."""
         if not self.alarmed:
             self._alarms += 1
-            self.alarmed = self._alarms <= _FREE_ALARMS or self._session.has_room()
+            self.alarmed = self._alarms <= _FREE_ALARMS or self._session.choice.has_room()
 
     def take_everything(self) -> None:
         """Have everything taken of the step under way, whatever it costs: for a step that is known to be the last."""
@@ -78,4 +78,4 @@ class Allowance:
         self.light = False
 
     def _choose(self) -> int:
-        return self._session.choose(self._session.made(self.label), optimizer=self.label)
+        return self._session.choice.choose(self._session.counts.made(self.label), optimizer=self.label)

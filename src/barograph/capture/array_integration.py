@@ -119,7 +119,7 @@ class ArrayIntegration:
 
     def asks_ever(self, *kinds: Kind) -> bool:
         """Return whether any of these kinds is recorded at any step, for data that must be prepared in advance."""
-        return any(self.session.plan_asks(kind) for kind in kinds)
+        return any(self.session.plan.asks(kind) for kind in kinds)
 
     def mask(self) -> int:
         """Return the mask of the plan for the current step or evaluation."""
@@ -133,7 +133,7 @@ class ArrayIntegration:
     @property
     def step(self) -> int:
         """Number of the current step."""
-        return self.session.made(self._label or "") if self._has_begun else self.session.first_step
+        return self.session.counts.made(self._label or "") if self._has_begun else self.session.counts.first_step
 
     def guarded(self, doing: str) -> Passage:
         """Return a context for an integration's own code: an error becomes one warning, and its time counts.
@@ -270,7 +270,7 @@ class ArrayIntegration:
             name: Name of the loss; "total" is the one that is minimized.
         """
         self._begin()
-        if not self.session.plan_asks(Kind.LOSS):
+        if not self.session.plan.asks(Kind.LOSS):
             return
         training, buffer = self._mode() is Mode.TRAIN, self._buffer()
         if not callable(value):
@@ -279,7 +279,7 @@ class ArrayIntegration:
             buffer.defer(lambda late: self._note_loss(name, float(value()), late, training=training))
 
     def _note_loss(self, name: str, number: float, buffer: StepBuffer, *, training: bool) -> None:
-        leaps = training and self.session.level.leaps(number)
+        leaps = training and self.session.choice.level.leaps(number)
         total, count = buffer.losses.get(name, (0.0, 0))
         buffer.losses[name] = (total + number, count + 1)
         if name == TOTAL or not self.session.seen.loss:
@@ -302,7 +302,7 @@ class ArrayIntegration:
     def metrics(self, values: Mapping[str, Number]) -> None:
         """Record metrics as scalars, at every published step."""
         self._begin()
-        if self.session.plan_asks(Kind.SCALAR):
+        if self.session.plan.asks(Kind.SCALAR):
             for name, value in values.items():
                 self._buffer().scalars[Key(Kind.SCALAR, name)] = float(value() if callable(value) else value)
 
@@ -320,7 +320,7 @@ class ArrayIntegration:
     def learning_rate(self, rate: float, group: int = 0) -> None:
         """Record the learning rate of a parameter group in the current step."""
         self._begin()
-        if self.session.plan_asks(Kind.LEARNING_RATE):
+        if self.session.plan.asks(Kind.LEARNING_RATE):
             self._train.scalars[Key(Kind.LEARNING_RATE, f"group{group}")] = float(rate)
 
     @entry_point("reading weights before their update")
@@ -388,12 +388,7 @@ class ArrayIntegration:
             modules: Paths of the layers that have outputs.
             things: Name of the recorded data in messages. "": "tensors".
         """
-        seen = self.session.seen
-        # A process may train several models, one after the other.
-        seen.named_parameters.update(map(canonical_path, parameters))
-        seen.named_modules.update(map(canonical_path, modules))
-        seen.parameters, seen.modules = len(seen.named_parameters), len(seen.named_modules)
-        seen.things = things or seen.things
+        self.session.seen.declare(map(canonical_path, parameters), map(canonical_path, modules), things)
 
     # Steps and evaluations
 
@@ -457,7 +452,7 @@ class ArrayIntegration:
             first_step: Number of its first step. None: the `first_step` of `attach`, or 0.
         """
         with self.guarded("starting a training"):
-            if self._has_begun and self.session.made(self._label or ""):
+            if self._has_begun and self.session.counts.made(self._label or ""):
                 self._end_evaluation()
                 self._label, self._has_begun = None, False
                 self._train, self._allowance = StepBuffer(), Allowance(self.session)
@@ -470,26 +465,26 @@ class ArrayIntegration:
             return
         self._has_begun = True
         seen, session = self.session.seen, self.session
-        if not session.steps_by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
-            seen.no_loss = "the script passed none"
+        if not session.counts.by_optimizer and seen.no_loss == NO_LOSS_OF_TORCH:
+            seen.explain_no_loss("the script passed none")
         if self._label is None:
-            self._label = session.take_label()
-        session.start_at(self._label, self._first_step or 0)
+            self._label = session.counts.take_label()
+        session.counts.start_at(self._label, self._first_step or 0)
         if is_of_later_training(self._label):
-            session.begin_training(self._label)
-            session.look_closely(self._label)
+            session.counts.begin_training(self._label)
+            session.choice.look_closely(self._label)
         self._allowance.label = self._label
 
     def _mode(self) -> Mode:
-        return self._evaluates or self.session.mode or Mode.TRAIN
+        return self._evaluates or self.session.script.mode or Mode.TRAIN
 
     def _mask(self) -> int:
         mode = self._mode()
         if mode is Mode.TRAIN:
             return self._allowance.for_step_of(self._label or "")
         if self._evaluation_mask is None:
-            self._evaluation_mask = self.session.choose(self.session.made(self._label or ""), mode)
-        elif not self._evaluation_is_whole and not self.session.evaluation_goes_on(self._evaluation_mask):
+            self._evaluation_mask = self.session.choice.choose(self.session.counts.made(self._label or ""), mode)
+        elif not self._evaluation_is_whole and not self.session.choice.evaluation_goes_on(self._evaluation_mask):
             # What is a sum over the whole evaluation must not be told of a part of it.
             self._evaluation_mask = 0
             self._evaluation.gathered.clear()
@@ -515,9 +510,7 @@ class ArrayIntegration:
         buffer.settle(training=False)
         if not buffer.empty:
             self.session.end_evaluation(buffer, mode if mode is not Mode.TRAIN else Mode.EVAL, mask if took else 0)
-        # What it cost is no part of a step's price, nor is its time part of a step's.
-        self.session.price.forget_step()
-        self.session.times.evaluation_ended(self.session.clock.monotonic())
+        self.session.progress.evaluation_ended()
 
     # What the script itself hands over
 

@@ -159,14 +159,14 @@ class ArrayReader:
             UnsupportedCapture: There are no statistics of elements of its type.
         """
         value = dense(np.asarray(array))
-        row = self._session.table.row(Subject(key, "", value.dtype.name))
+        row = self._session.output.table.row(Subject(key, "", value.dtype.name))
         buffer.reserve(row + 1, histogram=False)
         native.summarize_into(address_of(value), value.size, _code(value), buffer.moments, row)
         buffer.tensors[key] = raw_array(value)
 
     def row(self, key: Key, layer: str, dtype: str, whole: int = 0) -> int:
         """Return the row of a tensor of which statistics are merged."""
-        return self._session.table.row(Subject(key, layer, dtype, whole > 0, whole))
+        return self._session.output.table.row(Subject(key, layer, dtype, whole > 0, whole))
 
     def _asked(self, kind: Kind, arrays: Mapping[str, Any], about: About, mask: int) -> Iterator[_Asked]:
         """Yield each array that is taken, with its elements side by side, and how it is read."""

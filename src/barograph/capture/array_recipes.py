@@ -91,6 +91,6 @@ class Recipes:
 
     def _recipe(self, key: Key, taking: Taking, path: str, dtype: np.dtype[Any], about: About) -> Recipe:
         whole = about.wholes.get(path, 0)
-        row = self._session.table.row(Subject(key, about.layers.get(path, ""), dtype.name, whole > 0, whole))
+        row = self._session.output.table.row(Subject(key, about.layers.get(path, ""), dtype.name, whole > 0, whole))
         return Recipe(key, taking, dtype, native.dtype_code(dtype.name), row, int(taking.histogram),
                       taking.raw or (taking.units and self._kind in WITH_UNITS))

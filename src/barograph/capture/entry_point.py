@@ -24,7 +24,7 @@ class EntryPoint:
     def __init__(self, session: Session) -> None:
         self.session = session
         # One for all integrations of a session: estimators are fitted in threads side by side.
-        self._lock = session.lock
+        self._lock = session.guard.lock
         self._depth = 0
 
     def guarded(self, doing: str) -> Passage:
@@ -60,7 +60,7 @@ class Passage:
 
     def __enter__(self) -> None:
         self._outermost = self._entry.enters()
-        self._begin, self._started_secs = cpu_secs(), self._entry.session.startup_cpu_secs
+        self._begin, self._started_secs = cpu_secs(), self._entry.session.startup.cpu_secs
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> bool:
@@ -69,7 +69,7 @@ class Passage:
         if not outermost:
             return False
         # What belongs to starting up has its own account.
-        session.price.charge(cpu_secs() - self._begin - (session.startup_cpu_secs - self._started_secs))
+        session.price.charge(cpu_secs() - self._begin - (session.startup.cpu_secs - self._started_secs))
         if isinstance(error, Exception):
             session.guard.caught(error, self._doing)
             return True

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -23,10 +24,14 @@ class Guard:
     """Turns an error of ours into one warning per cause, at the user's line.
 
     Every hook and wrapper runs inside it. With `strict`, the error is raised in the script instead.
+
+    Attributes:
+        lock: Held by whichever integration of several records something.
     """
 
     def __init__(self, *, strict: bool) -> None:
         self.strict = strict
+        self.lock = threading.RLock()
         self._problems: dict[str, tuple[str, int]] = {}
 
     @property

@@ -92,9 +92,9 @@ class HeldSteps:
             withheld: Its update was not made.
         """
         session = self._session
-        index, size = session.rank
-        head = CapsuleHead(session.attempt, "", session.tick + later, step, label, verdict.held, verdict.text,
-                           session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
+        index, size = session.worker.rank
+        head = CapsuleHead(session.worker.attempt, "", session.counts.tick + later, step, label, verdict.held,
+                           verdict.text, session.clock.unix(), withheld=withheld, numbers=verdict.numbers)
         content = {
             "versions": {"python": sys.version.split()[0], **versions()},
             "machine": {"rank": index, "world_size": size, "processor": platform.machine(), "devices": []},
@@ -117,7 +117,7 @@ def saved(
         tensors: By the names that stand in the content.
         pickled: Of what only pickle can hold.
     """
-    if session.write_capsule is None:
+    if session.worker.write_capsule is None:
         return "; no capsule was saved: this framework's steps cannot be saved."
-    place = session.write_capsule(head, {**content, "script": script_now()}, tensors, pickled)
+    place = session.worker.write_capsule(head, {**content, "script": script_now()}, tensors, pickled)
     return f". The capsule is in {place}."

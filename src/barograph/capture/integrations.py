@@ -1,17 +1,21 @@
-"""The supported frameworks: the import that activates each, and the module that hooks into it.
+"""The integrations of frameworks: installed packages list them as entry points, ours included.
 
-A listener is a module with one function, `listen(recording)`. It is called once, after the framework was imported. It
-installs its hooks, and registers their removal with `recording.add_tap`.
+The name of an entry point is the module whose import activates the integration. Its value is a function that takes the
+recording, as `module:function`. It is called once, after the framework was imported. It installs its hooks, and
+registers their removal with `recording.add_integration`. An integration that waits for several modules has an entry
+point for each.
 """
 
 from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from barograph.model.launch import InstalledIntegration
+from barograph.plugins import installed_plugins, is_ours, package_of
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -19,6 +23,13 @@ if TYPE_CHECKING:
     from barograph.capture.session import Session
     from barograph.model.launch import Launch
     from barograph.model.step import Mode
+
+GROUP = "barograph.integrations"
+
+_FIRST = ("torch", "keras")
+
+_WITHOUT_INTEGRATION = ("tensorflow",)
+"""Its trainings are recorded by that of Keras, or by the script's own calls."""
 
 
 class Listening(Protocol):
@@ -49,124 +60,57 @@ class Listening(Protocol):
         """Have the integration of a framework stand aside within a `with` block: another records what goes on there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """A supported framework.
+class Integrations(NamedTuple):
+    """The installed integrations.
 
     Attributes:
-        framework: Its usual name, also used for versions.
-        begins: Modules whose import activates the integration.
-        listener: Our module that hooks into it. "": none; scripts use an array integration.
+        found: Ours first.
+        problems: One sentence per package whose entry points cannot be read.
     """
 
-    framework: str
-    begins: tuple[str, ...]
-    listener: str = ""
+    found: tuple[InstalledIntegration, ...]
+    problems: tuple[str, ...] = ()
 
 
-_INTEGRATIONS = (
-    Door(
-        framework="torch",
-        begins=("torch",),
-        listener="barograph.capture.torch.listener",
-    ),
-    Door(
-        framework="keras",
-        begins=("keras",),
-        listener="barograph.capture.keras.listener",
-    ),
-    Door(
-        framework="tensorflow",
-        begins=("tensorflow",),
-        listener="",
-    ),
-    Door(
-        framework="jax",
-        begins=("jax",),
-        listener="barograph.capture.jax.listener",
-    ),
-    Door(
-        framework="xgboost",
-        begins=("xgboost",),
-        listener="barograph.capture.xgboost_listener",
-    ),
-    Door(
-        framework="lightgbm",
-        begins=("lightgbm",),
-        listener="barograph.capture.lightgbm_listener",
-    ),
-    Door(
-        framework="sklearn",
-        # Not with sklearn itself, which many a script imports that trains nothing by it.
-        begins=("sklearn.ensemble", "sklearn.linear_model", "sklearn.neural_network"),
-        listener="barograph.capture.sklearn.listener",
-    ),
-    Door(
-        framework="mxnet",
-        begins=("mxnet",),
-        listener="barograph.capture.mxnet.listener",
-    ),
-    Door(
-        framework="lightning",
-        begins=("lightning.pytorch",),
-        listener="barograph.capture.trainers.lightning",
-    ),
-    Door(
-        # The same by another name, and modules of its own.
-        framework="pytorch_lightning",
-        begins=("pytorch_lightning",),
-        listener="barograph.capture.trainers.pytorch_lightning",
-    ),
-    Door(
-        framework="transformers",
-        # Not with transformers itself, which imports its parts where they are used.
-        begins=("transformers.trainer",),
-        listener="barograph.capture.trainers.transformers",
-    ),
-    Door(
-        framework="accelerate",
-        begins=("accelerate.accelerator",),
-        listener="barograph.capture.trainers.accelerate",
-    ),
-    Door(
-        framework="ignite",
-        begins=("ignite.engine",),
-        listener="barograph.capture.trainers.ignite",
-    ),
-    Door(
-        framework="fastai",
-        # Not with its optimizers, which the module of its loop imports itself.
-        begins=("fastai.learner",),
-        listener="barograph.capture.trainers.fastai",
-    ),
-)
-
-INTEGRATIONS: Mapping[str, Door] = {door.framework: door for door in _INTEGRATIONS}
-
-
-def modules_waited_for() -> tuple[str, ...]:
-    """Return the modules whose import begins a recording under `barograph run`.
+def installed_integrations() -> Integrations:
+    """Return the integrations of all installed packages; none of them is imported.
 
     Example:
-        >>> "torch" in modules_waited_for()
-        True
+        >>> installed_integrations().found[0].module
+        'torch'
     """
-    return tuple(name for door in _INTEGRATIONS if door.listener for name in door.begins)
+    points, problems = installed_plugins(GROUP)
+    found = [InstalledIntegration(point.name, point.value, "" if is_ours(point) else package_of(point))
+             for point in points]
+    return Integrations(tuple(sorted(found, key=_rank)), problems)
 
 
-def install(door: Door, recording: Listening) -> None:
-    """Have the framework listened to; what goes wrong is told once, and the training goes on."""
+def _rank(integration: InstalledIntegration) -> int:
+    """Return where an integration stands if several frameworks are loaded already: trainers build on these two."""
+    return _FIRST.index(integration.module) if integration.module in _FIRST and not integration.package else len(_FIRST)
+
+
+def install(integration: InstalledIntegration, recording: Listening) -> None:
+    """Have an integration install its hooks; if that fails, warn once and let the training go on."""
     if recording.session.closed:
         return  # as in a process that was forked
     try:
-        importlib.import_module(door.listener).listen(recording)
+        module, _, function = integration.listener.partition(":")
+        getattr(importlib.import_module(module), function)(recording)
     except Exception as error:  # noqa: BLE001 - the guard decides; a framework's import must not fail for us
-        recording.session.guard.caught(error, f"hooking into {door.framework}")
+        package = f" with the package {integration.package}" if integration.package else ""
+        recording.session.guard.caught(error, f"hooking into {integration.framework}{package}")
 
 
-def versions() -> dict[str, str]:
-    """Return the version of each framework that this process has loaded."""
-    loaded = {name: sys.modules.get(name) for name in INTEGRATIONS}
+def versions(frameworks: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the version of each framework that this process has loaded.
+
+    Args:
+        frameworks: Top-level modules. None: those with an integration.
+    """
+    if frameworks is None:
+        frameworks = (integration.framework for integration in installed_integrations().found)
+    loaded = {name: sys.modules.get(name) for name in (*frameworks, *_WITHOUT_INTEGRATION)}
     return {name: str(getattr(module, "__version__", "unknown")) for name, module in loaded.items() if module}
 
 

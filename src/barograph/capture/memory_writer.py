@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
+from barograph.capture.this_worker import Rank
 from barograph.model.clock import SystemClock
 from barograph.model.manifest import Heartbeat
 from barograph.model.settings import Settings

@@ -75,6 +75,10 @@ class Plan:
         """Return the mask of the Selections that hold in this mode at any step."""
         return self._everything[mode]
 
+    def asks(self, kind: Kind) -> bool:
+        """Return whether any Selection, at any step, asks for this kind."""
+        return kind in self._by_kind
+
     def kinds(self, mask: int) -> frozenset[Kind]:
         """Return the kinds that the masked Selections ask for."""
         if mask not in self._kinds:

@@ -13,18 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture import replaying, surroundings
-from barograph.capture.autostart import begin_if_armed
+from barograph.capture.armed import begin_if_armed
 from barograph.capture.imports import after_import, forget
-from barograph.capture.integrations import INTEGRATIONS, Door, install, versions
+from barograph.capture.integrations import install, installed_integrations, versions
 from barograph.capture.process_end import ProcessEnd
-from barograph.capture.session import Rank, Session
+from barograph.capture.session import Session
 from barograph.capture.termination import finished_first
+from barograph.capture.this_worker import Rank, ThisWorker
 from barograph.errors import AlreadyAttached, SettingsError, TrainingStopped, UnsupportedCapture
 from barograph.model.clock import SystemClock
-from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
+from barograph.model.launch import LAUNCH_VARIABLE, InstalledIntegration, Launch, launch_from_environment
 from barograph.model.manifest import CAUGHT, EndState, Heartbeat
 from barograph.runs.state.claim import new_claim
 from barograph.runs.writing.writer_client import WriterClient
+from barograph.version import __version__
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from barograph.model.selection import Selection
     from barograph.model.step import Mode
     from barograph.model.tensor import RawTensor
-    from barograph.runs.writing.writer import RunWriter
+    from barograph.runs.writing.record_writer import RecordWriter
     from barograph.runs.writing.writer_messages import Asked, StopAsked
 
 _current: Recording | None = None
@@ -58,14 +60,15 @@ class Recording:
         self.launch = launch
         self.only = only
         self.explicit_steps = explicit_steps
-        self.session = Session(launch.settings, launch.needs, self._open_writer, rank=_rank, attempt=launch.attempt)
-        self.session.write_capsule = self._write_capsule
+        worker = ThisWorker(launch.attempt, _rank, self._write_capsule)
+        self.session = Session(launch.settings, launch.needs, self._open_writer, worker=worker)
         self.torch: TorchIntegration | None = None
         self.source: Source | None = None
         self.resuming: Resuming | None = None
         self._integrations: list[Integration] = []
         self._arrays: dict[str, ArrayIntegration] = {}
         self._aside: dict[str, int] = {}
+        self._frameworks: tuple[str, ...] = ()
         self._claim = new_claim()
         self._surroundings = surroundings.begin() if launch.settings.origin and not self.url.startswith("memory:") \
             else None
@@ -80,21 +83,27 @@ class Recording:
     # What listens
 
     def _listen(self) -> None:
-        """Open the door of each framework that is there, and that of any other once it has been imported."""
+        """Install the integration of each framework that is loaded, and of any other once it has been imported."""
+        found = self.launch.integrations
+        if found is None:
+            found, problems = installed_integrations()
+            for problem in problems:
+                self.session.guard.report(problem)
+        self._frameworks = tuple(dict.fromkeys(integration.framework for integration in found))
         # A replay stands itself where the integration of torch would; the steps of Keras and JAX it gets from theirs.
-        for door in INTEGRATIONS.values():
-            if door.listener and not replaying.is_replaying("torch"):
-                enter = _once(functools.partial(self._install, door))
-                self._waiting.append(enter)
-                for name in door.begins:
-                    after_import(name, enter)
+        if replaying.is_replaying("torch"):
+            return
+        by_listener = {item.listener: _once(functools.partial(self._install, item)) for item in reversed(found)}
+        self._waiting.extend(by_listener.values())
+        for item in found:
+            after_import(item.module, by_listener[item.listener])
 
-    def _install(self, door: Door) -> None:
-        begin, spent_secs = time.perf_counter(), self.session.startup_secs
-        install(door, self)
+    def _install(self, integration: InstalledIntegration) -> None:
+        begin, spent_secs = time.perf_counter(), self.session.startup.secs
+        install(integration, self)
         if self._has_begun:
             # Of what is there at the beginning, whoever begins the recording counts the time.
-            self.session.add_startup(time.perf_counter() - begin - (self.session.startup_secs - spent_secs))
+            self.session.startup.add(time.perf_counter() - begin - (self.session.startup.secs - spent_secs))
 
     def add_integration(self, integration: Integration) -> None:
         """Let an integration belong to this recording: it is taken out when this closes."""
@@ -176,10 +185,10 @@ class Recording:
 
     def set_mode(self, mode: Mode | None) -> None:
         """Let the script say what it does from now on."""
-        if mode is not self.session.mode:
+        if mode is not self.session.script.mode:
             for integration in self._integrations or [self.integration]:
                 integration.mode_changes(mode)
-            self.session.mode = mode
+            self.session.script.set_mode(mode)
 
     def ask_for_checkpoint(self) -> None:
         """Have a checkpoint saved where the script asks for its next batch, or `steps` for its next step."""
@@ -190,21 +199,25 @@ class Recording:
                                      "framework's own API, and pass attach(first_step=…) when you resume from it.")
         self.session.guard.caught(missing, "saving a checkpoint")
 
-    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RunWriter | WriterClient:
+    def _open_writer(self, rank: Rank, status: Callable[[], Heartbeat]) -> RecordWriter:
         settings, attempt = self.launch.settings, self.launch.attempt
         if not self.url.startswith("memory:"):
             return WriterClient(
                 self.url, claim=self._claim, attempt=attempt, rank=rank.index, world_size=rank.world_size,
-                versions=_versions(), settings=settings, status=status, on_stop=self._hear_stop, on_asked=self._hear,
-                reports=self.session.steering.orders.reports,
+                versions=self._versions(), settings=settings, status=status, on_stop=self._hear_stop,
+                on_asked=self._hear, reports=self.session.steering.orders.reports,
                 on_loss=self.session.lost_some, on_trouble=self.session.guard.report,
                 around=self._surroundings,
             )
         from barograph.capture.memory_writer import memory_writer
 
         writer, self._write_answers = memory_writer(
-            self.session, settings, attempt, rank, status, _versions(), self._claim)
+            self.session, settings, attempt, rank, status, self._versions(), self._claim)
         return writer
+
+    def _versions(self) -> dict[str, str]:
+        found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
+        return {**found, **versions(self._frameworks)}
 
     def _hear_stop(self, asked: StopAsked) -> None:
         self.session.steering.request_stop(asked.reason, asked.after_steps, finding_id=asked.finding_id,
@@ -224,7 +237,7 @@ class Recording:
         rank, store = _rank(), store_from_url(self.url)
         # The writer may have claimed the place already, or not come to it yet: it is one place either way.
         worker = claim_worker(store, attempt=self.launch.attempt, rank=rank.index, world_size=rank.world_size,
-                              clock=SystemClock(), versions=_versions(), claim=self._claim)
+                              clock=SystemClock(), versions=self._versions(), claim=self._claim)
         mine = replace(head, attempt=worker.attempt, worker=worker.name, run_id=worker.run_id)
         with finished_first():
             folder = write_capsule(store, mine, content, tensors, pickled)
@@ -338,7 +351,7 @@ def start_from_launch(environment: Mapping[str, str], begin: float) -> None:
     if launch is None or _current is not None:
         return
     recording = start(launch)
-    recording.session.add_startup(time.perf_counter() - begin)
+    recording.session.startup.add(time.perf_counter() - begin)
 
 
 def _after_fork() -> None:
@@ -361,13 +374,6 @@ def _rank() -> Rank:
     if rank.isdigit() and world.isdigit():
         return Rank(int(rank), int(world))
     return Rank()
-
-
-def _versions() -> dict[str, str]:
-    from barograph.version import __version__
-
-    found = {"barograph": __version__, "python": sys.version.split()[0], "host": socket.gethostname()}
-    return {**found, **versions()}
 
 
 def _once(action: Callable[[], None]) -> Callable[[], None]:

@@ -126,9 +126,7 @@ class Rounds:
         integration.begin_training(first_step)
         integration.declare(things="trees and importance")
         with integration.guarded("starting a boosted training"):
-            integration.session.seen.no_loss = (
-                "the training has no evaluation set, or no metric that is a loss"
-            )
+            integration.session.seen.explain_no_loss("the training has no evaluation set, or no metric that is a loss")
 
     def _parameters(self, model: Grown) -> None:
         """Record the hyperparameters, with the first round: the numbers one by one, and all as JSON."""

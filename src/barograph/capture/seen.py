@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from barograph.model.key import Kind
@@ -49,6 +50,38 @@ class Seen:
         elif kind is Kind.OUTPUT:
             layer = path.partition("[")[0]  # one may return several
             self.outputs.add(layer if layer in self.named_modules else path)
+
+    def saw_loss(self) -> None:
+        """Note that a loss was recorded."""
+        self.loss = True
+
+    def evaluation_ended(self) -> None:
+        """Count an evaluation."""
+        self.evaluations += 1
+
+    def explain_no_loss(self, why: str) -> None:
+        """Say why no loss is recorded."""
+        self.no_loss = why
+
+    def count_parameters(self, parameters: int) -> None:
+        """Set the number of trainable parameters."""
+        self.parameters = parameters
+
+    def count_modules(self, modules: int) -> None:
+        """Set the number of leaf modules."""
+        self.modules = modules
+
+    def declare(self, parameters: Iterable[str], modules: Iterable[str], things: str = "") -> None:
+        """Add parameters and modules; a process may train several models, one after the other.
+
+        Args:
+            parameters, modules: Their paths.
+            things: Name of the recorded data in messages. "": as before.
+        """
+        self.named_parameters.update(parameters)
+        self.named_modules.update(modules)
+        self.parameters, self.modules = len(self.named_parameters), len(self.named_modules)
+        self.things = things or self.things
 
     def coverage(self, steps: int, recorded: int, why: str) -> Coverage:
         """Return the coverage.

@@ -72,7 +72,7 @@ class StepTimes:
     device that works behind the host's back forward and backward are the time it took to hand the work over.
 
     Attributes:
-        data_secs: Waited for data since the beginning; whoever listens to the loader adds to it.
+        data_secs: Waited for data since the beginning.
         forward, backward, optimizer: The parts that are timed by their beginning and end.
 
     Args:
@@ -107,6 +107,10 @@ class StepTimes:
         self._capture_secs += capture
         if secs > self._longest_secs:
             self._longest_secs = secs
+
+    def waited_for_data(self, secs: float) -> None:
+        """Add time that the script has waited for data."""
+        self.data_secs += secs
 
     def evaluation_ended(self, now: float) -> None:
         """Note that the step under way begins only now: what came before was an evaluation."""

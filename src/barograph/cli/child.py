@@ -10,20 +10,20 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Self
 
 from barograph import capture
 from barograph.errors import SettingsError
+from barograph.processes.command import Command
+from barograph.processes.forwarded_signals import ForwardedSignals
+from barograph.processes.local_process import DEVNULL, Group, LocalProcess
 from barograph.watch.lasting_stream import silence
 
 _BOOTSTRAP = Path(capture.__path__[0]) / "inject"
-_PASSED_ON = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-_FROM_THE_TERMINAL = ("SIGINT", "SIGQUIT")
 
 
 def full_command(command: Sequence[str]) -> list[str]:
@@ -67,42 +67,37 @@ class Child:
     def __init__(
         self, command: Sequence[str], variables: Mapping[str, str], *, quiet: bool = False
     ) -> None:
-        self._command = full_command(command)
-        self._environment = {**os.environ, **variables}
         paths = [str(_BOOTSTRAP), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._environment["PYTHONPATH"] = os.pathsep.join(paths)
-        self._output = subprocess.DEVNULL if quiet else None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._early: list[int] = []
-        self._former: dict[signal.Signals, object] = {}
+        self._command = Command(tuple(full_command(command)), environment={
+            **os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)})
+        self._output = DEVNULL if quiet else None
+        self._process: LocalProcess | None = None
+        self._signals = ForwardedSignals()
 
     def __enter__(self) -> Self:
-        """Start it, and pass signals on from here."""
-        # First the signals: one that comes while the child starts must not end us and leave it behind.
-        for name in _PASSED_ON:
-            number = getattr(signal, name, None)
-            # What we were told to ignore (by nohup, say) the child ignores, too.
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-                self._former[number] = signal.signal(number, self._pass_on)
-        try:
-            self._process = subprocess.Popen(self._command, env=self._environment, stdout=self._output,
-                                             stderr=self._output)
-        except OSError as error:
-            self._give_back_signals()
-            raise SettingsError(f'Cannot run "{self._command[0]}": {error.strerror}.') from error
-        for number in self._early:
-            self._send(number)
+        """Start it, and forward signals to it from here."""
+        with contextlib.ExitStack() as stack:
+            # First the signals: one that comes while the child starts must not end us and leave it behind.
+            stack.enter_context(self._signals)
+            try:
+                self._process = LocalProcess(self._command, stdin=None, stdout=self._output, stderr=self._output,
+                                             group=Group.OURS)
+            except OSError as error:
+                program = self._command.arguments[0]
+                raise SettingsError(f'Cannot run "{program}": {error.strerror}.') from error
+            self._signals.to(self._process)
+            stack.pop_all()  # until the block of this object ends
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take signals for ourselves again. A command that still runs then (we failed) goes on by itself."""
-        self._give_back_signals()
+        self._signals.__exit__(kind, error, trace)
 
     def end(self) -> None:
         """End it; what it still does is of no use."""
-        self._send(signal.SIGTERM)
+        self._started.terminate()
         self._started.wait()
 
     def wait(self) -> None:
@@ -112,29 +107,14 @@ class Child:
     @property
     def exit_code(self) -> int:
         """Its exit code once it has ended; minus the signal's number where one killed it."""
-        return int(self._started.returncode)
+        code = self._started.poll()
+        assert code is not None
+        return code
 
     @property
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> LocalProcess:
         assert self._process is not None
         return self._process
-
-    def _give_back_signals(self) -> None:
-        for number, former in self._former.items():
-            signal.signal(number, former)  # type: ignore[arg-type]
-
-    def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        # What is typed at the terminal reaches every process of the foreground, the child as well as us.
-        if signal.Signals(number).name in _FROM_THE_TERMINAL and _in_foreground():
-            return
-        if self._process is None:
-            self._early.append(number)
-        else:
-            self._send(number)
-
-    def _send(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._started.send_signal(number)
 
 
 def end_like(exit_code: int) -> None:
@@ -153,11 +133,3 @@ def end_like(exit_code: int) -> None:
         os.kill(os.getpid(), -exit_code)
         exit_code = 128 - exit_code  # reached where the signal does not end a process
     sys.exit(exit_code)
-
-
-def _in_foreground() -> bool:
-    for stream in (0, 1, 2):
-        with contextlib.suppress(OSError):
-            if os.isatty(stream):
-                return os.tcgetpgrp(stream) == os.getpgrp()
-    return False

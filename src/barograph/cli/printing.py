@@ -23,8 +23,8 @@ from rich.table import Table
 from rich.text import Text
 
 from barograph.model.one_line import shown as shown_on_one_line
+from barograph.model.plain import plain
 from barograph.watch.lasting_stream import LastingStream, silence
-from barograph.watch.plain import plain
 
 Cell = str | Text
 

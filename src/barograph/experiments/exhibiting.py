@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.artifacts import artifact_from_bytes, bytes_in
-from barograph.experiments.telling import Answer, Making
+from barograph.experiments.making import Answer, Making
 from barograph.model.items import ArtifactLink, checked_name
 from barograph.store.base import Store
 

@@ -87,7 +87,7 @@ class RecordedRun(ActiveRun):
         if series not in self._last_steps:
             check_series(name, mode)
         last = self._last_steps.get(series, -1)
-        number = max(self._recording.session.steps_made, last + 1) if step is None else checked_step(name, step)
+        number = max(self._recording.session.counts.of_busiest, last + 1) if step is None else checked_step(name, step)
         self._log({name: value}, number, Mode(mode), time_unix)
         self._last_steps[series] = number
 
@@ -117,7 +117,7 @@ class RecordedRun(ActiveRun):
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:
         session = self._recording.session
-        if session.passes_over:
+        if session.script.passes_over:
             return  # recorded before the checkpoint from which the training resumes
         try:
             super()._tell(verb, data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -22,6 +21,7 @@ from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import Entry, Verb
+from barograph.processes.local_process import DEVNULL
 from barograph.provenance.secrets import Secrets
 from barograph.runs.reading.reader import open as open_run
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
@@ -93,7 +93,7 @@ class RecordedCell:
         config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
         # Findings are drawn below the cell, so they are not printed, too.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
-                         words_to=subprocess.DEVNULL if self._executor else None)
+                         words_to=DEVNULL if self._executor else None)
         return attached, settings.origin
 
     def _keep(self, attached: AttachedRun, cell: str) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import shlex
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,9 +13,14 @@ from barograph.cli.main import EXIT_ERROR, application, options_of
 from barograph.cli.printing import in_notebook
 from barograph.errors import BarographError
 from barograph.jupyter.formatters import register
+from barograph.processes.command import own_module
+from barograph.processes.streamed_process import StreamedProcess
 
 APART = frozenset({"run", "watch", "resume", "rerun", "replay"})
 """Commands that run scripts, or run for long: started in a subprocess, so that an interrupt ends only them."""
+
+_LOOK_SECS = 1.0
+"""Interval at which the end of a command is noticed while other processes keep its output open."""
 
 LESSON = """\
 %barograph COMMAND …     any command of barograph; see %barograph COMMAND --help
@@ -114,12 +116,7 @@ class Magic:
     def _apart(self, words: Sequence[str]) -> None:
         __tracebackhide__ = True
         # In a process group of its own: an interrupt is forwarded once, as in a terminal.
-        process = subprocess.Popen([sys.executable, "-P", "-m", "barograph", *words], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        assert process.stdout is not None
-        with process.stdout:
-            _tell(process)
-        self._ended(words, process.wait())
+        self._ended(words, _printed(StreamedProcess(own_module("barograph", *words), merged=True)))
 
     def _ended(self, words: Sequence[str], code: object) -> None:
         from IPython.core.error import UsageError
@@ -142,25 +139,30 @@ def _told_at_once() -> Iterator[None]:
         print("\n".join(line.rstrip() for line in told.getvalue().splitlines()))
 
 
-def _tell(process: subprocess.Popen[bytes]) -> None:
-    """Forward the output of a command; an interrupt goes to the command first."""
+def _printed(process: StreamedProcess) -> int:
+    """Forward the output of a command, and return its exit code.
+
+    An interrupt goes to the command first; a second one kills it.
+    """
     __tracebackhide__ = True
-    assert process.stdout is not None
     interrupted: KeyboardInterrupt | None = None
     while True:
         try:
-            for line in process.stdout:
-                print(line.decode("utf-8", "replace"), end="", flush=True)
-            break
+            code = process.poll()
+            text = process.output(_LOOK_SECS if code is None else 0.0).out.decode("utf-8", "replace")
+            if text:
+                print(text, end="", flush=True)
+            if code is not None:
+                break
         except KeyboardInterrupt as interrupt:
             if interrupted is not None:
                 process.kill()
                 raise
             interrupted = interrupt
-            process.send_signal(signal.SIGINT)
+            process.interrupt()
     if interrupted is not None:
-        process.wait()
         raise interrupted
+    return code
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""What may be done about a finding: the names of the actions, and how each is to be done."""
+"""The actions a finding can trigger, and their settings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from barograph.errors import SettingsError, UnknownName, nearest
 
 
 class ActionName(StrEnum):
-    """Something that is done in the training because of a finding."""
+    """An action in the training process that a finding triggers."""
 
     STOP = "stop"
-    """End the training between two steps."""
+    """Stop the training between two steps."""
     CHECKPOINT_THEN_STOP = "checkpoint-then-stop"
     """Save the model and its optimizers first."""
     LOWER_LR = "lower-lr"
@@ -22,21 +22,21 @@ class ActionName(StrEnum):
     SKIP_STEP = "skip-step"
     """Withhold the next updates; only where the training allows it."""
     CAPSULE = "capsule"
-    """Save the step that was found, or the next one, whole; only where the flight recorder is on."""
+    """Save a capsule of the step that the finding is about, or of the next one; needs the flight recorder."""
 
 
 INTERVENTIONS = (ActionName.LOWER_LR, ActionName.SKIP_STEP)
-"""Actions that change what a training computes: a script, or whoever starts it, must have allowed them."""
+"""Actions that change what a training computes. The script or the user must allow them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LowerLr:
-    """How learning rates are lowered.
+    """Settings of the action lower-lr.
 
     Attributes:
-        factor: What each learning rate is multiplied by.
-        at_most: How often in one life of a run.
-        floor: No learning rate is made lower than this.
+        factor: Each learning rate is multiplied by it.
+        at_most: How often in one attempt of a run.
+        floor: Learning rates are never set lower than this.
     """
 
     factor: float = 0.5
@@ -46,11 +46,11 @@ class LowerLr:
 
 @dataclass(frozen=True, slots=True)
 class SkipStep:
-    """How steps are skipped.
+    """Settings of the action skip-step.
 
     Attributes:
-        steps: How many updates are withheld for one finding.
-        at_most: How often in one life of a run.
+        steps: Updates skipped for one finding.
+        at_most: How often in one attempt of a run.
     """
 
     steps: int = 1
@@ -59,7 +59,7 @@ class SkipStep:
 
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
-    """How actions are done.
+    """Settings of all actions.
 
     Attributes:
         lower_lr: See `LowerLr`.
@@ -70,7 +70,7 @@ class ActionSettings:
     skip_step: SkipStep = field(default_factory=SkipStep)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `action_settings_from_mapping` reads back."""
+        """Return plain JSON data that `action_settings_from_mapping` reads back."""
         return {
             ActionName.LOWER_LR.value: {item.name: getattr(self.lower_lr, item.name) for item in fields(LowerLr)},
             ActionName.SKIP_STEP.value: {item.name: getattr(self.skip_step, item.name) for item in fields(SkipStep)},
@@ -78,16 +78,16 @@ class ActionSettings:
 
 
 def actions_from(name: str, value: object, known: Iterable[ActionName] = tuple(ActionName)) -> tuple[ActionName, ...]:
-    """Return the actions that a list, or a text with commas, names, each once.
+    """Return the actions named in a list or in a comma-separated string, each once.
 
     Args:
-        name: Of the setting, for messages.
-        value: What the user wrote; "lower_lr" is "lower-lr".
-        known: Those there are to choose from.
+        name: Name of the setting, for messages.
+        value: Value from the user; "lower_lr" is "lower-lr".
+        known: The valid actions.
 
     Raises:
         UnknownName: There is no such action.
-        SettingsError: It is no list of texts.
+        SettingsError: The value is not a list of strings.
 
     Example:
         >>> [str(item) for item in actions_from("actions", ["stop", "lower_lr"])]
@@ -106,10 +106,10 @@ def actions_from(name: str, value: object, known: Iterable[ActionName] = tuple(A
 
 
 def action_settings_from_mapping(data: object) -> ActionSettings:
-    """Return how actions are done, as a table of tables says: `[action_settings.lower-lr]`.
+    """Return the action settings in a table of tables such as `[action_settings.lower-lr]`.
 
     Raises:
-        UnknownName: An action that has no settings, or a setting that it has not.
+        UnknownName: The action has no settings, or none of this name.
         SettingsError: A value has the wrong type or is out of range.
 
     Example:
@@ -122,7 +122,7 @@ def action_settings_from_mapping(data: object) -> ActionSettings:
     for name, table in data.items():
         entry = str(name).replace("_", "-")
         if entry not in INTERVENTIONS:
-            raise UnknownName(f'"{name}" is no action that has settings. {nearest(entry, INTERVENTIONS)}')
+            raise UnknownName(f'"{name}" is not an action with settings. {nearest(entry, INTERVENTIONS)}')
         if not isinstance(table, Mapping):
             raise SettingsError(f"action_settings.{name} must be a table, as in [action_settings.{entry}].")
         kind: type[LowerLr] | type[SkipStep] = LowerLr if entry == ActionName.LOWER_LR else SkipStep
@@ -134,7 +134,7 @@ def _checked(where: str, table: Mapping[str, Any], kind: type[LowerLr] | type[Sk
     known = [item.name for item in fields(kind)]
     for name, value in table.items():
         if name not in known:
-            raise UnknownName(f'"{name}" is nothing that {where} can set. {nearest(name, known)}')
+            raise UnknownName(f'"{name}" is not a setting of {where}. {nearest(name, known)}')
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise SettingsError(f"{where}.{name} is {value!r}; it must be a number.")
         if name == "factor":
@@ -144,5 +144,5 @@ def _checked(where: str, table: Mapping[str, Any], kind: type[LowerLr] | type[Sk
             if not 0 <= value < float("inf"):
                 raise SettingsError(f"{where}.floor is {value:g}; it must be at least 0 and finite.")
         elif not isinstance(value, int) or value < 1:
-            raise SettingsError(f"{where}.{name} is {value!r}; it must be a whole number, at least 1.")
+            raise SettingsError(f"{where}.{name} is {value!r}; it must be an integer, at least 1.")
     return dict(table)

@@ -1,11 +1,11 @@
-"""Where saturating activations stop letting gradients through."""
+"""Inputs beyond which activations saturate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 SATURATION_BOUNDS: Mapping[str, float] = {"Tanh": 4.15, "tanh": 4.15, "Sigmoid": 6.91, "sigmoid": 6.91}
-"""Class of module, or name of function, to the input beyond which the derivative is below 1e-3.
+"""Module class or function name to the input beyond which the derivative is below 1e-3.
 
 tanh'(x) = 1 - tanh(x)**2 and sigmoid'(x) = s(x) (1 - s(x)); both even, so one bound serves both sides.
 """

@@ -1,4 +1,4 @@
-"""What a capsule says of itself: which step it holds, and why that was held."""
+"""The head of a capsule: which step it holds, and why."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from enum import StrEnum
 from typing import Any
 
 CAPSULE_FORMAT = 1
-"""Of the files of a capsule. A reader refuses a higher one."""
+"""Format version of the files of a capsule. A reader rejects a higher one."""
 
 ANOTHER_WORKER = "Another worker"
-"""How the reason begins where a worker holds a step only because another one does."""
+"""Prefix of the reason if a worker holds a step only because another worker does."""
 
 
 class Held(StrEnum):
-    """Why a step was held."""
+    """Reason for holding a step."""
 
     NOT_FINITE = "not finite"
-    """A gradient, or the loss, holds NaN or an infinity."""
+    """A gradient or the loss is NaN or infinite."""
     NORM = "norm"
-    """The norm of all gradients is beyond the bound."""
+    """The norm of all gradients is above the bound."""
     LOSS = "loss"
-    """The loss lies further above its level than the bound allows."""
+    """The loss is further above its level than the bound allows."""
     SCALE = "scale"
-    """A gradient scaler has lowered its scale to nothing: step after step overflows."""
+    """The gradient scaler has lowered its scale to almost zero: each step overflows."""
     OWN = "own"
-    """A function of the user's says so."""
+    """A function of the user requested it."""
     FINDING = "finding"
-    """A finding asked for it."""
+    """A finding triggered it."""
 
     __hash__ = str.__hash__  # as of `Kind`
 
 
 @dataclass(frozen=True, slots=True)
 class CapsuleHead:
-    """What a capsule is of.
+    """Metadata of a capsule: the step it holds, and why.
 
     Attributes:
-        attempt: Which life of the run.
-        worker: Who held it.
-        tick: Order of publication in this attempt of this worker; tells its capsules apart.
-        step: As the user counts.
-        optimizer: Whose update was withheld; "" where the script has one.
-        held: Why.
-        text: The same in one sentence.
-        made_unix: When, by the worker's own clock.
-        run_id: Of the run.
-        format: Of its files.
-        withheld: The update was not made. False: it was, and the step was saved because a finding asked for it. What is
-            saved stood so before the update either way.
-        numbers: What was measured: "loss", "norm", "bound" and the like; NaN and infinities as they are.
+        attempt: Attempt of the run, from 0.
+        worker: Worker that held the step.
+        tick: Order of publication in this attempt of this worker; unique among its capsules.
+        step: Step number as the user counts.
+        optimizer: Optimizer whose update was withheld; "" if the script has one.
+        held: Reason.
+        text: The reason in one sentence.
+        made_unix: Time of creation by the worker's clock.
+        run_id: ID of the run.
+        format: Format version of its files.
+        withheld: The update was withheld. False: it was applied, and a finding had the step saved. The capsule has the
+            state before the update in both cases.
+        numbers: Measured numbers such as "loss", "norm" and "bound"; NaN and infinities are kept.
     """
 
     attempt: int
@@ -68,7 +68,7 @@ class CapsuleHead:
 
     @property
     def name(self) -> str:
-        """What the capsule is called within its run.
+        """Name of the capsule within its run.
 
         Example:
             >>> CapsuleHead(0, "p0", 12, 12, "", Held.NORM, "", 0.0).name
@@ -78,10 +78,10 @@ class CapsuleHead:
 
 
 def head_from_json(data: Mapping[str, Any]) -> CapsuleHead:
-    """Return the head of which a metadata file tells.
+    """Return the head stored in a metadata file.
 
     Raises:
-        KeyError, TypeError, ValueError: It tells of none.
+        KeyError, TypeError, ValueError: The data is not a head.
     """
     numbers = {str(name): float("nan") if value is None else float(value) for name, value in data["numbers"].items()}
     return CapsuleHead(

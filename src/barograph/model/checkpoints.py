@@ -1,4 +1,4 @@
-"""How checkpoints are set: when they are saved, and how many are kept."""
+"""Settings of checkpoints: when they are saved, and how many are kept."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _EVERY = re.compile(r"every\s*=\s*(?P<steps>\d+)")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """When checkpoints are saved; each of these by itself makes one due.
+    """When checkpoints are saved. Each condition is sufficient.
 
     Attributes:
-        every_steps: Steps from one to the next; None: steps make none due.
-        every_minutes: Minutes from one to the next; None: time makes none due.
-        auto: The interval follows from what a checkpoint costs here and from `mtbf_hours`.
-        mtbf_hours: Mean time between failures that is reckoned with.
-        at_findings: One is saved when a finding that is costly or worse was opened.
-        on_sigterm: At SIGTERM the update under way is finished, one is saved, and the training is stopped.
-        keep: How many of the newest are kept; the last whose weights are finite always is.
+        every_steps: Interval in steps; None: no such condition.
+        every_minutes: Interval in minutes; None: no such condition.
+        auto: The interval follows from the measured cost of a checkpoint and from `mtbf_hours`.
+        mtbf_hours: Expected mean time between failures.
+        at_findings: Save one when a finding opens that is costly or worse.
+        on_sigterm: On SIGTERM, finish the current update, save one, and stop the training.
+        keep: How many of the newest are kept. The last one with finite weights is always kept.
     """
 
     every_steps: int | None = None
@@ -38,16 +38,16 @@ class CheckpointSettings:
     keep: int = 3
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `checkpoints_from` reads back."""
+        """Return plain JSON data that `checkpoints_from` reads back."""
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 def checkpoints_from(name: str, value: object) -> CheckpointSettings | None:
-    """Return how checkpoints are set: true, false, a text as behind `--checkpoint`, or a table as in `[checkpoints]`.
+    """Return checkpoint settings from true, false, a string as for `--checkpoint`, or a table as in `[checkpoints]`.
 
     Args:
-        name: Of the setting, for messages.
-        value: What the user wrote; true is "auto".
+        name: Name of the setting, for messages.
+        value: Value from the user; true is "auto".
 
     Raises:
         UnknownName: An entry or a unit does not exist.
@@ -73,20 +73,20 @@ def checkpoints_from(name: str, value: object) -> CheckpointSettings | None:
     known = [item.name for item in fields(CheckpointSettings)]
     for entry, setting in value.items():
         if entry not in known:
-            raise UnknownName(f'"{entry}" is nothing that {name} can set. {nearest(str(entry), known)}')
+            raise UnknownName(f'"{entry}" is not a setting of {name}. {nearest(str(entry), known)}')
         _check(f"{name}.{entry}", entry, setting)
     return CheckpointSettings(**value)
 
 
 def with_cadence(settings: CheckpointSettings | None, text: str) -> CheckpointSettings:
-    """Return settings with the cadence that was typed in place of theirs.
+    """Return settings with their cadence replaced by a typed one.
 
     Args:
-        settings: None: the defaults.
+        settings: Settings to change; None: the defaults.
         text: "auto", "every=100" or a time.
 
     Raises:
-        UnknownName, SettingsError: It is none of these.
+        UnknownName, SettingsError: The text is none of these.
 
     Example:
         >>> with_cadence(CheckpointSettings(auto=True, keep=2), "every=100")

@@ -1,4 +1,4 @@
-"""Time as an object that is passed in, so that no test sleeps."""
+"""Clocks that are passed in, so that tests do not sleep."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What Barograph asks of time."""
+    """A source of time."""
 
     def monotonic(self) -> float:
-        """Return seconds that never go back; only differences mean anything."""
+        """Return seconds that never decrease; only differences are meaningful."""
         ...
 
     def unix(self) -> float:
@@ -19,7 +19,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of this machine."""
 
     def monotonic(self) -> float:
         """Return `time.monotonic()`."""
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when it is told to.
+    """A clock for tests that moves only by `advance` and `jump`.
 
     Example:
         >>> clock = ManualClock()
@@ -45,18 +45,18 @@ class ManualClock:
         self._unix = unix
 
     def monotonic(self) -> float:
-        """Return the seconds it was advanced by."""
+        """Return the seconds by which it was advanced."""
         return self._monotonic
 
     def unix(self) -> float:
-        """Return the wall time it was set to."""
+        """Return its wall time."""
         return self._unix
 
     def advance(self, secs: float) -> None:
-        """Let `secs` pass on both faces."""
+        """Advance both clocks by `secs`."""
         self._monotonic += secs
         self._unix += secs
 
     def jump(self, secs: float) -> None:
-        """Set the wall clock forward or back; the monotonic one does not move."""
+        """Move the wall clock forward or back; the monotonic clock does not change."""
         self._unix += secs

@@ -1,4 +1,4 @@
-"""What is wrong: the thing a Rule yields, the watcher keeps, and people read."""
+"""Findings: what rules report, watchers store and people read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.model.step import Mode
 
 
 class Severity(StrEnum):
-    """How much the user loses."""
+    """How bad a finding is."""
 
     BREAKING = "breaking"
     """The run is lost."""
@@ -26,11 +26,11 @@ class Severity(StrEnum):
 
 
 SEVERITY_ORDER = tuple(Severity)
-"""From the worst to the least."""
+"""Severities, worst first."""
 
 
 class FindingState(StrEnum):
-    """Where a finding stands."""
+    """Whether a finding is open or closed."""
 
     OPEN = "open"
     CLOSED = "closed"
@@ -38,15 +38,15 @@ class FindingState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One number that speaks for a finding.
+    """One number that supports a finding.
 
     Attributes:
-        key: What it was measured on; None for the run as a whole.
-        step: User's step it was measured at.
+        key: Series it was measured on; None for the run as a whole.
+        step: Step at which it was measured, as the user counts.
         statistic: Name of the number ("mean_abs", "nan", "ratio").
         value: The number.
-        threshold: What it was held against; NaN where nothing was.
-        text: One line for a person, without the key and step.
+        threshold: Value it was compared with; NaN if none.
+        text: One line for people, without key and step.
     """
 
     key: Key | None
@@ -59,20 +59,20 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What a rule says of one step: here it is wrong. The loop makes findings of symptoms.
+    """A fault that a rule reports in one step. The evaluation loop turns symptoms into findings.
 
     Attributes:
         message: One sentence: what is wrong and where.
         remedy: What to do, concretely, in this run.
         evidence: The worst few, worst first.
-        subject: Tells apart faults of one rule that open and close on their own; "" where a rule knows
-            one fault a run.
-        since: Step the fault began, where the rule knows it was before this one; None: this step.
-        causes: What may be behind it, strongest first.
-        severity: How bad, where that depends on what was seen; None: as the rule says.
-        counting: The message counts what was seen so far. The finding takes each new message and stays open until
+        subject: Distinguishes faults of one rule that open and close independently; "" if a rule has one
+            fault a run.
+        since: Step at which the fault began, if the rule knows it was earlier; None: this step.
+        causes: Possible causes, strongest first.
+        severity: Severity, if it depends on the evidence; None: that of the rule.
+        counting: The message counts events so far. The finding takes each new message and stays open until
             the run ends.
-        why: Why it matters, where that differs from what the rule's page says; "": as the page says.
+        why: Why it matters, if that differs from the rule's page; "": as on the page.
     """
 
     message: str
@@ -88,29 +88,29 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault of one run, from the step it began to the step it was gone.
+    """One fault of a run, from the step at which it began to the step at which it was gone.
 
     Attributes:
-        id: Same in live and in replay: of code, worker, attempt, optimizer, mode, subject and first step.
-        code: Of the rule, "G101".
+        id: Derived from code, worker, attempt, optimizer, mode, subject and first step; the same live and in replay.
+        code: Code of the rule, "G101".
         rule: Name of the rule, "vanishing-gradient".
-        severity: How bad.
+        severity: How bad it is.
         state: Open or closed.
         message: One sentence: what is wrong and where.
         remedy: What to do.
-        evidence: What was seen when it opened, worst first.
+        evidence: Numbers at its opening, worst first.
         subject: See `Symptom`.
-        worker: Where it was seen.
-        optimizer: Whose step it was seen in.
-        mode: Mode it was seen in.
-        since_step: First step that showed it.
-        opened_step: Step at which patience was used up and it opened.
-        last_step: Last step that showed it.
-        closed_step: Step at which it had been gone long enough; None while open.
+        worker: Worker with the fault.
+        optimizer: Optimizer whose step has the fault.
+        mode: Mode of these steps.
+        since_step: First step with the fault.
+        opened_step: Step at which it opened, after the rule's patience.
+        last_step: Last step with the fault.
+        closed_step: Step at which it closed; None while open.
         opened_unix: Wall time of `opened_step` by the worker's clock.
-        attempt: Which life of the run it was opened in, from 0.
-        causes: What may be behind it in this run, strongest first.
-        why: Why it matters, as the rule's page says; "" where the rule has none.
+        attempt: Attempt of the run in which it opened, from 0.
+        causes: Possible causes in this run, strongest first.
+        why: Why it matters, from the rule's page; "" if the rule has none.
     """
 
     id: str
@@ -135,7 +135,7 @@ class Finding:
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data; NaN thresholds become null."""
+        """Return plain JSON data; NaN thresholds become null."""
         data = asdict(self)
         data["evidence"] = [
             {**asdict(item), "key": str(item.key) if item.key else None, "threshold": _number(item.threshold),
@@ -146,7 +146,7 @@ class Finding:
 
 
 class Findings(tuple[Finding, ...]):
-    """Findings of a run, one after the other; a notebook shows them drawn.
+    """List of findings of a run; notebooks render it.
 
     Example:
         >>> Findings()
@@ -171,7 +171,7 @@ def _number_back(value: float | str | None) -> float:
 
 
 def finding_from_json(data: Mapping[str, Any]) -> Finding:
-    """Return the finding that `Finding.to_json` wrote.
+    """Return the finding from the output of `Finding.to_json`.
 
     Raises:
         KeyError, ValueError, TypeError: `data` is not what `to_json` writes.
@@ -193,7 +193,7 @@ class Unmet(StrEnum):
     """Why a rule was not evaluated."""
 
     NOT_APPLICABLE = "not applicable"
-    """This training has nothing that the rule is for: no such hardware, framework, model or data."""
+    """The rule does not apply to this training: another hardware, framework, model or kind of data."""
     NOT_ENOUGH_DATA = "not enough data yet"
     """More steps, or a longer run, would do."""
     NEEDS_SETTING = "needs a setting"
@@ -204,14 +204,14 @@ class Unmet(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NotEvaluated:
-    """A rule that saw nothing it could judge, and what would feed it.
+    """A rule that was not evaluated, and what it needs.
 
     Attributes:
-        code: Of the rule.
-        rule: Its name.
-        reason: Why it could not be evaluated.
-        feed: The setting or the line that would feed it.
-        status: Which kind of reason that is.
+        code: Code of the rule.
+        rule: Name of the rule.
+        reason: Why it was not evaluated.
+        feed: The setting or the line of code that provides its data.
+        status: Kind of the reason.
     """
 
     code: str
@@ -222,5 +222,5 @@ class NotEvaluated:
 
     @property
     def in_part(self) -> bool:
-        """Whether the rule has judged some of what it is for."""
+        """Whether the rule was evaluated on part of its data."""
         return self.reason.startswith("In part")

@@ -1,4 +1,4 @@
-"""What a feature counts for in a model of trees, by the several ways to count: which key each has."""
+"""Keys of the importance of a feature in a tree model, by importance type."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import functools
 from barograph.model.key import Key, Kind
 
 KINDS = ("weight", "gain", "cover", "total_cover", "split", "shap")
-"""How importance is counted beside the total gain of a feature's splits, which stands under its name alone."""
+"""Importance types. The total gain of a feature's splits has the feature's name alone as its path."""
 
 _ENDINGS = tuple(f"[{kind}]" for kind in KINDS)
 
 
 @functools.lru_cache(1 << 16)
 def importance_key(feature: str, kind: str = "") -> Key:
-    """Return the key of what a feature counts for.
+    """Return the key of a feature's importance.
 
     Args:
-        feature: Its name.
-        kind: How it is counted; "": by the total gain of the splits by it, which is what rules look at.
+        feature: Name of the feature.
+        kind: Importance type; "": the total gain of its splits, which rules use.
 
     Example:
         >>> str(importance_key("age")), str(importance_key("age", "cover"))
@@ -28,7 +28,7 @@ def importance_key(feature: str, kind: str = "") -> Key:
 
 
 def is_counted_otherwise(path: str) -> bool:
-    """Return whether a path of the kind importance is of another count than the one that rules look at.
+    """Return whether a path of the kind importance has another type than the one that rules use.
 
     Example:
         >>> is_counted_otherwise("age[cover]"), is_counted_otherwise("age")

@@ -1,7 +1,7 @@
-"""What experiments are made of, as plain data: the items of a catalog, and what is told of them.
+"""Items of the catalog of experiments, and the entries of its journal, as plain data.
 
-Everything that has a name is an *item*: an experiment, a trial, a component, an artifact, an action, a context.
-What is told of items are *entries*. An item is all that its entries say, one after the other.
+Everything with a name is an *item*: an experiment, a trial, a component, an artifact, an action, a context.
+The journal records *entries* about items. The state of an item is the result of all its entries, in order.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from typing import Any
 from barograph.errors import SettingsError, UnknownName, nearest
 
 Value = bool | float | int | str | list[Any] | None
-"""Of a parameter."""
+"""Value of a parameter."""
 
 
 class ItemKind(StrEnum):
-    """What an item is."""
+    """Kind of an item."""
 
     EXPERIMENT = "experiment"
-    """A goal, or a hypothesis."""
+    """A goal or a hypothesis."""
     TRIAL = "trial"
     """One set of variables in an experiment."""
     COMPONENT = "component"
-    """What a trial is made of, and shares with others: settings, a data set, a step of work."""
+    """A part of trials that several can share: settings, a data set, a processing step."""
     RUN = "run"
-    """A component that was recorded."""
+    """A component that Barograph recorded."""
     ARTIFACT = "artifact"
-    """What was read or made: a data set, a model."""
+    """An input or output: a data set, a model."""
     ACTION = "action"
-    """Something that was done, by a person or a program that is no run."""
+    """Something done by a person or by a program that is not a run."""
     CONTEXT = "context"
-    """A place that other things belong to: an endpoint, a project."""
+    """Something other items belong to: an endpoint, a project."""
 
 
 class Relation(StrEnum):
-    """How one item came of another: read SOURCE RELATION TARGET."""
+    """How one item depends on another: read SOURCE RELATION TARGET."""
 
     CONTRIBUTED_TO = "contributed_to"
     ASSOCIATED_WITH = "associated_with"
@@ -49,44 +49,44 @@ class Relation(StrEnum):
 
 
 class Verb(StrEnum):
-    """What an entry says of its item."""
+    """What an entry changes in its item."""
 
     CREATE = "create"
-    """It is there. Data: kind, name, parent (the experiment of a trial)."""
+    """Create the item. Data: kind, name, parent (the experiment of a trial)."""
     SET = "set"
-    """Fields have these values."""
+    """Set fields."""
     PARAMETERS = "parameters"
-    """It was made with these."""
+    """Set parameters."""
     TAG = "tag"
-    """Tags have these values; None takes one away."""
+    """Set tags; None removes a tag."""
     NOTE = "note"
-    """Somebody says something of it. Data: text."""
+    """Add a note. Data: text."""
     METRICS = "metrics"
-    """Numbers came out, which no run records. Data: name to the fields of a `MetricSummary`."""
+    """Set metrics that no run records. Data: name to the fields of a `MetricSummary`."""
     INPUT = "input"
     OUTPUT = "output"
-    """It read, or made, an artifact. Data: the fields of an `ArtifactLink`."""
+    """Add an input or output artifact. Data: the fields of an `ArtifactLink`."""
     JOIN = "join"
-    """It belongs to a trial from now on. Data: trial."""
+    """Add it to a trial. Data: trial."""
     LEAVE = "leave"
     RELATE = "relate"
-    """It came of another. Data: relation, target."""
+    """Relate it to another item. Data: relation, target."""
     UNRELATE = "unrelate"
     DELETE = "delete"
-    """It is to be forgotten, after a while in which it can be restored."""
+    """Delete it. It can be restored for a while."""
     RESTORE = "restore"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing that is told of an item.
+    """One entry of the journal about an item.
 
     Attributes:
-        uid: Of the item.
-        verb: What is said.
-        data: Of it, as JSON data.
-        time_unix: When, by the clock of who says it.
-        by: Who: the user's name on the machine; "" where it is not known.
+        uid: Identity of the item.
+        verb: What it changes.
+        data: Its content as JSON data.
+        time_unix: Time by the clock of the writer.
+        by: User name of the writer; "" if unknown.
     """
 
     uid: str
@@ -98,14 +98,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MetricSummary:
-    """What a series of numbers came to.
+    """Summary statistics of a metric.
 
     Attributes:
-        last: Its last value, by step; then by time.
-        min, max: Over the numbers that are not NaN; NaN where there is none.
-        mean, std: Likewise, of those that are finite; std of the population.
-        count: Of all numbers, NaN among them.
-        first_step, last_step: Of the series.
+        last: Last value by step, then by time.
+        min, max: Extremes of the values that are not NaN; NaN if there are none.
+        mean, std: Mean and population standard deviation of the finite values; NaN if there are none.
+        count: Number of values, including NaN.
+        first_step, last_step: First and last step.
     """
 
     last: float
@@ -119,19 +119,19 @@ class MetricSummary:
 
 
 STATISTICS = ("last", "min", "max", "mean", "std", "count", "first_step", "last_step")
-"""Of a `MetricSummary`, as searches and tables call them."""
+"""Names of the statistics of a `MetricSummary` in searches and tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactLink:
-    """An artifact as the component knows it that read or made it.
+    """An artifact as an input or output of a component.
 
     Attributes:
-        name: By which the component calls it.
-        uri: Where it is.
-        media_type: What it is made of, as in HTTP; "" where that is not known.
-        digest: Of its bytes, `sha256:…`; "" where it was not computed.
-        size_bytes: How large it is; -1 where that is not known.
+        name: Name within the component.
+        uri: Location.
+        media_type: Media type as in HTTP; "" if unknown.
+        digest: Digest of its bytes, `sha256:…`; "" if not computed.
+        size_bytes: Size; -1 if unknown.
     """
 
     name: str
@@ -142,14 +142,14 @@ class ArtifactLink:
 
 
 def uid_of(kind: ItemKind, name: str, *, parent: str = "") -> str:
-    """Return the identity of an item that is known by its name: the same wherever it is asked.
+    """Return the identity of a named item. It depends only on the arguments.
 
-    So two processes that create one name at once create one thing. A run has its `run_id` in place of it.
+    Two processes that create the same name at once create one item. Runs are identified by `run_id` instead.
 
     Args:
-        kind: What it is.
-        name: Any text.
-        parent: Of a trial, the identity of its experiment.
+        kind: Kind of the item.
+        name: Any string.
+        parent: Identity of the experiment, for a trial.
 
     Example:
         >>> uid_of(ItemKind.EXPERIMENT, "small nets") == uid_of(ItemKind.EXPERIMENT, "small nets")
@@ -162,55 +162,55 @@ def uid_of(kind: ItemKind, name: str, *, parent: str = "") -> str:
 
 
 def relation_from(text: Relation | str) -> Relation:
-    """Return the relation of that name.
+    """Return the relation with this name.
 
     Raises:
-        UnknownName: There is none.
+        UnknownName: There is no such relation.
 
     Example:
         >>> relation_from("derived_from").value
         'derived_from'
     """
     if text not in tuple(Relation):
-        raise UnknownName(f'"{text}" is no relation. {nearest(str(text), tuple(Relation))}')
+        raise UnknownName(f'"{text}" is not a relation. {nearest(str(text), tuple(Relation))}')
     return Relation(text)
 
 
 def checked_name(what: str, name: object) -> str:
-    """Return a name that an item may have: any text with something to be seen in it, in one line.
+    """Return a valid name of an item: any nonblank string on one line.
 
     Raises:
-        SettingsError: It is none.
+        SettingsError: The name is not valid.
     """
     if not isinstance(name, str):
-        raise SettingsError(f"The name of {what} is a text; this is {type(name).__name__}: {name!r}.")
+        raise SettingsError(f"The name of {what} must be a string, not {type(name).__name__}: {name!r}.")
     if not name.strip():
         raise SettingsError(f"The name of {what} is empty.")
     if len(name) > MOST_NAME_CHARS:
-        raise SettingsError(f"The name of {what} has {len(name):,} characters; {MOST_NAME_CHARS:,} are the most: "
+        raise SettingsError(f"The name of {what} has {len(name):,} characters; the limit is {MOST_NAME_CHARS:,}: "
                             f'"{name[:40]}…".')
     if any(character in name for character in "\n\r\0"):
-        raise SettingsError(f"The name of {what} must be in one line: {name!r}.")
+        raise SettingsError(f"The name of {what} must be on one line: {name!r}.")
     return name
 
 
 MOST_NAME_CHARS = 1000
 DEEPEST = 50
-"""So many tables or lists may lie in each other in a parameter."""
+"""Nesting limit of tables and lists in a parameter."""
 
 
 def checked_value(name: str, value: object, *, depth: int = 0) -> Value:
-    """Return the value of a parameter, as it is kept: a number, a text, a truth value, a list of such, or None.
+    """Return the value of a parameter as it is stored: a number, a string, a bool, a list of these, or None.
 
-    Numbers of NumPy and of frameworks are taken for what they say (`item()`); a tuple becomes a list.
+    Numbers of NumPy and of frameworks are converted by `item()`; a tuple becomes a list.
 
     Args:
-        name: Of the parameter, for the message.
-        value: Of it.
-        depth: In how many lists it stands.
+        name: Name of the parameter, for the message.
+        value: Value of the parameter.
+        depth: Current nesting level.
 
     Raises:
-        SettingsError: It is something else, or lists lie in each other more than `DEEPEST` deep.
+        SettingsError: The value has another type, or lists nest deeper than `DEEPEST`.
     """
     if value is None or isinstance(value, bool | int | float | str):
         # A subclass (an enumeration's text, say) is kept as what it extends.
@@ -224,35 +224,35 @@ def checked_value(name: str, value: object, *, depth: int = 0) -> Value:
         return checked_value(name, item(), depth=depth + 1)
     if callable(tolist := getattr(value, "tolist", None)):
         return checked_value(name, tolist(), depth=depth + 1)
-    raise SettingsError(f'Parameter "{name}" is {type(value).__name__}; a parameter is a number, a text, True or '
-                        "False, or a list of these. Write it as a text, or log a nested table by log_parameters.")
+    raise SettingsError(f'Parameter "{name}" is {type(value).__name__}; a parameter must be a number, a string, a '
+                        "bool or a list of these. Convert it to a string, or log a nested table with log_parameters.")
 
 
 def checked_number(name: str, value: object) -> float:
-    """Return the value of a metric: a number of Python's, or what says that it is one.
+    """Return the value of a metric as a Python float; accepts any type that converts to a number.
 
     Raises:
-        SettingsError: It is none, or larger than a double.
+        SettingsError: The value is not a number, or does not fit a double.
     """
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise SettingsError(f'Metric "{name}" is {type(value).__name__}, and must be one number that a double '
-                            "holds.") from None
+        raise SettingsError(f'Metric "{name}" is {type(value).__name__}, and must be a number that fits a '
+                            "double.") from None
 
 
 def checked_tags(tags: Mapping[str, object]) -> dict[str, str | None]:
-    """Return tags as they are kept: name to text, None for one that is taken away.
+    """Return tags as they are stored: name to string, None to remove the tag.
 
     Raises:
-        SettingsError: A name is none.
+        SettingsError: A name is not valid.
     """
     return {checked_name("a tag", name): None if text is None else str(text) for name, text in tags.items()}
 
 
 def _too_deep(name: str) -> SettingsError:
-    return SettingsError(f'Parameter "{name[:60]}" is more than {DEEPEST} tables or lists deep, or lies in itself; log '
-                         "its parts by names of their own.")
+    return SettingsError(f'Parameter "{name[:60]}" nests more than {DEEPEST} tables or lists, or contains '
+                      "itself. Log its parts under their own names.")
 
 
 def _plain(value: float | int | str) -> Value:
@@ -263,15 +263,15 @@ def _plain(value: float | int | str) -> Value:
 
 
 def flattened(parameters: Mapping[str, Any], *, prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    """Return nested tables of parameters as one, with dots in the names; an empty one is the text "{}".
+    """Return nested tables of parameters as one flat table with dotted names; an empty table becomes the string "{}".
 
     Args:
-        parameters: Name to value; names that are no texts are taken as they are printed.
-        prefix: Before each name.
-        depth: In how many tables these stand.
+        parameters: Name to value; names that are not strings are converted to strings.
+        prefix: Prefix of each name.
+        depth: Current nesting level.
 
     Raises:
-        SettingsError: Tables lie in each other more than `DEEPEST` deep, or one lies in itself.
+        SettingsError: Tables nest deeper than `DEEPEST`, or one contains itself.
 
     Example:
         >>> flattened({"optimizer": {"lr": 0.1, "betas": (0.9, 0.999)}, "epochs": 3})

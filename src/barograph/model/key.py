@@ -1,4 +1,4 @@
-"""What a recorded thing is: its kind and its path in the model, two fields and never one string."""
+"""Keys of recorded series: a kind and a path in the model."""
 
 from __future__ import annotations
 
@@ -10,60 +10,60 @@ from barograph.errors import UnknownName, nearest
 
 
 class Kind(StrEnum):
-    """What sort of thing a record describes."""
+    """Kind of a record."""
 
     WEIGHT = "weight"
-    """A parameter (weights and biases alike) as it is after the optimizer step."""
+    """A parameter (weight or bias) after the optimizer step."""
     GRADIENT = "gradient"
-    """A parameter's gradient: accumulated, unscaled, reduced over workers, before any clipping."""
+    """The gradient of a parameter: accumulated, unscaled, reduced over workers, before clipping."""
     GRADIENT_CLIPPED = "gradient_clipped"
-    """The gradient the optimizer used, where the script clips."""
+    """The gradient that the optimizer used, if the script clips."""
     UPDATE = "update"
-    """What the optimizer step added: weight after minus weight before."""
+    """The change by the optimizer step: weight after minus weight before."""
     INPUT = "input"
-    """What a module was called with."""
+    """The input of a module."""
     OUTPUT = "output"
-    """What a module returned (an activation)."""
+    """The output of a module (an activation)."""
     LOSS = "loss"
-    """The tensor `backward` starts from, or what a loss function returned."""
+    """The tensor on which `backward` was called, or the output of a loss function."""
     LEARNING_RATE = "learning_rate"
-    """The learning rate of one parameter group."""
+    """The learning rate of a parameter group."""
     OPTIMIZER_STATE = "optimizer_state"
-    """One tensor an optimizer keeps for a parameter (momentum, second moment)."""
+    """A state tensor of the optimizer for a parameter (momentum, second moment)."""
     SCALAR = "scalar"
-    """A number the script logs."""
+    """A number that the script logs."""
     CUSTOM = "custom"
-    """A tensor the script saves under a name."""
+    """A tensor that the script saves under a name."""
     BATCH = "batch"
-    """What a model as a whole was fed: its units are the channels, or the features."""
+    """The input of the whole model. Its units are channels or features."""
     TARGET = "target"
-    """What a loss function was handed as the truth, where that is no class number."""
+    """The targets passed to a loss function, if they are not class numbers."""
     LABEL = "label"
-    """How often a class was the truth: `label:cross_entropy[3]`."""
+    """How often a class was the target: `label:cross_entropy[3]`."""
     CONFUSION = "confusion"
-    """How often a class was the truth and another the answer: `confusion:cross_entropy[3,5]`."""
+    """How often a class was the target and another was predicted: `confusion:cross_entropy[3,5]`."""
     FACT = "fact"
-    """Something known of the loop, the loss or the data: see `model.facts`."""
+    """A fact about the loop, the loss or the data: see `model.facts`."""
     TIME = "time"
-    """Seconds that a part of a step took: "step", "data", "forward", "backward", "optimizer", "capture", "other"."""
+    """Seconds spent in a part of a step: "step", "data", "forward", "backward", "optimizer", "capture", "other"."""
     MACHINE = "machine"
-    """How much of the machine is used: `machine:cpu[0]` in percent, `machine:memory` in bytes."""
+    """Use of the machine: `machine:cpu[0]` in percent, `machine:memory` in bytes."""
     VITAL = "vital"
-    """A sign of life of the run itself, told by the watcher: seconds of silence, steps that were dropped."""
+    """Health of the recording, from the watcher: seconds without records, dropped steps."""
     IMPORTANCE = "importance"
-    """What a feature counts for in a model of trees."""
+    """The importance of a feature in a tree model."""
     TREE = "tree"
-    """A property of the trees grown in one round: "depth", "leaves", "splits", "trees", "gain"."""
+    """A property of the trees of one round: "depth", "leaves", "splits", "trees", "gain"."""
 
     # As the text that it equals; Enum's own is made in Python, and every look into a table of keys would wait for it.
     __hash__ = str.__hash__
 
 
 def kind_from_name(name: str) -> Kind:
-    """Return the kind of that name.
+    """Return the kind with this name.
 
     Raises:
-        UnknownName: No kind is called so; the message says the nearest.
+        UnknownName: There is no such kind; the message suggests the nearest.
 
     Example:
         >>> kind_from_name("weight")
@@ -77,12 +77,12 @@ def kind_from_name(name: str) -> Kind:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """The identity of a series: what it is, and where in the model.
+    """The identity of a series: its kind and its path in the model.
 
     Attributes:
-        kind: What sort of thing.
-        path: Canonical dotted path of the parameter or module, a loss's or scalar's name. An item
-            inside a compound value follows in brackets: `lstm[1][0]`, `fc1.weight[exp_avg]`.
+        kind: Kind of the record.
+        path: Canonical dotted path of the parameter or module, or the name of a loss or scalar. An item
+            of a compound value follows in brackets: `lstm[1][0]`, `fc1.weight[exp_avg]`.
 
     Example:
         >>> str(Key(Kind.WEIGHT, "fc1.bias"))
@@ -100,7 +100,7 @@ def key_from_text(text: str) -> Key:
     """Return the key that prints as `text`.
 
     Raises:
-        UnknownName: `text` has no colon, or what stands before it is no kind.
+        UnknownName: `text` has no colon, or the word before it is not a kind.
 
     Example:
         >>> key_from_text("gradient:block.0.fc.weight")
@@ -116,7 +116,7 @@ _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module|_
 
 
 def layer_path(parameter_path: str) -> str:
-    """Return the module a parameter belongs to.
+    """Return the path of the module of a parameter.
 
     Example:
         >>> layer_path("blocks.0.fc.weight"), layer_path("scale")
@@ -130,12 +130,11 @@ def layer_path(parameter_path: str) -> str:
 
 
 def canonical_path(path: str) -> str:
-    """Return `path` without the names that wrappers put in it.
+    """Return `path` without the components that wrappers add.
 
-    A model keeps one set of keys whether it is bare, compiled, or wrapped for data parallelism,
-    sharding or activation checkpointing. Only whole components are dropped, so a user's own
-    `module_list` stays. A user's own submodule that is called exactly `module` is dropped too: that
-    is the price of one set of keys.
+    A model has the same keys whether it is bare, compiled, or wrapped for data parallelism, sharding or
+    activation checkpointing. Only whole components are dropped, so a user's `module_list` stays. A user's
+    submodule named exactly `module` is dropped, too.
 
     Example:
         >>> canonical_path("_orig_mod.module.fc1.weight")

@@ -1,4 +1,4 @@
-"""The metadata files of a run: who writes it, how it goes, how it ended, and how much of the model was seen."""
+"""Contents of the metadata files of a run: its workers, their status and their ends."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from enum import StrEnum
 from typing import Any
 
 FORMAT_VERSION = 1
-"""Version of `FORMAT.md` that this code writes; a reader refuses a greater one."""
+"""Version of `FORMAT.md` that this code writes; a reader rejects a greater one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a run is; written once, when it starts.
+    """Metadata of a run, written once at its start.
 
     Attributes:
-        run_id: Unique, and sorts by time of start.
-        name: For people.
-        created_unix: When, seconds since 1970 UTC.
-        command: What was run, as typed; empty when a script attached itself.
-        versions: Package or program to version, of the process that made the run.
-        settings: Capture settings as JSON data; no secrets.
+        run_id: Unique; sorts by start time.
+        name: Name for people.
+        created_unix: Start time, seconds since 1970 UTC.
+        command: Command as typed; empty if a script attached itself.
+        versions: Package or program to version, in the process that created the run.
+        settings: Capture settings as JSON data, without secrets.
         format: See `FORMAT_VERSION`.
     """
 
@@ -36,21 +36,21 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One training process, as it declared itself.
+    """One training process.
 
     Attributes:
-        name: "r0", "r1" by rank where there are ranks, else "p0", "p1" in the order they came.
-        attempt: How often this run had been started before, from 0.
+        name: "r0", "r1" by rank if there are ranks, else "p0", "p1" in order of registration.
+        attempt: Attempt of the run, from 0.
         pid: Process number on `host`.
-        host: Machine.
-        boot_id: Tells one life of `host` from the next; "" where it is not known.
-        started_unix: When it declared itself.
-        world_size: How many workers it expects to exist, itself included.
+        host: Name of the machine.
+        boot_id: ID of the current boot of `host`; "" if unknown.
+        started_unix: Time of registration.
+        world_size: Expected number of workers, including itself.
         versions: Package to version, in this process.
-        device: What it trains on, for people.
-        started_ticks: When the process began, in ticks since `host` did; 0 where it is not known. Tells it from
+        device: Device it trains on, for people.
+        started_ticks: Start time of the process in ticks since boot; 0 if unknown. Distinguishes it from
             a later process with the same number.
-        run_id: Of the run it records; "" where it is not known. Its files carry it.
+        run_id: ID of the run it records; "" if unknown. Its files contain it.
     """
 
     name: str
@@ -68,18 +68,18 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much was seen of what there is.
+    """How much of the training was recorded.
 
     Attributes:
-        parameters, parameters_seen: Trainable parameters there are; those whose values were recorded.
-        gradients_seen: Of those, how many had their gradient recorded.
-        modules, modules_seen: Leaf modules there are; those whose output was recorded.
+        parameters, parameters_seen: Trainable parameters; those with recorded values.
+        gradients_seen: Trainable parameters with recorded gradients.
+        modules, modules_seen: Leaf modules; those with recorded outputs.
         loss_seen: A loss was recorded.
-        steps, steps_seen: Optimizer steps made; those with their tensors recorded.
-        evaluations: Evaluations seen.
-        reasons: One sentence for each thing that was not seen, and why.
-        steps_recorded: Optimizer steps with at least one number that was handed to the writer, whether or not it was
-            published; -1 where it is not known.
+        steps, steps_seen: Optimizer steps; those with recorded tensors.
+        evaluations: Recorded evaluations.
+        reasons: One sentence for each thing that was not recorded, and why.
+        steps_recorded: Optimizer steps with at least one number passed to the writer, whether or not it was
+            published; -1 if unknown.
     """
 
     parameters: int = 0
@@ -96,7 +96,7 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to have been missed."""
+        """Whether everything was recorded, as far as known."""
         return not self.reasons
 
 
@@ -105,12 +105,12 @@ class Cost:
     """Cost of recording.
 
     Attributes:
-        train_secs: Time from the first step's start to the last one's end, without pauses and waits for a processor.
-        capture_secs: Of it, processor time of the training thread that Barograph has used.
+        train_secs: Time from the start of the first step to the end of the last, without pauses and waits for a CPU.
+        capture_secs: CPU time of the training thread that Barograph used in that time.
         background_secs: CPU time of Barograph's own threads.
-        startup_secs: Spent by Barograph before the first step.
-        budget: Share of the training time it was allowed; NaN where there was no budget.
-        interval_steps: Every how many steps the budget lets tensors be recorded now.
+        startup_secs: Time Barograph used before the first step.
+        budget: Allowed share of the training time; NaN without a budget.
+        interval_steps: Interval in steps at which the budget currently allows recording of tensors.
     """
 
     train_secs: float = 0.0
@@ -122,27 +122,27 @@ class Cost:
 
     @property
     def share(self) -> float:
-        """Capture time as a share of the time training takes without it; 0 before the first step."""
+        """Capture time as a share of the training time without capture; 0 before the first step."""
         bare_secs = self.train_secs - self.capture_secs
         return self.capture_secs / bare_secs if bare_secs > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A worker's sign of life, replaced every second or so.
+    """Heartbeat of a worker, replaced about every second.
 
     Attributes:
-        beat: Counts up; a reader takes a worker for dead when it stops counting, by the reader's own clock.
-        time_unix: When, by the worker's clock.
-        step: Steps made so far, of the busiest optimizer.
+        beat: Counter; a reader considers a worker dead if it stops increasing, by the reader's clock.
+        time_unix: Time by the worker's clock.
+        step: Steps so far, of the optimizer with the most.
         step_secs: Median wall time of the recent steps; NaN before the first.
-        loss: Last loss; NaN where none was seen.
+        loss: Last loss; NaN if none was recorded.
         chunks: Chunks published so far.
         dropped_steps: Steps dropped because the store did not keep up.
-        dropped_points: Numbers that the script logged and that were dropped likewise.
-        cost: So far.
-        coverage: So far.
-        problems: Errors of ours that were caught, first of each cause.
+        dropped_points: Logged numbers dropped because the store did not keep up.
+        cost: Cost so far.
+        coverage: Coverage so far.
+        problems: Errors of Barograph that were caught, the first of each cause.
     """
 
     beat: int
@@ -159,26 +159,26 @@ class Heartbeat:
 
 
 CAUGHT = " (the script caught it, and ended by itself)"
-"""End of the reason of a worker that was stopped, where its script chose how it ended."""
+"""Suffix of the reason of a stopped worker whose script caught the exception."""
 
 
 class EndState(StrEnum):
-    """How a worker ended."""
+    """State in which a worker ended."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
     """A finding stopped it."""
     FAILED = "failed"
-    """The script raised, or was interrupted by a signal that Python sees."""
+    """The script raised an exception, or was interrupted by a signal that Python handles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A worker's last word; a worker without one was killed, or lives.
+    """The end of a worker. A worker without one is running or was killed.
 
     Attributes:
-        state: How it ended.
-        reason: Why, for people: the exception's last line, the finding that stopped it.
+        state: State in which it ended.
+        reason: Reason for people: the last line of the exception, or the finding that stopped it.
         last: Its last heartbeat: steps, cost, coverage, problems.
     """
 

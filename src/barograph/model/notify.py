@@ -1,4 +1,4 @@
-"""Who is to be told of findings, and when: the tables `[[notify]]` of `barograph.toml`."""
+"""Settings of notifications: the tables `[[notify]]` of `barograph.toml`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from barograph.model.finding import SEVERITY_ORDER, Severity
 from barograph.model.units import seconds_from
 
 EVENTS = ("opened", "closed", "action", "problem")
-"""What there is to tell; see `watch.notices.Event`."""
+"""Events that can be notified; see `watch.notices.Event`."""
 
 _HOURS = re.compile(r"\s*([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)\s*")
 _DAY_MINUTES = 24 * 60
@@ -20,17 +20,17 @@ _DAY_MINUTES = 24 * 60
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """A time of the day, by the clock of this machine, in which nobody is to be disturbed.
+    """A daily period without notifications, by the clock of this machine.
 
     Attributes:
-        begin, end: In minutes after midnight; where the end is not after the begin, it is of the next day.
+        begin, end: Minutes after midnight. An end that is not after the begin is on the next day.
     """
 
     begin: int
     end: int
 
     def left_minutes(self, minute: float) -> float:
-        """Return how long it lasts from `minute` (after midnight) on; 0.0: it is not that time.
+        """Return the minutes left of the period at `minute` (after midnight); 0.0 outside of it.
 
         Example:
             >>> night = QuietHours(22 * 60, 7 * 60)
@@ -43,28 +43,28 @@ class QuietHours:
 
 
 COMMAND = "command:"
-"""What a notifier begins with that runs a command."""
+"""Prefix of a notifier that runs a command."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Notify:
-    """One who is told.
+    """One receiver of notifications.
 
-    Never written into a run: where somebody is told is nobody's business who reads the run, and a run is data
-    that must not say whom a later watcher tells.
+    It is never written into a run: readers of the run must not see where notifications go, and the data of a run
+    must not decide whom a later watcher notifies.
 
     Attributes:
-        to: A URL, or `command:` and a command; `$NAME`, `${NAME}` and `${file:PATH}` in it stand for what the
-            environment or a file holds.
-        name: What it is called in messages; "": the service's name.
-        at_least: Mildest severity of a finding that is told.
-        rules: Codes or names of the rules whose findings are told; "all"; "-NAME" takes one away.
-        events: Which of `EVENTS` are told.
-        quiet_hours: When nothing is told but what is bad enough to wake somebody; None: never.
-        wake_for: Mildest severity that is told in quiet hours; None: nothing is.
-        digest_secs: How long what there is to tell is gathered, to be told at once; 0: not at all.
-        retries: How often it is tried again.
-        timeout_secs: Longest time one try may take.
+        to: A URL, or `command:` and a command; `$NAME`, `${NAME}` and `${file:PATH}` in it are replaced from the
+            environment or a file.
+        name: Name in messages; "": the name of the service.
+        at_least: Mildest severity of a finding that is sent.
+        rules: Codes or names of the rules whose findings are sent; "all"; "-NAME" excludes one.
+        events: Events that are sent, of `EVENTS`.
+        quiet_hours: Period without notifications, except for `wake_for`; None: none.
+        wake_for: Mildest severity that is sent in quiet hours; None: nothing is.
+        digest_secs: Events of this many seconds are sent in one message; 0: each by itself.
+        retries: Number of retries.
+        timeout_secs: Timeout of one try.
     """
 
     to: str
@@ -84,11 +84,11 @@ class Notify:
 
 
 ENTRIES = ("to", "name", "at_least", "rules", "events", "quiet_hours", "wake_for", "digest", "retries", "timeout")
-"""What a table `[[notify]]` may hold."""
+"""Entries of a table `[[notify]]`."""
 
 
 def notify_to_json(notify: Notify) -> dict[str, Any]:
-    """Return the table that `notify_from` reads back; for another process of ours, and never for a run.
+    """Return the table that `notify_from` reads back, for another process of Barograph; never for a run.
 
     Example:
         >>> notify_to_json(Notify("$OPS_MAIL", quiet_hours=QuietHours(1320, 420)))["quiet_hours"]
@@ -106,11 +106,11 @@ def notify_to_json(notify: Notify) -> dict[str, Any]:
 
 
 def notify_from(value: object) -> Notify:
-    """Return who is told, as a URL or a table says.
+    """Return the receiver that a URL or a table describes.
 
     Raises:
-        UnknownName: An entry, a severity, an event or a unit does not exist; the message says the nearest.
-        SettingsError: `to` is missing, or a value has the wrong type or is out of range. No message holds `to`.
+        UnknownName: An entry, a severity, an event or a unit does not exist; the message suggests the nearest.
+        SettingsError: `to` is missing, or a value has the wrong type or is out of range. No message contains `to`.
 
     Example:
         >>> notify_from({"to": "$OPS_MAIL", "at_least": "costly", "digest": "15m"}).digest_secs
@@ -123,23 +123,23 @@ def notify_from(value: object) -> Notify:
         raise SettingsError("notify must be tables, as in [[notify]], or URLs.")
     for entry in data:
         if entry not in ENTRIES:
-            raise UnknownName(f'"{entry}" is nothing that [[notify]] can set. {nearest(str(entry), ENTRIES)}')
+            raise UnknownName(f'"{entry}" is not a setting of [[notify]]. {nearest(str(entry), ENTRIES)}')
     to = data.get("to")
     if not isinstance(to, str) or not to.strip():
-        raise SettingsError('[[notify]] does not say whom to tell; write to = "$OPS_MAIL", say, with the URL in the '
-                            "environment.")
+        raise SettingsError('[[notify]] has no receiver. Write, for example, to = "$OPS_MAIL", with the URL in the '
+                            'environment.')
     return Notify(to=to.strip(), **{_FIELDS.get(entry, entry): _READERS[entry](f"notify.{entry}", item)
                                     for entry, item in data.items() if entry != "to"})
 
 
 def _severity(name: str, value: object) -> Severity:
     if value not in tuple(Severity):
-        raise UnknownName(f'{name} is "{value}", which is no severity. {nearest(str(value), Severity)}')
+        raise UnknownName(f'{name} is "{value}", which is not a severity. {nearest(str(value), Severity)}')
     return Severity(str(value))
 
 
 def severity_from(name: str, value: object) -> Severity:
-    """Return the severity that a text names.
+    """Return the severity with this name.
 
     Raises:
         UnknownName: There is no such severity.
@@ -178,7 +178,7 @@ def _quiet_hours(name: str, value: object) -> QuietHours:
         raise SettingsError(f'{name} is {value!r}; it must be two times of the day, as in "22:00-07:00".')
     begin, end = (60 * int(match[hour]) + int(match[hour + 1]) for hour in (1, 3))
     if begin == end:
-        raise SettingsError(f"{name} is {value!r}, which is no time at all: it begins when it ends.")
+        raise SettingsError(f"{name} is {value!r}, an empty period: it ends when it begins.")
     return QuietHours(begin, end)
 
 

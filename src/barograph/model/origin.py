@@ -1,4 +1,4 @@
-"""What made a run: command, code, packages, environment, machine, data. One `Origin` an attempt."""
+"""Provenance of a run: command, code, packages, environment, machine, data. One `Origin` an attempt."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 _Kind = TypeVar("_Kind")
 
 Parameter = bool | int | float | str | list[Any]
-"""The value of an option of the script."""
+"""Value of an option of the script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option of the script, as its own parser of the command line had it.
+    """An option of the script, from its own parser of the command line.
 
     Attributes:
-        value: Typed, or its default.
-        flags: How it is given: "--lr", "-l"; "lr=" where its value stands in the same word, as in those of Hydra; none
-            where it is given by its place.
+        value: Typed value, or the default.
+        flags: How it is passed: "--lr", "-l"; "lr=" if the value is in the same word, as with Hydra; empty for
+            positional ones.
     """
 
     value: Parameter
@@ -28,12 +28,12 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Submodule:
-    """A repository within the repository.
+    """A git submodule.
 
     Attributes:
-        path: From the root of the one that it is in.
-        commit: That was checked out; "" where it was not.
-        dirty: Something in it was changed; what, is not kept.
+        path: Path from the root of its parent repository.
+        commit: Commit that was checked out; "" if none was.
+        dirty: It had changes. They are not recorded.
     """
 
     path: str
@@ -43,11 +43,11 @@ class Submodule:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that belongs to the code and is not in the run.
+    """A part of the code that was not recorded.
 
     Attributes:
-        what: A path, or what else.
-        why: For people.
+        what: Path, or description.
+        why: Reason for people.
     """
 
     what: str
@@ -56,21 +56,21 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The repository that the command was started in, as it stood then.
+    """State of the repository in which the command was started.
 
     Attributes:
-        root: Its folder.
-        remote: Where it is fetched from, without credentials; "" where it has none.
-        branch: "" where none is checked out.
-        commit: "" before the first one; then `diff` holds all that is tracked.
-        dirty: Tracked files differ from the commit, or there are untracked ones that are not ignored.
-        describe: The commit by its nearest tag.
-        shallow: Its history is cut off.
-        submodules: Repositories within.
-        deleted: Paths of the commit that were gone.
-        diff: Name of the object of the run with what differs from the commit, staged or not; "" where nothing does.
-        untracked: Name of the one with the untracked files; "" where there are none.
-        left_out: What is in neither, or is not whole.
+        root: Root folder.
+        remote: URL of the remote, without credentials; "" if none.
+        branch: Branch; "" if none is checked out.
+        commit: Commit; "" before the first one, then `diff` has all tracked files.
+        dirty: Tracked files differ from the commit, or there are untracked files that are not ignored.
+        describe: Output of `git describe`.
+        shallow: Whether the clone is shallow.
+        submodules: Submodules.
+        deleted: Paths of the commit that were missing.
+        diff: Name of the object with the differences from the commit, staged or not; "" if none.
+        untracked: Name of the object with the untracked files; "" if none.
+        left_out: Parts that are in neither, or not completely.
     """
 
     root: str
@@ -89,12 +89,12 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A distribution that was installed.
+    """An installed distribution.
 
     Attributes:
-        version: Of it.
-        digest: Of what its RECORD says of its files, the same on every machine; "" where it has none.
-        source: How it came there, if not from an index: "editable file:…", "git https:…@COMMIT", "file file:…".
+        version: Version.
+        digest: Digest of the files in its RECORD, the same on every machine; "" if it has none.
+        source: Source of the installation, if not an index: "editable file:…", "git https:…@COMMIT", "file file:…".
     """
 
     version: str
@@ -104,13 +104,13 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The machine.
+    """Hardware of the machine.
 
     Attributes:
-        processor: Its name; "" where it is not known.
-        cores: That this process may use.
-        memory_bytes: Of the machine, or of the container.
-        gpus: Names of those that the training may use.
+        processor: Name of the CPU; "" if unknown.
+        cores: Cores that the process may use.
+        memory_bytes: Memory of the machine, or of the container.
+        gpus: Names of the GPUs that the training may use.
         system: Operating system and its version.
     """
 
@@ -123,14 +123,14 @@ class Hardware:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that the training opened to read.
+    """A file that the training opened for reading.
 
     Attributes:
-        path: The whole.
-        size_bytes, modified_ns: As it was when it was opened.
-        fingerprint: XXH3 of 128 bits; "" where it could not be taken.
-        whole: The fingerprint is of all bytes; otherwise of size, head and tail.
-        problem: Why it has no fingerprint; "" where it has one.
+        path: Absolute path.
+        size_bytes, modified_ns: Size and modification time when it was opened.
+        fingerprint: 128-bit XXH3; "" if it could not be computed.
+        whole: The fingerprint covers all bytes; otherwise size, head and tail.
+        problem: Why it has no fingerprint; "" if it has one.
     """
 
     path: str
@@ -143,30 +143,30 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What made one attempt of a run. Secrets are replaced by `***` everywhere.
+    """Provenance of one attempt of a run. Secrets are replaced by `***` everywhere.
 
     Attributes:
-        command: As typed.
-        program: The script, where the command says one, or the program.
-        script: Path of the script from the root of the repository; "" where it is in none.
-        directory: In which it was typed.
-        interpreter: The Python that runs it; "" where that is not known.
-        python_version: Of it.
-        code: None where there is no repository, or git does not tell; `problems` say why.
-        packages: Name of a distribution to what is installed.
-        environment: Of the variables those that say something of the training and hold no secret.
-        seeds: Seeds and switches of determinism, of the environment and of the parameters.
-        hardware: The machine.
-        host: Its name.
-        user: Who.
-        parameters: Options of the script: those that were typed, and the defaults that its parser told of.
-        flags: Parameter to how it is given, of those that its parser told of.
-        data: Files that were opened to read.
-        data_uncounted: How many more were.
-        derived_from: Id of the run that this one is a rerun of; "" where it is none.
-        settings: Name of the object with `barograph.toml` as it was; "" where there was none.
-        started_unix: When.
-        problems: What could not be learnt, one sentence each.
+        command: Command as typed.
+        program: The script in the command, or the program.
+        script: Path of the script from the root of the repository; "" if it is in none.
+        directory: Working directory.
+        interpreter: Python executable; "" if unknown.
+        python_version: Its version.
+        code: State of the repository; None if there is none or git failed, then `problems` has the reason.
+        packages: Installed distributions by name.
+        environment: Environment variables that affect training and contain no secret.
+        seeds: Seeds and determinism switches, from the environment and the parameters.
+        hardware: Hardware of the machine.
+        host: Name of the machine.
+        user: User name.
+        parameters: Options of the script: those typed, and the defaults of its parser.
+        flags: Parameter to its flags, for parameters of its parser.
+        data: Files opened for reading.
+        data_uncounted: Number of further files.
+        derived_from: ID of the run that this one reruns; "" if none.
+        settings: Name of the object with the `barograph.toml` that was used; "" if none.
+        started_unix: Start time.
+        problems: What could not be determined, one sentence each.
     """
 
     command: tuple[str, ...] = ()
@@ -193,7 +193,7 @@ class Origin:
 
     @property
     def given(self) -> tuple[DataFile, ...]:
-        """The files of `data` that were there, as they are told, when this began: others it has written itself.
+        """The files of `data` that existed before the run started; it wrote the others itself.
 
         Example:
             >>> files = DataFile("given", 1, 99 * 10**9), DataFile("made", 1, 101 * 10**9)
@@ -205,15 +205,15 @@ class Origin:
         return tuple(file for file in self.data if file.modified_ns < self.started_unix * 1e9)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 def origin_from_json(data: Mapping[str, Any]) -> Origin:
-    """Return what `Origin.to_json` gave; entries that are not known are passed over.
+    """Return the origin from the output of `Origin.to_json`; unknown entries are ignored.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: It is no such thing.
+        KeyError, TypeError, ValueError, AttributeError: The data is not an origin.
     """
     known = _known(Origin, data)
     if known.get("code") is not None:
@@ -225,7 +225,7 @@ def origin_from_json(data: Mapping[str, Any]) -> Origin:
 
 
 def with_options(origin: Origin, options: Mapping[str, Option]) -> Origin:
-    """Return an origin with what a parser made of the command line, in place of what the words by themselves say.
+    """Return an origin with parameters from the script's parser instead of guesses from the command line.
 
     Example:
         >>> made = with_options(Origin(parameters={"batch-size": 8, "other": 1}),
@@ -240,7 +240,7 @@ def with_options(origin: Origin, options: Mapping[str, Option]) -> Origin:
 
 
 def data_from_json(data: Mapping[str, Any]) -> DataFile:
-    """Return a file that was opened, likewise."""
+    """Return a data file from its JSON data."""
     return _made(DataFile, data)
 
 

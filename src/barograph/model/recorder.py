@@ -1,4 +1,4 @@
-"""How the flight recorder is set: what makes it hold a step, and what it does then."""
+"""Settings of the flight recorder: when it holds a step, and what it does then."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from barograph.errors import SettingsError, UnknownName, nearest
 
 STOP, SKIP = "stop", "skip"
 _FUNCTION = re.compile(r"[A-Za-z_?][\w.]*:[A-Za-z_<?][\w.<>]*")
-"""Also of one that nobody can import, by its name alone: "train:main.<locals>.steep", "train:<lambda>"."""
+"""Matches functions that cannot be imported, too: "train:main.<locals>.steep", "train:<lambda>"."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateSeen:
-    """What is known of a step before its update: a function of the user's own may hold it for any of this.
+    """State of a step before its update, passed to the user's function that may hold it.
 
     Attributes:
-        step: As the user counts.
-        optimizer: Whose update it is; "" where the script has one.
-        losses: What backward passes of this step started from, each as a number.
-        norm: L2 norm of all gradients of the optimizer together, before they were clipped.
-        norms: That of each, by the path of its parameter.
+        step: Step number as the user counts.
+        optimizer: Optimizer of the update; "" if the script has one.
+        losses: Losses of the backward passes of this step.
+        norm: L2 norm of all gradients of the optimizer together, before clipping.
+        norms: L2 norm of each gradient, by the path of its parameter.
     """
 
     step: int
@@ -35,24 +35,24 @@ class UpdateSeen:
 
 
 HoldsWhen = Callable[[UpdateSeen], object]
-"""Says whether a step is to be held: anything true, or a text that says why."""
+"""Decides whether a step is held: returns anything true, or a string with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderSettings:
-    """How the flight recorder works; a step whose gradients are not finite is always held.
+    """Settings of the flight recorder. A step with nonfinite gradients is always held.
 
     Attributes:
-        then: "stop": the training is stopped; "skip": the update is withheld and the training goes on.
-        at_most: Steps held with "skip" before the training is stopped all the same.
-        norm_above: Norm of all gradients of an optimizer beyond which a step is held; None: no bound.
-        loss_above: Spreads that the loss may lie above its level, from the twenty-first step on; None: no bound.
-        when: A function of the user's that holds a step, or where it is, as "module:function"; None: there is none.
-        ring: Steps that are kept whole, the latest: a finding tells of a step that is over. Each is a copy of weights
-            and optimizer.
-        capsule_on: Rules whose findings have the step saved: from the ring, else the next one.
-        pickle: Objects of a batch that are no plain data are kept by pickle, apart from the rest. Without: the capsule
-            says that they are missing.
+        then: "stop" stops the training; "skip" skips the update and continues.
+        at_most: Steps held with "skip" before the training is stopped anyway.
+        norm_above: Holds a step if the norm of all gradients of an optimizer is above it; None: no bound.
+        loss_above: Holds a step if the loss is this many spreads above its level, from step 21 on; None: no bound.
+        when: Function of the user that decides to hold a step, or its place as "module:function"; None: none.
+        ring: Number of latest steps kept in memory, since a finding is about a past step. Each is a copy of weights
+            and optimizer state.
+        capsule_on: Rules whose findings save the step: from the ring, else the next one.
+        pickle: Store objects of a batch that are not plain data with pickle, in a separate file. Without it, the
+            capsule lists them as missing.
     """
 
     then: str = STOP
@@ -66,18 +66,18 @@ class RecorderSettings:
 
     @property
     def may_hold_finite(self) -> bool:
-        """Whether a step may be held of which all is finite: for how large something is, or what a function says."""
+        """Whether a step with finite values may be held: because of a bound or the user's function."""
         return self.norm_above is not None or self.loss_above is not None or self.when is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `recorder_from` reads back."""
+        """Return plain JSON data that `recorder_from` reads back."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
         return {**found, "when": function_name(self.when) if self.when is not None else None,
                 "capsule_on": list(self.capsule_on)}
 
 
 def function_name(function: HoldsWhen | str) -> str:
-    """Return where a function is, as "module:function".
+    """Return the place of a function as "module:function".
 
     Example:
         >>> function_name(math.isnan), function_name("checks:too_high")
@@ -90,7 +90,7 @@ def function_name(function: HoldsWhen | str) -> str:
 
 
 def is_function_name(text: str) -> bool:
-    """Return whether a text says where a function is, as "module:function".
+    """Return whether a string has the form "module:function".
 
     Example:
         >>> is_function_name("checks:steep"), is_function_name("checks.steep")
@@ -100,11 +100,11 @@ def is_function_name(text: str) -> bool:
 
 
 def recorder_from(name: str, value: object) -> RecorderSettings | None:
-    """Return how the recorder is set: true, false, or a table as in `[recorder]`.
+    """Return recorder settings from true, false, or a table as in `[recorder]`.
 
     Args:
-        name: Of the setting, for messages.
-        value: What the user wrote.
+        name: Name of the setting, for messages.
+        value: Value from the user.
 
     Raises:
         UnknownName: An entry or a choice does not exist.
@@ -121,14 +121,14 @@ def recorder_from(name: str, value: object) -> RecorderSettings | None:
     known = [item.name for item in fields(RecorderSettings)]
     for entry, setting in value.items():
         if entry not in known:
-            raise UnknownName(f'"{entry}" is nothing that {name} can set. {nearest(str(entry), known)}')
+            raise UnknownName(f'"{entry}" is not a setting of {name}. {nearest(str(entry), known)}')
         _check(f"{name}.{entry}", entry, setting)
     return RecorderSettings(**{**value, **({"capsule_on": names_from(value["capsule_on"])} if "capsule_on" in value
                                            else {})})
 
 
 def names_from(value: object) -> tuple[str, ...]:
-    """Return the names of a list, or of a text with commas.
+    """Return the names in a list or in a comma-separated string.
 
     Example:
         >>> names_from("G101, dead-relu")
@@ -146,7 +146,7 @@ def _check(where: str, entry: str, value: object) -> None:
             raise UnknownName(f'{where} is "{value}". {nearest(str(value), (STOP, SKIP))}')
     elif entry == "when":
         if not (value is None or callable(value) or (isinstance(value, str) and is_function_name(value))):
-            raise SettingsError(f'{where} is {value!r}; it must be a function, or where one is: "module:function".')
+            raise SettingsError(f'{where} is {value!r}; it must be a function, or the name of one: "module:function".')
     elif entry == "pickle":
         if not isinstance(value, bool):
             raise SettingsError(f"{where} is {value!r}; it must be true or false.")
@@ -154,7 +154,7 @@ def _check(where: str, entry: str, value: object) -> None:
         names_from(value)
     elif entry in ("at_most", "ring"):
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise SettingsError(f"{where} is {value!r}; it must be a whole number, and at least 0.")
+            raise SettingsError(f"{where} is {value!r}; it must be an integer, at least 0.")
     elif value is not None and (isinstance(value, bool) or not isinstance(value, int | float)
                                 or not 0 < value < math.inf):
         raise SettingsError(f"{where} is {value!r}; it must be a number above 0.")

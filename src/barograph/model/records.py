@@ -1,7 +1,7 @@
-"""What one worker recorded in one step, as columns: the thing a Integration makes and a chunk holds.
+"""Records of one worker in one step, as columns: integrations make them, chunks store them.
 
-Records travel as columns, because a step of a large model has thousands of them and the training
-thread may spend microseconds on them, not one Python object each.
+Records are columns because a step of a large model has thousands of them, and the training
+thread has only microseconds for them: too little for one Python object each.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A key together with what is known of the tensor behind it.
+    """A key with metadata of its tensor.
 
     Attributes:
         key: Kind and path.
-        layer: Class of the module it belongs to, as its author named it ("Linear", "ReLU"); for what is
-            not in a module, "". The output of a functional activation carries that of the activation
-            ("relu", "tanh", "sigmoid"), seen at the input of the module it feeds.
+        layer: Class of its module ("Linear", "ReLU"); "" outside of modules. The output of a functional
+            activation has the name of the function ("relu", "tanh", "sigmoid"), and is recorded at the input of the
+            module it feeds.
         dtype: Type of the elements, as NumPy and ml_dtypes name it ("float32", "bfloat16").
-        shard: The elements are one worker's part of a tensor that is split over workers: to be merged.
-            Otherwise workers hold replicas: to be compared.
-        whole: Elements of the whole tensor that a shard is a part of, so that a reader can tell whether it has
-            all parts; 0 where that is not known.
+        shard: The elements are one worker's part of a tensor that is split over workers. Readers merge shards.
+            Otherwise workers have replicas, which readers compare.
+        whole: Number of elements of the whole tensor of a shard, so that a reader knows whether it has
+            all parts; 0 if unknown.
     """
 
     key: Key
@@ -50,7 +50,7 @@ class UnitSummaries:
     Attributes:
         count: Elements of one unit.
         columns: Shape (units, len(UNIT_FIELDS)), in that order.
-        bound: `beyond` counts the elements with |x| >= bound; NaN where it was not asked for.
+        bound: `beyond` counts the elements with |x| >= bound; NaN: not requested.
     """
 
     count: int
@@ -60,17 +60,17 @@ class UnitSummaries:
 
 @dataclass(frozen=True, slots=True)
 class StepRecords:
-    """Everything one worker recorded in one step.
+    """All records of one worker in one step.
 
     Attributes:
-        step: Which one.
-        subjects: What each row is about; shared by all steps of one plan, so compared by identity.
+        step: The step.
+        subjects: Subject of each row; shared by all steps of one plan, so compared by identity.
         moments: Shape (len(subjects), len(MOMENT_FIELDS)), in that order. A row with count 0 was not
-            seen in this step and is not stored.
-        exponents: Shape (len(subjects), EXPONENT_BINS), or None where no histogram was asked for.
+            recorded in this step and is not stored.
+        exponents: Shape (len(subjects), EXPONENT_BINS), or None if no histogram was requested.
         units: Row to per-unit summaries.
-        scalars: Plain numbers of this step (learning rates, losses of the step as a number).
-        tensors: Whole tensors, where the Selection says so.
+        scalars: Plain numbers of this step (learning rates, losses).
+        tensors: Whole tensors that the Selection requests.
     """
 
     step: Step

@@ -1,4 +1,4 @@
-"""What `barograph resume` tells the script's process, and what that tells back."""
+"""Messages between `barograph resume` and the process of the script."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ResumeOrder:
-    """From where a training is to go on.
+    """Where to resume a training.
 
     Attributes:
-        checkpoint: Name of its metadata file in the run.
-        result: File that the result is written to.
-        inexact: It goes on also where not everything is as it was.
-        workers: How many have saved it, each its part.
-        child: It was saved by a process that the script had started by itself, one that trained alone.
+        checkpoint: Name of the metadata file of the checkpoint in the run.
+        result: File for the result.
+        inexact: Resume even if not everything is as before.
+        workers: Number of workers that saved it, each its part.
+        child: A process started by the script saved it, one that trained alone.
     """
 
     checkpoint: str
@@ -29,13 +29,13 @@ class ResumeOrder:
 
 @dataclass(frozen=True, slots=True)
 class ResumeResult:
-    """What came of it.
+    """Result of resuming.
 
     Attributes:
-        steps: Optimizer steps that had been made.
-        failure: Why it does not go on; "" where it does.
-        notes: What is not as it was, a sentence each.
-        proof: Whether the first step after it is that of the run before; "" where that is not known (yet).
+        steps: Optimizer steps made before.
+        failure: Why it cannot resume; "" if it can.
+        notes: What differs from before, one sentence each.
+        proof: Whether the first step equals that of the run before; "" if unknown (yet).
     """
 
     steps: int
@@ -44,12 +44,12 @@ class ResumeResult:
     proof: str = ""
 
     def to_text(self) -> str:
-        """Return it as JSON."""
+        """Return JSON."""
         return json.dumps(asdict(self))
 
 
 def result_of_worker(result: str, rank: int) -> str:
-    """Return the file that one of several workers writes its result to; the first writes to that of the order.
+    """Return the file for the result of one of several workers; the first uses that of the order.
 
     Example:
         >>> result_of_worker("result.json", 2), result_of_worker("", 2)
@@ -59,6 +59,6 @@ def result_of_worker(result: str, rank: int) -> str:
 
 
 def result_from_text(text: str) -> ResumeResult:
-    """Return what `ResumeResult.to_text` wrote."""
+    """Return the result from the output of `ResumeResult.to_text`."""
     data: Mapping[str, Any] = json.loads(text)
     return ResumeResult(**{**data, "notes": tuple(data["notes"])})

@@ -1,4 +1,4 @@
-"""What to record and when: the words in which rules, presets and users ask."""
+"""What to record and when, as rules, presets and users request it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barograph.model.step import Mode
 
 
 class Histogram(IntEnum):
-    """How much of the exponent histogram is taken; a greater one serves whoever asks for a lesser."""
+    """Sampling of the exponent histogram. A greater one satisfies requests for a lesser one."""
 
     NONE = 0
     SAMPLED = 1
-    """One element in eight, evenly spread."""
+    """One element in eight, spread evenly."""
     EXACT = 2
 
 
@@ -25,14 +25,14 @@ class Schedule:
     """Which steps are recorded.
 
     A step is recorded if its mode is in `modes` and it is either in `steps` or, with `start` <= step <
-    `end`, a whole number of `every` steps after `start`.
+    `end`, a multiple of `every` steps after `start`.
 
     Attributes:
         every: Interval in steps, from 1. 0: only those in `steps`.
         start: First step.
-        end: First step that is no longer recorded; None: none.
-        steps: Steps recorded whatever the interval says.
-        modes: Modes it holds in.
+        end: First step that is no longer recorded; None: no end.
+        steps: Steps recorded whatever the interval.
+        modes: Modes in which it applies.
 
     Example:
         >>> [step for step in range(12) if Schedule(every=5, start=1, steps=frozenset({3})).includes(step)]
@@ -51,7 +51,7 @@ class Schedule:
         if self.start < 0:
             raise SettingsError(f"start is {self.start}; it must be 0 or more.")
         if self.end is not None and self.end <= self.start:
-            raise SettingsError(f"end is {self.end}; it must lie after start, which is {self.start}.")
+            raise SettingsError(f"end is {self.end}; it must be after start, which is {self.start}.")
 
     def includes(self, step: int, mode: Mode = Mode.TRAIN) -> bool:
         """Return whether this step of this mode is recorded."""
@@ -82,26 +82,26 @@ class Schedule:
 
 
 def every(interval_steps: int) -> Schedule:
-    """Return the schedule that records each `interval_steps`-th step from 0."""
+    """Return the schedule that records every `interval_steps`-th step from 0."""
     return Schedule(every=interval_steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A named part of what a run could record, with what to take of it and when.
+    """Named set of series to record, with what to record of them and when.
 
-    A rule's `needs`, a user's collection and a preset are all Selections; the plan is their union.
+    The `needs` of a rule, the collections of users and presets are Selections. The plan is their union.
 
     Attributes:
-        name: Of the collection; "" for a rule's needs.
-        kinds: Kinds it asks for.
-        include: Shell patterns a path must match one of; none: all.
-        exclude: Shell patterns a path must not match.
-        layers: Classes of module it is limited to; none: all.
-        schedule: When.
-        histogram: How much of the exponent histogram.
-        units: Whether per-unit summaries too.
-        raw: Whether the whole tensor too.
+        name: Name of the collection; "" for the needs of a rule.
+        kinds: Kinds of records.
+        include: Shell patterns; a path must match one. Empty: all paths.
+        exclude: Shell patterns that a path must not match.
+        layers: Module classes; empty: all.
+        schedule: Steps to record.
+        histogram: Sampling of the exponent histogram.
+        units: Also record per-unit summaries.
+        raw: Also save whole tensors.
 
     Example:
         >>> Selection(kinds=frozenset({Kind.WEIGHT}), include=("*.bias",)).matches(Key(Kind.WEIGHT, "fc.bias"))
@@ -119,7 +119,7 @@ class Selection:
     raw: bool = False
 
     def matches(self, key: Key, layer: str = "") -> bool:
-        """Return whether the key, of a module of class `layer`, is part of it."""
+        """Return whether the key of a module of class `layer` is part of it."""
         if key.kind not in self.kinds or (self.layers and layer not in self.layers):
             return False
         if self.include and not any(fnmatch.fnmatchcase(key.path, pattern) for pattern in self.include):

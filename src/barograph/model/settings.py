@@ -1,5 +1,4 @@
-"""How a run is to be recorded and watched: the one set of settings behind the command line, the file
-`barograph.toml` and `attach`."""
+"""Settings of a run, shared by the command line, `barograph.toml` and `attach`."""
 
 from __future__ import annotations
 
@@ -24,45 +23,45 @@ from barograph.model.step import Mode
 from barograph.model.units import bytes_from, seconds_from
 
 MOST_HZ = 10.0
-"""The writer looks ten times a second what is due."""
+"""Highest rate of machine metrics: the writer wakes up ten times a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the user may set.
+    """Settings of a run.
 
     Attributes:
-        to: Where the run is kept: a directory or a URL (`s3://bucket/prefix`). "" picks a new place below
+        to: Location of the run: a directory or a URL (`s3://bucket/prefix`). "" creates a new folder in
             `barograph-runs/`.
-        rules: Codes or names of the rules to watch with; ("all",): every one.
-        on_finding: "notify" tells; the name of an action (see `ActionName`) also does it at a finding that is
-            costly or worse.
-        allow: Actions that change what the training computes and that it allows, of `INTERVENTIONS`.
-        action_settings: How actions are done.
-        notify: Who is told, beside the terminal. Never written into a run.
-        notify_timeout_secs: Longest time the end of the watching waits for notices that are on their way.
-        findings_to: File that what is told of findings is appended to, one line of JSON for each event; "": none.
-        budget: Greatest share of the training time that capture may cost; None: no limit, the schedules
+        rules: Codes or names of the rules to evaluate; ("all",): all of them.
+        on_finding: "notify" only reports findings; the name of an action (see `ActionName`) also runs it at a
+            finding that is costly or worse.
+        allow: Actions that may change what the training computes, of `INTERVENTIONS`.
+        action_settings: Settings of actions.
+        notify: Receivers of notifications, besides the terminal. Never written into a run.
+        notify_timeout_secs: How long the watcher waits at its end for notifications in progress.
+        findings_to: File to which events of findings are appended, one line of JSON each; "": none.
+        budget: Largest share of the training time that capture may cost; None: no limit, and schedules
             are kept as written.
         preset: What to record: see `capture.presets`.
-        collections: More to record, by name.
+        collections: Additional records, by name.
         rule_settings: Rule code or name to its parameters, and to `severity`, `actions` and `enabled`.
-        strict: An error of ours is raised in the script. Without: one warning, and training goes on.
-        flush_secs: Longest time a recorded step waits before it is published.
-        queue_bytes: Memory the records that wait may take; beyond it whole steps are dropped and counted.
+        strict: Raise errors of Barograph in the script. Otherwise: warn once, and training continues.
+        flush_secs: Longest time before a recorded step is published.
+        queue_bytes: Memory for records that are not published yet; beyond it whole steps are dropped and counted.
         close_timeout_secs: Longest time `close` waits for a store that does not answer.
-        keep_last: Steps whose records are kept, by the optimizer that has made the most; None: all.
+        keep_last: Number of steps whose records are kept, by the optimizer with the most steps; None: all.
         max_bytes: Bytes of records kept; None: all.
-        rule_timeout_secs: Longest time a rule that does not come with Barograph may take for one step; then it is
-            taken out, and the others go on.
-        machine_hz: How often a second the use of the machine is recorded; 0: never.
-        recorder: How the flight recorder works; None: it does not.
-        checkpoints: When checkpoints are saved; None: none is, but where a finding asks for one.
-        trace: Which samples each step was fed is taken down.
-        origin: What made the run is kept: code, packages, environment, data that was opened, output.
-        experiment: Name of the experiment that the run is for; "": of none.
-        trial: Name of the trial in it that the run belongs to; "": one of its own, called as the run is.
-        tags: Of the run, name to text.
+        rule_timeout_secs: Longest time a third-party rule may take for one step. After that it is removed, and the
+            others continue.
+        machine_hz: Machine metrics a second; 0: none.
+        recorder: Settings of the flight recorder; None: off.
+        checkpoints: When checkpoints are saved; None: only if a finding requires one.
+        trace: Record the samples of each step.
+        origin: Record provenance: code, packages, environment, opened data files, output.
+        experiment: Name of the experiment of the run; "": none.
+        trial: Name of its trial in the experiment; "": a new one with the name of the run.
+        tags: Tags of the run, name to value.
     """
 
     to: str = ""
@@ -108,10 +107,10 @@ class Settings:
             if getattr(self, name) is not None:
                 _check_number(name, getattr(self, name), above=0)
         if self.trial and not self.experiment:
-            raise SettingsError(f'The trial "{self.trial}" is of no experiment; name that, too.')
+            raise SettingsError(f'The trial "{self.trial}" has no experiment. Set experiment, too.')
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data that `settings_from_mapping` reads back, but for `notify`, which is left out."""
+        """Return plain JSON data that `settings_from_mapping` reads back, without `notify`."""
         data = asdict(self)
         del data["notify"]
         data["allow"] = [str(item) for item in self.allow]
@@ -127,12 +126,12 @@ class Settings:
 
 
 def settings_from_mapping(data: Mapping[str, Any], *, base: Settings | None = None) -> Settings:
-    """Return the settings that a TOML or JSON table says, on top of `base`.
+    """Return `base` updated with the settings in a TOML or JSON table.
 
     Collections are tables below `collections`; parameters of rules are tables below `rule_settings`.
 
     Raises:
-        UnknownName: A setting does not exist; the message says the nearest.
+        UnknownName: A setting does not exist; the message suggests the nearest.
         SettingsError: A value has the wrong type or is out of range.
 
     Example:
@@ -153,8 +152,8 @@ def selection_from_mapping(name: str, data: Mapping[str, Any]) -> Selection:
     """Return the collection that a table describes.
 
     Args:
-        name: Of the collection.
-        data: `kinds` (needed), `include`, `exclude`, `layers`, `every`, `start`, `end`, `steps`, `modes`,
+        name: Name of the collection.
+        data: `kinds` (required), `include`, `exclude`, `layers`, `every`, `start`, `end`, `steps`, `modes`,
             `histogram` ("none", "sampled", "exact"), `units`, `raw`.
 
     Raises:
@@ -166,9 +165,9 @@ def selection_from_mapping(name: str, data: Mapping[str, Any]) -> Selection:
              "units", "raw")
     for entry in data:
         if entry not in known:
-            raise UnknownName(f'"{entry}" is nothing that {where} can set. {nearest(entry, known)}')
+            raise UnknownName(f'"{entry}" is not a setting of {where}. {nearest(entry, known)}')
     if not data.get("kinds"):
-        raise SettingsError(f'{where} does not say which kinds it records; write kinds = ["weight"], say.')
+        raise SettingsError(f'{where} has no kinds. Write, for example, kinds = ["weight"].')
     histogram = data.get("histogram", "none")
     _check_choice(f"{where}.histogram", histogram, tuple(item.name.lower() for item in Histogram))
     modes = _texts(f"{where}.modes", data.get("modes", [mode.value for mode in Mode]))
@@ -194,10 +193,10 @@ def selection_from_mapping(name: str, data: Mapping[str, Any]) -> Selection:
 
 
 def budget_from_text(text: str) -> float | None:
-    """Return the budget that a person wrote: a share ("0.01"), a percentage ("1%"), or "off".
+    """Return the budget in a string: a share ("0.01"), a percentage ("1%"), or "off".
 
     Raises:
-        SettingsError: It is none of these, or not above 0 and at most 1.
+        SettingsError: The string is none of these, or the share is not above 0 and at most 1.
 
     Example:
         >>> budget_from_text("2%"), budget_from_text("off")
@@ -255,7 +254,7 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    """Return the entries of a list; of a text those between its commas, as they are typed on the command line."""
+    """Return the entries of a list, or of a comma-separated string as on the command line."""
     if isinstance(value, str):
         return tuple(entry.strip() for entry in value.split(",") if entry.strip())
     return _texts(name, value)
@@ -263,8 +262,8 @@ def _names(name: str, value: Any) -> tuple[str, ...]:
 
 def _rules(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping):
-        raise SettingsError(f"{name} is a table; it must be a list of texts: which rules watch. Parameters of a rule "
-                            "stand in a table of its own, [rule_settings.dead-relu] for instance.")
+        raise SettingsError(f"{name} is a table; it must be a list of rules. Parameters of a rule belong in their own "
+                            "table, such as [rule_settings.dead-relu].")
     return _names(name, value)
 
 
@@ -323,7 +322,7 @@ def _rule_settings(name: str, value: Any) -> Mapping[str, Mapping[str, Any]]:
 
 def _tags(name: str, value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{name} must be a table of texts; it is {value!r}.")
+        raise SettingsError(f"{name} is {value!r}; it must be a table of strings.")
     return {str(tag): _text(f"{name}.{tag}", text) for tag, text in value.items()}
 
 

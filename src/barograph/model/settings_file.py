@@ -1,4 +1,4 @@
-"""Settings in a file: `barograph.toml`."""
+"""Reading `barograph.toml`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from barograph.model.settings import Settings, settings_from_mapping
 
 
 def settings_from_file(path: str | os.PathLike[str], *, base: Settings | None = None) -> Settings:
-    """Return the settings of a `barograph.toml`, on top of `base`.
+    """Return `base` updated with the settings in a `barograph.toml`.
 
     Raises:
-        SettingsError: There is no such file, it is no TOML, or it sets something wrong; the path is named.
+        SettingsError: The file does not exist, is not TOML or has an invalid setting. The message has the path.
     """
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))

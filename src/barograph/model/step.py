@@ -1,4 +1,4 @@
-"""When something was recorded: an optimizer step, in a mode."""
+"""Steps and modes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 ANOTHER_TRAINING = "#"
-"""Begins the labels of optimizers that are the only one of a later training in the same process: "#2", "#3"."""
+"""Prefix of the label of an optimizer that is the only one of a later training in the same process: "#2", "#3"."""
 
 
 class Mode(StrEnum):
-    """What the script was doing."""
+    """Training, evaluation or prediction."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -25,15 +25,15 @@ class Step:
 
     Attributes:
         tick: Order of publication in this attempt of this worker, from 0. Every optimizer step and every
-            evaluation ticks once, so ticks of several optimizers interleave as they happened.
-        number: The step as the user counts: how many steps this optimizer had made before this one,
-            from 0. An evaluation carries the number of steps made so far.
-        optimizer: Which optimizer made it; "" when the script has one. Where a process trains several times, one
+            evaluation has its own tick, so ticks of several optimizers interleave in order of time.
+        number: The step as the user counts: the number of steps of this optimizer before this one,
+            from 0. For an evaluation, the number of steps so far.
+        optimizer: Optimizer of the step; "" if the script has one. If a process trains several times, one
             after the other (folds, seeds, settings), "#2" is the one optimizer of the second training. An
-            evaluation carries that of the training it belongs to, "" where that has several.
+            evaluation has that of its training, "" if that has several.
         mode: Training, evaluation or prediction.
         time_unix: When the step ended, seconds since 1970 UTC, by the worker's own clock.
-        skipped: A gradient scaler found the gradients not finite and made no update.
+        skipped: A gradient scaler found nonfinite gradients and skipped the update.
     """
 
     tick: int
@@ -45,7 +45,7 @@ class Step:
 
     @property
     def has_rivals(self) -> bool:
-        """Whether other optimizers take steps in the same training, as in adversarial training.
+        """Whether the same training has other optimizers, as in adversarial training.
 
         Example:
             >>> Step(0, 0, "generator").has_rivals, Step(0, 0, "#2").has_rivals, Step(0, 0).has_rivals
@@ -55,12 +55,12 @@ class Step:
 
 
 def is_of_later_training(optimizer: str) -> bool:
-    """Return whether a label is that of the one optimizer of a later training."""
+    """Return whether a label belongs to the only optimizer of a later training."""
     return optimizer.startswith(ANOTHER_TRAINING)
 
 
 def named(optimizer: str) -> str:
-    """Return an optimizer's label as people read it.
+    """Return an optimizer's label in words.
 
     Example:
         >>> named("generator"), named("#2")

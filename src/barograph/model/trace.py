@@ -1,4 +1,4 @@
-"""What training was fed: which samples each batch was made of, on its way from the loader to the run."""
+"""The data trace: the samples of each batch."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class OrderHint:
-    """What the order of a whole pass was perhaps drawn from; whoever writes the trace compares it with what came.
+    """A guess how the order of a whole pass was drawn. The writer of the trace verifies it.
 
     Attributes:
-        drawn: "range": one after the other; "permutation": without replacement; "draws": with replacement.
-        size: Samples there are to draw from.
-        seed: That the generator had just been given; None: see `state`.
-        state: Of the generator before it drew, as `torch.Generator.get_state` gives it, where there is no seed.
-        count: How many are drawn, with replacement.
-        deal: Rank, workers and whether what is left over is dropped, where a pass is dealt out to several workers.
+        drawn: "range": in order; "permutation": without replacement; "draws": with replacement.
+        size: Samples in the data set.
+        seed: Seed of the generator just before; None: see `state`.
+        state: State of the generator before drawing, from `torch.Generator.get_state`, if there is no seed.
+        count: Number of draws with replacement.
+        deal: Rank, number of workers and drop_last, if a pass is split over several workers.
     """
 
     drawn: str
@@ -28,19 +28,19 @@ class OrderHint:
 
 
 class BatchFed(NamedTuple):
-    """One batch that fed a step of training.
+    """One training batch.
 
     Attributes:
-        tick, step, optimizer: Of the step, as its records have them.
-        pass_number: Which pass over a loader, of those that fed steps of this process; counted from 0.
+        tick, step, optimizer: Tick, number and optimizer of the step, as in its records.
+        pass_number: Number of the pass over a loader in this process, from 0.
         loader: Class of the data set.
-        size: Samples in the data set; -1: not known.
-        first: Place of its first sample in the pass; of a stream: in what its worker reads.
-        samples: How many it holds.
-        indices: Of the samples in the data set, as 64-bit numbers; empty for a stream, which has none.
-        loader_worker: The loader's worker that read it; -1 where that is not known, or there is none.
-        names: Number (index, or place in the stream) to name, of samples that were not named before.
-        hint: With the first batch of a pass: what its order was perhaps drawn from.
+        size: Samples in the data set; -1: unknown.
+        first: Position of its first sample in the pass; for a stream, in the part that its worker reads.
+        samples: Number of samples.
+        indices: Indices of the samples in the data set, as 64-bit integers; empty for a stream, which has none.
+        loader_worker: Worker of the loader that read it; -1 if unknown or none.
+        names: Index (or position in the stream) to name, for samples not named before.
+        hint: For the first batch of a pass: a guess how its order was drawn.
     """
 
     tick: int
@@ -58,6 +58,6 @@ class BatchFed(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Memory it takes, about."""
+        """Approximate memory use."""
         names = sum([100 + len(name) for _, name in self.names]) if self.names else 0
         return 400 + len(self.indices) + names

@@ -25,12 +25,12 @@ def seconds_from(name: str, value: object) -> float:
     """Return a time in seconds.
 
     Args:
-        name: Of the setting, for messages.
-        value: A number of seconds, or a text with a unit.
+        name: Name of the setting, for messages.
+        value: A number of seconds, or a string with a unit.
 
     Raises:
         UnknownName: There is no such unit of time.
-        SettingsError: It is no time, or below 0, or without end.
+        SettingsError: The value is not a time, or is negative or infinite.
 
     Example:
         >>> seconds_from("digest", "15m"), seconds_from("timeout", 2)
@@ -43,25 +43,25 @@ def bytes_from(name: str, value: object) -> int:
     """Return a size in bytes.
 
     Args:
-        name: Of the setting, for messages.
-        value: A whole number of bytes, or a text with a unit.
+        name: Name of the setting, for messages.
+        value: An integer number of bytes, or a string with a unit.
 
     Raises:
         UnknownName: There is no such unit of size.
-        SettingsError: It is no size, or below 0, or no whole number of bytes.
+        SettingsError: The value is not a size, or is negative or not an integer number of bytes.
 
     Example:
         >>> bytes_from("max_bytes", "2GB"), bytes_from("queue_bytes", "1.5 KiB")
         (2000000000, 1536)
     """
-    what = 'a size: a whole number of bytes, or as in "512MiB", "2GB"'
+    what = 'a size: an integer number of bytes, or as in "512MiB", "2GB"'
     if isinstance(value, float):
         raise SettingsError(f"{name} is {value!r}; it must be {what}.")
     if isinstance(value, int) and not isinstance(value, bool):
         return value  # whole, however large
     found = _measured(name, value, _SIZES, what)
     if found != int(found):
-        raise SettingsError(f"{name} is {value!r}, which is no whole number of bytes.")
+        raise SettingsError(f"{name} is {value!r}, which is not an integer number of bytes.")
     return int(found)
 
 
@@ -70,7 +70,7 @@ def _measured(name: str, value: object, units: Mapping[str, float], what: str) -
         raise SettingsError(f"{name} is {value!r}; it must be {what}.")
     number = _scaled(name, value, units, what) if isinstance(value, str) else float(value)
     if not 0 <= number < math.inf:
-        raise SettingsError(f"{name} is {value!r}; it must be at least 0 and not without end.")
+        raise SettingsError(f"{name} is {value!r}; it must be at least 0 and finite.")
     return number
 
 
@@ -85,5 +85,5 @@ def _scaled(name: str, text: str, units: Mapping[str, float], what: str) -> floa
         close = nearest(unit, units)
         there = ", ".join(item for item in _SHORT if item in units)
         hint = close if close.startswith("Did you") else f"There are: {there}."
-        raise UnknownName(f'{name} is "{text}": "{unit}" is no unit of it. {hint}')
+        raise UnknownName(f'{name} is "{text}": "{unit}" is not a unit for it. {hint}')
     return float(match["number"]) * units[unit]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
-import signal
-import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from barograph.processes.command import Command
+from barograph.processes.run_to_end import TimedOut, TooMuchOutput, run_to_end
 
 _ALWAYS = (
     "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "color.ui=false",
@@ -26,7 +26,6 @@ _LEFT_OUT = frozenset((
     "GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 ))
 _MOST_BYTES = 32 * 2**20
-_POLL_SECS = 0.002
 
 
 class GitFailed(Exception):
@@ -73,7 +72,7 @@ class Git:
                 other._environment = _with_setting(other._environment, name, value)
         return other
 
-    def ask(self, *words: str, most_bytes: int = _MOST_BYTES, stdin: bytes | None = None) -> bytes:
+    def ask(self, *words: str, most_bytes: int = _MOST_BYTES, stdin: bytes = b"") -> bytes:
         """Return what git prints.
 
         Args:
@@ -85,30 +84,20 @@ class Git:
             TooMuch: It printed more.
             GitFailed: It is not installed, refused, or took too long.
         """
-        command = [self._program, *_ALWAYS, *words]
-        # Output goes to files: a pipe would have to be drained while waiting.
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.TemporaryFile() as given:
-            given.write(stdin or b"")
-            given.seek(0)
-            try:
-                # In a session of its own: its children have no terminal to ask for a password, and end with it.
-                process = subprocess.Popen(command, cwd=self._folder, env=self._environment, stdin=given, stdout=out,
-                                           stderr=err, start_new_session=True)
-            except OSError as error:
-                raise GitFailed(f"cannot run git: {error.strerror or error}") from None
-            try:
-                self._await(process, out.fileno(), most_bytes, words[0])
-            finally:
-                if process.poll() is None:
-                    _kill(process)
-            err.seek(0)
-            if process.returncode:
-                raise GitFailed(_first_line(err.read(4096), words[0]))
-            out.seek(0)
-            data = out.read(most_bytes + 1)
-        if len(data) > most_bytes:
-            raise TooMuch(f"git {words[0]} printed more than {most_bytes:,} bytes")
-        return data
+        # In a session of its own: its children have no terminal to ask for a password, and end with it.
+        command = Command((self._program, *_ALWAYS, *words), os.fspath(self._folder), self._environment)
+        try:
+            done = run_to_end(command, timeout_secs=self._deadline - time.monotonic(), limit_bytes=most_bytes,
+                              stdin=stdin)
+        except OSError as error:
+            raise GitFailed(f"cannot run git: {error.strerror or error}") from None
+        except TooMuchOutput:
+            raise TooMuch(f"git {words[0]} printed more than {most_bytes:,} bytes") from None
+        except TimedOut:
+            raise GitFailed(f"git {words[0]} took too long") from None
+        if done.exit_code:
+            raise GitFailed(_first_line(done.err, words[0]))
+        return done.out
 
     def text(self, *words: str) -> str:
         """Return the output of git as text without the last line break; raises as `ask`."""
@@ -123,19 +112,6 @@ class Git:
     def names(self, *words: str) -> list[str]:
         """Return the NUL-terminated paths that git prints; raises as `ask`."""
         return [os.fsdecode(name) for name in self.ask(*words).split(b"\0") if name]
-
-    def _await(self, process: subprocess.Popen[bytes], out: int, most_bytes: int, verb: str) -> None:
-        pause = _POLL_SECS
-        while True:
-            try:
-                process.wait(pause)
-                return
-            except subprocess.TimeoutExpired:
-                if os.fstat(out).st_size > most_bytes:
-                    raise TooMuch(f"git {verb} printed more than {most_bytes:,} bytes") from None
-                if time.monotonic() >= self._deadline:
-                    raise GitFailed(f"git {verb} took too long") from None
-                pause = min(0.05, pause * 2)
 
 
 def _environment(known: Mapping[str, str], *, may_fetch: bool) -> dict[str, str]:
@@ -153,14 +129,6 @@ def _with_setting(environment: Mapping[str, str], name: str, value: str) -> dict
     number = int(count) if count.isdecimal() else 0
     return {**environment, "GIT_CONFIG_COUNT": str(number + 1), f"GIT_CONFIG_KEY_{number}": name,
             f"GIT_CONFIG_VALUE_{number}": value}
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if hasattr(os, "killpg"):
-        with contextlib.suppress(OSError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
 
 
 def _first_line(said: bytes, verb: str) -> str:

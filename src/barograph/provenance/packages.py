@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from barograph.model.origin import Package
+from barograph.processes.command import Command
+from barograph.processes.run_to_end import NotCompleted, run_to_end
 from barograph.provenance.secrets import Secrets
 
 _ASK_SECS = 20.0
@@ -63,10 +64,11 @@ def asked(program: str) -> Interpreter | None:
     """Return the interpreter of another Python; None if it does not respond."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH_")}
     try:
-        done = subprocess.run([program, "-c", _ASKED], capture_output=True, text=True, timeout=_ASK_SECS, check=True,
-                              stdin=subprocess.DEVNULL, env=environment)
-        executable, version, paths = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):
+        done = run_to_end(Command((program, "-c", _ASKED), environment=environment), timeout_secs=_ASK_SECS)
+        executable, version, paths = json.loads(done.out)
+    except (OSError, NotCompleted, ValueError):
+        return None
+    if done.exit_code:
         return None
     return Interpreter(executable, version, tuple(paths))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, Severity
 from barograph.queries.causes import credit_of, diagnose
@@ -41,32 +42,6 @@ _SOON_STEPS = 100
 """Steps after a jump of the learning rate within which the first finding must open to be explained by it."""
 
 EVIDENCE_LINES = 2
-
-
-@dataclass(frozen=True, slots=True)
-class RateJump:
-    """A step at which the learning rate rose to several times its previous maximum.
-
-    Attributes:
-        worker: Worker group.
-        step: The first recorded step with the new rate.
-        old: The rate before.
-        new: The new rate.
-        before: The last recorded step with the old rate.
-    """
-
-    worker: str
-    step: int
-    old: float
-    new: float
-    before: int
-
-    @property
-    def when(self) -> str:
-        """The step, or the recorded steps around it."""
-        if self.step - self.before <= 1:
-            return f"at step {self.step:,}"
-        return f"between steps {self.before:,} and {self.step:,}"
 
 
 @dataclass(frozen=True, slots=True)

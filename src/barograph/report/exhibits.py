@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from barograph.model.plain import plain
 from barograph.watch.figures import figure
-from barograph.watch.plain import plain
 
 
 @dataclass(frozen=True, slots=True, repr=False)

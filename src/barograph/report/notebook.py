@@ -10,6 +10,7 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Key, Kind
 from barograph.queries.problems import Problem
+from barograph.queries.recall import recalled
 from barograph.report.charts import Line, line_chart
 from barograph.report.curves import curves_of
 from barograph.report.exhibits import Exhibit
@@ -23,7 +24,6 @@ from barograph.runs.reading.glance import Glance, RunState, glance
 from barograph.runs.reading.one_worker import OneWorker, speaker_of
 from barograph.runs.reading.reader import Run
 from barograph.watch.figures import count, duration, figure, local_time
-from barograph.watch.recall import recalled
 
 MOST_FINDINGS = 12
 """Maximum number of findings in a notebook."""

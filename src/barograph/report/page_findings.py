@@ -10,22 +10,13 @@ from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.queries.causes import causes_in_order
 from barograph.queries.problems import Problem
+from barograph.queries.wording import after_colon, evidence_text, not_evaluated_lines, remedy_label, since, when, where
 from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.savings import money
 from barograph.rules.words import sentence
 from barograph.watch.figures import count, duration, local_time, share
-from barograph.watch.wording import (
-    CAUSES_SHOWN,
-    EVIDENCE_SHOWN,
-    after_colon,
-    evidence_text,
-    not_evaluated_lines,
-    remedy_label,
-    since,
-    when,
-    where,
-)
+from barograph.watch.wording import CAUSES_SHOWN, EVIDENCE_SHOWN
 
 MOST_FINDINGS = 60
 """Maximum number of findings on a page; JSON has all."""

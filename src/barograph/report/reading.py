@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from barograph.model.clock import Clock
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
+from barograph.queries.recall import Recall, recalled
+from barograph.queries.summary import steps_made_and_seen
 from barograph.report.background import Background
 from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
@@ -26,8 +28,6 @@ from barograph.runs.reading.one_worker import OneWorker, speaker_of, workers_in
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.view import group_of
 from barograph.version import __version__
-from barograph.watch.recall import Recall, recalled
-from barograph.watch.summary import steps_made_and_seen
 
 _NUMBERS = (Kind.SCALAR, Kind.LEARNING_RATE)
 

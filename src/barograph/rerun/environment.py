@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,9 @@ from urllib.parse import unquote, urlsplit
 from barograph.errors import RerunFailed
 from barograph.model.one_line import quoted
 from barograph.model.origin import Origin, Package
+from barograph.processes.command import Command, environment_without
+from barograph.processes.local_process import Group
+from barograph.processes.run_to_end import Completed, NotCompleted, run_to_end
 from barograph.provenance.packages import Interpreter, asked, differing, packages_of, this_interpreter
 from barograph.provenance.secrets import MARK, Secrets
 
@@ -23,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _NOT_BUILT = ("pip", "setuptools", "wheel", "uv")
 """Packages that only build environments, ignored in comparisons."""
 
-Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+Run = Callable[[Sequence[str]], Completed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +144,12 @@ def _looked_at(interpreter: Interpreter, origin: Origin) -> Environment | None:
 def _do(run: Run, command: Sequence[str], wanted: dict[str, str]) -> None:
     try:
         done = run(command)
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         raise RerunFailed(f"Cannot build the environment: {error}.") from error
-    if done.returncode:
-        said = f"{done.stdout}\n{done.stderr}"
+    except NotCompleted as error:
+        raise RerunFailed(f"Cannot build the environment: {command[0]} took more than {_BUILD_SECS:g} s.") from error
+    if done.exit_code:
+        said = f"{done.out.decode('utf-8', 'replace')}\n{done.err.decode('utf-8', 'replace')}"
         guilty = [name for name, what in wanted.items() if _named(name, what, said)]
         last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason given")
         which = f": {', '.join(guilty)} cannot be installed" if guilty else ""
@@ -158,7 +162,7 @@ def _named(name: str, what: str, said: str) -> bool:
     return bool(what in said or re.search(rf"(?i)(?<![\w.-]){spelled}(?:==|\s*@|\s+from|\s+was not found)", said))
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=_BUILD_SECS, env=environment, check=False,
-                          stdin=subprocess.DEVNULL)
+def _run(command: Sequence[str]) -> Completed:
+    # In our group: git may ask at the terminal for the password of a repository.
+    return run_to_end(Command(tuple(command), environment=environment_without(["PYTHONPATH"])),
+                      timeout_secs=_BUILD_SECS, group=Group.OURS)

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +21,7 @@ from barograph.model.actions import ActionName, actions_from
 from barograph.model.notify import severity_from
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings
+from barograph.plugins import installed_plugins, is_ours
 from barograph.rules.base import RESERVED, Rule, check_rule_class, rule_with, with_severity
 
 GROUP = "barograph.rules"
@@ -70,7 +71,9 @@ class Catalog:
 
 def installed() -> Catalog:
     """Return the rules of all installed packages."""
-    return catalog_from_entry_points(entry_points(group=GROUP))
+    points, problems = installed_plugins(GROUP)
+    catalog = catalog_from_entry_points(points)
+    return replace(catalog, problems=(*problems, *catalog.problems))
 
 
 def catalog_from_entry_points(points: Iterable[EntryPoint]) -> Catalog:
@@ -81,7 +84,7 @@ def catalog_from_entry_points(points: Iterable[EntryPoint]) -> Catalog:
     """
     classes: dict[str, type[Rule]] = {}
     problems: list[str] = []
-    for point in sorted(points, key=lambda item: (not item.value.startswith("barograph."), item.name, item.value)):
+    for point in sorted(points, key=lambda item: (not is_ours(item), item.name, item.value)):
         try:
             found = list(_classes_in(point.load()))
         except Exception as error:  # noqa: BLE001 - third-party code may raise anything

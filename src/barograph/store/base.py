@@ -1,4 +1,4 @@
-"""What Barograph asks of a place that keeps bytes under names: five verbs, and nothing more."""
+"""The interface of stores: five operations on named bytes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import IO, NamedTuple, Protocol, runtime_checkable
 
 
 class ObjectInfo(NamedTuple):
-    """One object of a store, as a listing shows it.
+    """One object in a listing of a store.
 
     Attributes:
-        name: Path inside the store, parts joined by "/".
-        size_bytes: How long it is.
-        modified_unix: When it was last written, by the store's own clock.
+        name: Path inside the store, with "/" as separator.
+        size_bytes: Size.
+        modified_unix: Time of the last write by the store's clock.
     """
 
     name: str
@@ -21,64 +21,64 @@ class ObjectInfo(NamedTuple):
 
 
 class Store(Protocol):
-    """Bytes under names. An object is there whole or not at all; nothing is appended to.
+    """Named bytes. Objects are written atomically and never appended to.
 
-    Every verb may raise `StoreUnavailable` (trying again may help) and `StoreDenied`; those that write,
-    `StoreFull` too. No verb waits for ever.
+    Every operation may raise `StoreUnavailable` (retrying may help) and `StoreDenied`; writing also
+    `StoreFull`. Every operation has a timeout.
 
     Attributes:
-        url: Where it is, for people and for another process.
+        url: Location, for people and other processes.
     """
 
     @property
     def url(self) -> str:
-        """Where it is, for people and for another process."""
+        """Location, for people and other processes."""
         ...
 
     def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
-        """Put `data`, or parts of it in order, under `name`, in place of what may be there.
+        """Write `data`, or parts of it in order, under `name`, replacing an existing object.
 
-        A reader sees the old bytes or the new ones, never a part. Whoever dies in the middle leaves what
-        was there before.
+        A reader sees the old bytes or the new ones, never a part. If the process dies meanwhile, the old bytes
+        remain.
         """
         ...
 
     def create(self, name: str, data: bytes) -> None:
-        """Put `data` under a name that is free, so that they outlive a loss of power.
+        """Write `data` under an unused name, durably: it survives a power loss.
 
-        Of several processes that create one name at once, one succeeds.
+        If several processes create the same name at once, exactly one succeeds.
 
         Raises:
-            ObjectExists: The name is taken; what is there stays as it is.
+            ObjectExists: The name is in use; the existing object does not change.
         """
         ...
 
     def get(self, name: str) -> memoryview:
-        """Return the bytes under `name`.
+        """Return the bytes of the object `name`.
 
         Raises:
-            ObjectNotFound: There are none.
+            ObjectNotFound: There is no such object.
         """
         ...
 
     def list(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every object below `folder` ("" : all), at any depth, sorted by name.
+        """Return all objects below `folder` ("" : all), at any depth, sorted by name.
 
-        A folder that does not exist is empty.
+        A missing folder is empty.
         """
         ...
 
     def delete(self, name: str) -> None:
-        """Delete what is under `name`, if anything is."""
+        """Delete the object `name` if it exists."""
         ...
 
 
 class Level(NamedTuple):
-    """What stands directly in a folder.
+    """Direct children of a folder.
 
     Attributes:
-        folders: Names of the folders in it, from the top of the store, sorted.
-        objects: Names of the objects in it, likewise.
+        folders: Full names of the folders in it, sorted.
+        objects: Full names of the objects in it, sorted.
     """
 
     folders: list[str]
@@ -87,59 +87,59 @@ class Level(NamedTuple):
 
 @runtime_checkable
 class Browsable(Protocol):
-    """What a `Store` may also be: one that can be walked folder by folder, past what nobody asks for."""
+    """Optional interface of a `Store`: listing one folder without its subfolders."""
 
     def level(self, folder: str = "") -> Level:
-        """Return what stands directly in `folder` ("" : at the top), without a look at what is below.
+        """Return the direct children of `folder` ("" : the root).
 
-        A folder that does not exist is empty.
+        A missing folder is empty.
         """
         ...
 
 
 @runtime_checkable
 class Streaming(Protocol):
-    """What a `Store` may also be: one whose objects go in and out part by part, however large they are."""
+    """Optional interface of a `Store`: reading and writing large objects in parts."""
 
     def parts(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes under `name` in order, some at a time.
+        """Yield the bytes of the object `name` in order, in parts.
 
         Raises:
-            ObjectNotFound: There are none.
+            ObjectNotFound: There is no such object.
         """
         ...
 
     def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Put parts in order under `name`, as `Store.put` does.
+        """Write parts in order under `name`, as `Store.put` does.
 
-        Where `parts` raises, nothing is put, and that is raised.
+        If `parts` raises, nothing is written, and the exception propagates.
         """
         ...
 
 
 @runtime_checkable
 class Openable(Protocol):
-    """What a `Store` may also be: one whose objects can be read here and there, however large they are."""
+    """Optional interface of a `Store`: random access to large objects."""
 
     def opened(self, name: str) -> IO[bytes]:
-        """Return the bytes under `name` as a file that can be wound forth and back; who asked for it closes it.
+        """Return the object `name` as a seekable file, which the caller closes.
 
-        Reading raises `StoreUnavailable` where they have been replaced meanwhile, as far as the store can tell.
+        Reading raises `StoreUnavailable` if the object has been replaced, as far as the store can detect it.
 
         Raises:
-            ObjectNotFound: There are none.
+            ObjectNotFound: There is no such object.
         """
         ...
 
 
 @runtime_checkable
 class Stamped(Protocol):
-    """What a `Store` may also be: one that tells, without listing them, whether folders are as they were."""
+    """Optional interface of a `Store`: detecting changes of folders without listing them."""
 
     def stamp(self, folders: Sequence[str]) -> str:
-        """Return what changes as soon as something is put directly into one of these folders, or deleted from it.
+        """Return a string that changes when an object directly in one of these folders is written or deleted.
 
-        "" where that cannot be told: something has just changed, or others' changes may come late. A folder that does
-        not exist is one that is empty.
+        "" if unknown: something has just changed, or changes by others may become visible late. A missing folder is
+        empty.
         """
         ...

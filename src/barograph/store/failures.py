@@ -1,4 +1,4 @@
-"""Foreign errors, mapped where they enter."""
+"""Mapping of the errors of obstore to those of Barograph."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from obstore.exceptions import (
 from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
 FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
-"""What obstore raises."""
+"""Errors that obstore raises."""
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
 
 def store_error(error: BaseException, *, verb: str, name: str, url: str, has_answered: bool = False) -> StoreError:
-    """Return our error for what obstore raised.
+    """Return the StoreError for an error of obstore.
 
     Args:
-        error: What it raised.
-        verb: What it was to do.
-        name: With which object.
-        url: Of which store.
-        has_answered: The store has done something before, so it has credentials.
+        error: Error of obstore.
+        verb: Operation that failed.
+        name: Name of the object.
+        url: URL of the store.
+        has_answered: The store has answered before, so it has credentials.
     """
     if isinstance(error, StoreError):
         return error
@@ -53,21 +53,21 @@ def _reading(
     if bucket and "NoSuchBucket" in str(error):
         return StoreUnavailable, "The bucket does not exist."
     if isinstance(error, AlreadyExistsError | PreconditionError | FileExistsError):
-        return ObjectExists, "An object of that name is there already."
+        return ObjectExists, "The object already exists."
     if isinstance(error, FileNotFoundError):
         if verb == "get":
-            return ObjectNotFound, "There is no object of that name."
-        return StoreUnavailable, "The place is not there."
+            return ObjectNotFound, "The object does not exist."
+        return StoreUnavailable, "The directory does not exist."
     if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
-        return StoreDenied, "The store may not be used with these credentials or by this user."
+        return StoreDenied, "Access to the store was denied for these credentials or this user."
     number = _error_number(error)
     if number in _NO_ROOM:
-        return StoreFull, "No room is left in the store."
+        return StoreFull, "The store is full."
     if number in _NOT_ALLOWED:
-        return StoreDenied, "The store cannot be written or read there."
+        return StoreDenied, "Reading or writing is not allowed there."
     # A path on a disk may hold any word, so only of buckets is the text asked.
     about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
-    return about_keys or (StoreUnavailable, "The store cannot be reached now.")
+    return about_keys or (StoreUnavailable, "The store cannot be reached.")
 
 
 def _bucket_of(url: str) -> tuple[str, str] | None:
@@ -91,7 +91,7 @@ def _reading_of_keys(
             return StoreUnavailable, "The credentials of this machine cannot be fetched now."
     elif "credentials" not in words.lower():
         return None
-    return StoreDenied, f"No credentials were found for the store: set {_KEYS.get(scheme, _AWS_KEYS)}."
+    return StoreDenied, f"No credentials for the store. Set {_KEYS.get(scheme, _AWS_KEYS)}."
 
 
 def _error_number(error: BaseException) -> int | None:

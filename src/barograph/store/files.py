@@ -1,4 +1,4 @@
-"""A store in a directory, by plain files: it also works in a process that was forked."""
+"""A store of plain files in a directory. It also works in forked processes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from barograph.store.failures import FOREIGN, store_error
 _PART_BYTES = 2**20
 _UNFINISHED_NUMBERS = 10**9
 _STAMP_NANOS = 2_000_000_000
-"""Longer than a step of the clock of any file system that is in use; that of FAT goes in steps of two seconds."""
+"""Coarsest resolution of file times: that of FAT is two seconds."""
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$")
-"""No control characters, no bytes that are not text. A number after "#" marks a file that is not written to its end
-yet; after a crash it stays."""
+"""Invalid names: those with control characters or undecodable bytes. "#" and a number mark an unfinished file, which
+remains after a crash."""
 
 
 class FileStore:
-    """A `Store` in a directory. The first write makes the directory; reading does not.
+    """A `Store` in a directory. The first write creates the directory; reading does not.
 
     Args:
         root: The directory.
@@ -41,7 +41,7 @@ class FileStore:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the directory."""
         return str(self._root)
 
     @property
@@ -72,19 +72,19 @@ class FileStore:
             return memoryview(file.read())
 
     def list(self, folder: str = "") -> list[ObjectInfo]:
-        """See `Store.list`. Files whose names no object can have are left out, and so are pipes and devices."""
+        """See `Store.list`. Skips files whose names no object can have, pipes and devices."""
         with self._mapped("list", folder):
             self._check_root()
             return sorted(_files_below(self._root / folder, f"{folder}/" if folder else "", frozenset()))
 
     def level(self, folder: str = "") -> Level:
-        """See `Browsable.level`. It leaves out what `list` leaves out."""
+        """See `Browsable.level`. Skips what `list` skips."""
         with self._mapped("list", folder):
             self._check_root()
             return _level(self._root / folder, f"{folder}/" if folder else "")
 
     def stamp(self, folders: Sequence[str]) -> str:
-        """See `Stamped.stamp`. What is put is renamed into its place, which a directory's time tells."""
+        """See `Stamped.stamp`. Writes end with a rename, which changes the directory's time."""
         now_nanos, times, root = time.time_ns(), [], os.fspath(self._root)
         # Asked of each of a hundred thousand runs: what stands around the call would take longer than the call.
         with self._mapped("list", ", ".join(folders[:1])):
@@ -126,11 +126,11 @@ class FileStore:
                 draft.replace(path)
 
     def _place(self, name: str, *, make: bool) -> Path:
-        """Return the path of an object; `make`: with the directories above it."""
+        """Return the path of an object; `make` creates its parent directories."""
         self._check_root()
         parts = name.strip("/").split("/")
         if any(part in ("", ".", "..") or _UNFIT.search(part) for part in parts):
-            raise ValueError("An object cannot have this name")
+            raise ValueError("Invalid name of an object")
         path = self._root.joinpath(*parts)
         if make:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ class FileStore:
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """Give the path of a draft beside a file, which no listing shows, and remove it where the block fails."""
+    """Yield the path of a hidden draft beside a file; remove it if the block fails."""
     draft = path.with_name(f"{path.name}#{secrets.randbelow(_UNFINISHED_NUMBERS)}")
     try:
         yield draft
@@ -165,9 +165,9 @@ def _files_below(directory: Path, prefix: str, above: frozenset[tuple[int, int]]
     """Yield the files in and below a directory.
 
     Args:
-        directory: Which; it may have gone meanwhile.
-        prefix: What its files' names begin with.
-        above: Device and number of the directories on the way here.
+        directory: The directory; it may no longer exist.
+        prefix: Prefix of the names of its files.
+        above: Device and inode of the parent directories.
     """
     try:
         entries = list(os.scandir(directory))
@@ -212,7 +212,7 @@ def _level(directory: Path, prefix: str) -> Level:
 
 
 def _leads_up(link: str, directory: Path) -> bool:
-    """Return whether whoever walks on through this link in a directory would go round in a circle."""
+    """Return whether following this link in a directory would loop."""
     here = directory.resolve()
     return Path(link).resolve() in (here, *here.parents)
 

@@ -1,6 +1,6 @@
-"""Buckets after a fork: the threads that obstore works with do not exist in the child, and every call would hang.
+"""Buckets after a fork. The child has no threads of obstore, so every call would hang.
 
-A child that inherited a used obstore asks a process of its own instead, which is started for it at the first call.
+A child that inherited a used obstore uses a helper process instead, which the first call starts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import contextlib
 import os
 import pickle
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,16 +18,18 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, cast
 
 from barograph.errors import StoreUnavailable
+from barograph.processes.command import own_module
+from barograph.processes.local_process import DEVNULL, LocalProcess
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 
 def usable(backend: ObjectStore) -> ObjectStore:
-    """Return a store of obstore that works in this process: itself, or one that asks another process.
+    """Return a store of obstore that works in this process: itself, or a proxy of a helper process.
 
     Raises:
-        StoreUnavailable: It is in memory, which another process does not have.
+        StoreUnavailable: It is a store in memory, which a helper process cannot access.
     """
     if not _here.lost:
         _here.used = True
@@ -38,13 +39,13 @@ def usable(backend: ObjectStore) -> ObjectStore:
 
 @dataclass(slots=True)
 class _Here:
-    """What became of obstore in this process.
+    """State of obstore in this process.
 
     Attributes:
         used: It was called, and has threads.
         lost: It was called before this process was forked.
-        helper: Process that is asked instead.
-        lock: For one question at a time.
+        helper: Helper process to use instead.
+        lock: Allows one request at a time.
     """
 
     used: bool = False
@@ -73,9 +74,8 @@ class _Helper:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "barograph.store.forks", str(theirs.fileno())], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True)
+            self._process = LocalProcess(own_module("barograph.store.forks", str(theirs.fileno())), stdout=DEVNULL,
+                                         pass_fds=(theirs.fileno(),))
         self._line: Connection[Any, Any] = Connection(ours.detach())
 
     def ask(self, question: tuple[bytes, str, tuple[Any, ...], Mapping[str, Any]]) -> Any:
@@ -87,20 +87,20 @@ class _Helper:
         self._process.wait()
 
     def forget(self) -> None:
-        """Leave it to the parent of this process."""
+        """Forget the helper; it belongs to the parent of this process."""
         self._line.close()
-        self._process.returncode = 0  # it is not a child of this process, which cannot wait for it
+        self._process.disown()
 
 
 class _Asking:
-    """The part of a store of obstore that Barograph uses, by way of the helper."""
+    """The part of obstore's store API that Barograph uses, through the helper."""
 
     def __init__(self, backend: ObjectStore) -> None:
         try:
             self._pickled = pickle.dumps(backend)
         except TypeError as error:
-            raise StoreUnavailable("A store in memory cannot be used in a process that was forked after its first use. "
-                                   "Use a directory, or start the process by spawn.") from error
+            raise StoreUnavailable("A store in memory does not work in a process forked after its first use. Use a "
+                                   "directory, or start the process with spawn.") from error
 
     def put(self, name: str, data: bytes | Iterable[bytes | memoryview], **options: Any) -> None:
         self._ask("put", name, data if isinstance(data, bytes) else b"".join(data), **options)
@@ -129,7 +129,7 @@ class _Asking:
                 went_well, answer = _here.helper.ask((self._pickled, verb, words, options))
             except (EOFError, OSError) as error:
                 _close()
-                raise StoreUnavailable("The process that reads and writes the bucket for this forked process has "
+                raise StoreUnavailable("The helper process that accesses the bucket for this forked process has "
                                        "ended.") from error
         if not went_well:
             raise answer
@@ -138,7 +138,7 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Got:
-    """What `get` of obstore returns."""
+    """Result of obstore's `get`."""
 
     data: bytes
 
@@ -167,7 +167,7 @@ _ANSWERS: Mapping[str, Callable[..., Any]] = {
 
 
 def _serve(line: Connection[Any, Any]) -> None:
-    """Answer questions until nobody is left to ask."""
+    """Serve requests until the other process ends."""
     known: dict[bytes, Any] = {}
     with contextlib.suppress(EOFError, OSError):
         while True:

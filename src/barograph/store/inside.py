@@ -1,4 +1,4 @@
-"""Files written below one folder and nowhere else, whatever their names are and whatever links are in that folder."""
+"""Writing files safely below one folder, whatever their names and whatever links it contains."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _BY_HANDLE = {os.open, os.mkdir, os.unlink, os.symlink, os.stat, os.rename} <= os.supports_dir_fd
-"""Whether directories are walked by handle. Elsewhere (Windows) each is checked by name before it is entered."""
+"""Whether directories are opened by handle. Otherwise (Windows) each is checked by name before it is entered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A folder for files whose names somebody else chose.
+    """A folder for files with untrusted names.
 
-    No link below the folder is followed: neither one that was there, nor one that appears while a file is written.
-    The folder itself may be reached through a link.
+    Links below the folder are never followed, even if they appear while a file is written. The folder itself may be
+    a link.
 
     Attributes:
         top: The folder. It must exist.
@@ -35,11 +35,11 @@ class Inside:
     top: Path
 
     def write(self, path: str, data: bytes, *, executable: bool = False) -> None:
-        """Write a file; replaces a file or link at its place, and never follows that link.
+        """Write a file. Replaces an existing file or link, without following the link.
 
         Raises:
-            StoreDenied: The path leads out of the folder or through a link, or cannot be written.
-            StoreFull: No room is left.
+            StoreDenied: The path leaves the folder or contains a link, or cannot be written.
+            StoreFull: The disk is full.
         """
         with self._parent(path, make=True) as (parent, name):
             beside = f".{name[:100]}.{secrets.token_hex(4)}.part"
@@ -55,7 +55,7 @@ class Inside:
                 raise
 
     def link(self, path: str, target: str) -> None:
-        """Make a symbolic link at a free place; raises as `write`."""
+        """Create a symbolic link at an unused path; raises as `write`."""
         with self._parent(path, make=True) as (parent, name):
             parent.symlink(target, name)
 
@@ -65,13 +65,13 @@ class Inside:
             parent.unlink(name)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and those above it, where they are missing; raises as `write`."""
+        """Create a directory and its parents if they are missing; raises as `write`."""
         if _parts(path, self.top):
             with self._parent(f"{path}/-", make=True):
                 pass
 
     def check(self, path: str) -> None:
-        """Refuse a path that leads out of the folder or through a link; raises as `write`. Nothing is changed."""
+        """Raise as `write` if a path leaves the folder or contains a link. Changes nothing."""
         with contextlib.suppress(FileNotFoundError), self._parent(path, make=False):
             pass
 
@@ -79,7 +79,7 @@ class Inside:
     def _parent(self, path: str, *, make: bool) -> Iterator[tuple[_Directory, str]]:
         *folders, name = _parts(path, self.top) or [""]
         if not name:
-            raise StoreDenied(f"{quoted(path)} is not the name of a file (in {self.top}).")
+            raise StoreDenied(f"{quoted(path)} is not a file name (in {self.top}).")
         try:
             with contextlib.ExitStack() as opened:
                 here = _Directory.at(self.top)
@@ -94,21 +94,20 @@ class Inside:
             if isinstance(error, StoreDenied):
                 raise
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise StoreDenied(f"{quoted(path)} leads through a link or a file; nothing was written there (in "
+                raise StoreDenied(f"{quoted(path)} leads through a link or a file; nothing was written (in "
                                   f"{self.top}).") from error
             kind = StoreFull if error.errno in _NO_ROOM else StoreDenied
             raise kind(f"{quoted(path)} cannot be written: {error.strerror or error} (in {self.top}).") from error
 
 
 def leads_out(path: str, target: str) -> bool:
-    """Return whether a symbolic link leads out of the folder that it is in.
+    """Return whether a symbolic link leads out of its folder.
 
-    Only links that start with ".." and never turn back later are taken for safe: "a/.." is another place where "a" is
-    a link itself.
+    ".." is considered safe only at the start of a link: "a/.." is another place if "a" is a link itself.
 
     Args:
-        path: Of the link, from the folder.
-        target: What it says.
+        path: Path of the link from the folder.
+        target: Target of the link.
 
     Example:
         >>> [leads_out("data/link", target) for target in ("x.csv", "../y", "../../z", "/etc", "a/../b")]
@@ -124,7 +123,7 @@ def leads_out(path: str, target: str) -> bool:
 
 
 def climbs_out(path: str) -> bool:
-    """Return whether a path leads out of the folder that it starts from.
+    """Return whether a path leads out of the folder in which it starts.
 
     Example:
         >>> [climbs_out(path) for path in ("a/b", "../a", "a/../b", "/a", "C:a", "a\\\\..\\\\b")]
@@ -136,13 +135,13 @@ def climbs_out(path: str) -> bool:
 
 def _parts(path: str, top: Path) -> list[str]:
     if climbs_out(path):
-        raise StoreDenied(f"{quoted(path)} leads out of the folder; nothing was written there (in {top}).")
+        raise StoreDenied(f"{quoted(path)} leads out of the folder; nothing was written (in {top}).")
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
 @dataclass(frozen=True, slots=True)
 class _Directory:
-    """A directory that is open, and by which its entries are reached."""
+    """An open directory for access to its entries."""
 
     path: str
     handle: int | None

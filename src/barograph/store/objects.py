@@ -24,7 +24,7 @@ _UPLOADED_AT_ONCE = 4
 
 
 class ObjectsStore:
-    """A `Store` over one of obstore's."""
+    """A `Store` that uses a store of obstore."""
 
     def __init__(self, url: str, backend: ObjectStore) -> None:
         self._url = url
@@ -40,7 +40,7 @@ class ObjectsStore:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the store."""
         return self._url
 
     def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
@@ -105,7 +105,7 @@ class ObjectsStore:
                 try:
                     found = self._backend.get(name, options={"range": (start, end), "if_match": head["e_tag"]})
                 except PreconditionError as error:
-                    raise StoreUnavailable(f"The object was replaced while it was read; try again ({name} in "
+                    raise StoreUnavailable(f"The object was replaced while it was read. Try again ({name} in "
                                            f"{self._url}).") from error
                 return bytes(found.bytes())
 

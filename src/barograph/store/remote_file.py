@@ -1,4 +1,4 @@
-"""An object of a store as a file that can be wound forth and back: what is read is fetched, and nothing else."""
+"""An object of a store as a seekable file that fetches only what is read."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 FETCHED_BYTES = 8 * 2**20
-"""What one request asks for: as much as is read on a line of 5 Mbit/s before anybody gives up."""
+"""Bytes of one request. A connection of 5 Mbit/s transfers them before the timeout."""
 
 
 class RemoteFile(io.RawIOBase):
-    """Bytes that are fetched as they are read.
+    """A file that fetches bytes when they are read.
 
     Args:
-        size_bytes: How many there are.
-        fetch: Returns those from one place up to another.
+        size_bytes: Size of the object.
+        fetch: Returns the bytes from a start up to an end.
     """
 
     def __init__(self, size_bytes: int, fetch: Callable[[int, int], bytes]) -> None:
@@ -25,25 +25,25 @@ class RemoteFile(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def tell(self) -> int:
-        """Return where the next byte is read."""
+        """Return the position of the next byte."""
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Read on elsewhere; return where that is."""
+        """Move to a position and return it."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size_bytes}[whence]
         self._at = max(0, base + offset)
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Read as many bytes as fit, or as there are; return how many."""
+        """Read bytes into a buffer and return their number."""
         end = min(self._at + len(buffer), self._size_bytes)
         if end <= self._at:
             return 0

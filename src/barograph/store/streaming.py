@@ -1,4 +1,4 @@
-"""Large objects part by part, in stores that can do so; in others at once."""
+"""Reading and writing large objects in parts, in stores that support it; at once in others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from barograph.store.base import Store, Streaming
 
 
 def parts_of(store: Store, name: str) -> Iterator[bytes]:
-    """Yield the bytes of an object in order, some at a time; errors as of `Store.get`."""
+    """Yield the bytes of an object in order, in parts; raises as `Store.get`."""
     if isinstance(store, Streaming):
         yield from store.parts(name)
     else:
@@ -16,7 +16,7 @@ def parts_of(store: Store, name: str) -> Iterator[bytes]:
 
 
 def put_parts(store: Store, name: str, parts: Iterable[bytes]) -> None:
-    """Put parts in order under a name; errors as of `Store.put`. Where `parts` raises, nothing is put."""
+    """Write parts in order under a name; raises as `Store.put`. If `parts` raises, nothing is written."""
     if isinstance(store, Streaming):
         store.put_parts(name, parts)
     else:

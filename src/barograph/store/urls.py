@@ -1,4 +1,4 @@
-"""From what a person types to a Store."""
+"""Stores from URLs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _in_memory: dict[str, MemoryStore] = {}
 
 CONNECT_TIMEOUT_SECS = 3
-"""Longest wait for a connection to a bucket."""
+"""Connection timeout for buckets."""
 REQUEST_TIMEOUT_SECS = 60
-"""Longest time one request to a bucket may take: 32 MiB up a line of 5 Mbit/s."""
+"""Timeout of one request to a bucket: enough to upload 32 MiB at 5 Mbit/s."""
 _RETRIES: RetryConfig = {
     # Few and fast: the writer tries again by itself, and keeps count; a person at a terminal wants to know.
     "max_retries": 2,
@@ -37,17 +37,17 @@ _RETRIES: RetryConfig = {
 
 
 def store_from_url(url: str | os.PathLike[str]) -> Store:
-    """Return the store at that URL. Nothing is read, written or made yet.
+    """Return the store at a URL. Nothing is read or written yet.
 
     Args:
-        url: A directory, as typed (spaces and any letters are fine) or as `file://` URL; `memory://NAME`, which
-            lives as long as this process; `s3://BUCKET/PREFIX`, with keys and endpoint from the
+        url: A directory, as typed (with any characters) or as `file://` URL; `memory://NAME`, which
+            exists as long as this process; `s3://BUCKET/PREFIX`, with keys and endpoint from the
             environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`);
             `gs://BUCKET/PREFIX`; `az://CONTAINER/PREFIX`. Bucket prefixes are taken as written.
 
     Raises:
-        SettingsError: It is no such URL.
-        StoreError: The environment does not say how to reach the bucket.
+        SettingsError: The URL is not valid.
+        StoreError: The environment has no access data for the bucket.
 
     Example:
         >>> store = store_from_url("memory://example")
@@ -59,7 +59,7 @@ def store_from_url(url: str | os.PathLike[str]) -> Store:
     match = _SCHEME.fullmatch(text)
     if not match:
         if not text.strip():
-            raise SettingsError("The place of the run is empty; write a directory or a URL like s3://bucket/prefix.")
+            raise SettingsError("The location of the run is empty. Write a directory or a URL like s3://bucket/prefix.")
         return _files(text)
     scheme, rest = match.group(1).lower(), match.group(2)
     if scheme == "file":
@@ -68,7 +68,7 @@ def store_from_url(url: str | os.PathLike[str]) -> Store:
         return ObjectsStore(text, _in_memory.setdefault(rest.strip("/"), MemoryStore()))
     if scheme in ("s3", "s3a", "gs", "az"):
         return _bucket(text, scheme, rest)
-    raise SettingsError(f'"{scheme}://" is no place for a run: write a directory, or s3://, gs://, az:// or memory://.')
+    raise SettingsError(f'"{scheme}://" is not supported. Write a directory, or s3://, gs://, az:// or memory://.')
 
 
 def _files(path: str) -> FileStore:
@@ -79,7 +79,7 @@ def _files(path: str) -> FileStore:
 def _bucket(url: str, scheme: str, rest: str) -> ObjectsStore:
     bucket, _, prefix = rest.partition("/")
     if not bucket:
-        raise SettingsError(f'"{url}" names no bucket; write {scheme}://BUCKET/PREFIX.')
+        raise SettingsError(f'"{url}" has no bucket. Write {scheme}://BUCKET/PREFIX.')
     prefix_or_none = prefix.strip("/") or None
     client: ClientConfig = {
         "connect_timeout": f"{CONNECT_TIMEOUT_SECS}s",

@@ -1,4 +1,4 @@
-"""Files that are handed to people: written whole or not at all, in place of what was there."""
+"""Atomic writing of files for users."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def check_writable(file: Path, *, example: str = "report.html") -> None:
-    """Raise where a file cannot be written, before a long run is read for it.
+    """Raise if a file cannot be written, before a long run is read for it.
 
     Args:
-        file: Which.
-        example: Name of such a file, for the message.
+        file: The file.
+        example: Example of a file name, for the message.
 
     Raises:
-        StoreDenied: `file` is a directory or may not be written, or what it lies in is none, or may not.
+        StoreDenied: `file` is a directory or not writable, or its folder is missing or not writable.
     """
     if file.is_dir():
-        raise StoreDenied(f"{file} is a directory; name a file in it, as in {file / example}.")
+        raise StoreDenied(f"{file} is a directory. Name a file in it, such as {file / example}.")
     if file.exists() and not os.access(file, os.W_OK):
-        raise StoreDenied(f"{file} may not be written.")
+        raise StoreDenied(f"{file} is not writable.")
     folder = file.parent
     if not folder.is_dir():
         raise StoreDenied(f"{file} cannot be written: there is no directory {folder}.")
     if not os.access(folder, os.W_OK):
-        raise StoreDenied(f"{file} cannot be written: {folder} may not be written.")
+        raise StoreDenied(f"{file} cannot be written: {folder} is not writable.")
 
 
 def write_whole(file: Path, data: bytes) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part.
 
     Raises:
-        StoreDenied, StoreFull: It cannot be written; what was there before still is.
+        StoreDenied, StoreFull: The file cannot be written; the old file remains.
     """
     with replacing(file) as stream:
         stream.write(data)
@@ -49,10 +49,10 @@ def write_whole(file: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[IO[bytes]]:
-    """Give a stream to write a file by, which takes the place of what was there when the block has ended well.
+    """Yield a stream for writing a file, which replaces the old file if the block succeeds.
 
     Raises:
-        StoreDenied, StoreFull: It cannot be written; what was there before still is.
+        StoreDenied, StoreFull: The file cannot be written; the old file remains.
     """
     with _mapped(file):
         if file.exists() and not file.is_file():

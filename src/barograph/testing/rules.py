@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from barograph.errors import SettingsError
+from barograph.judging.judge import Judge
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Key, Kind
@@ -32,7 +33,6 @@ from barograph.rules.base import Rule, check_rule_class, rule_with
 from barograph.rules.page import page_from_rule
 from barograph.runs.format.rows import WorkerRows
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 
 _REPEATS = 40
 _MOST_GROWTH_BYTES = 512

@@ -11,7 +11,7 @@ from barograph.model.clock import Clock
 from barograph.model.notify import COMMAND, Notify
 from barograph.model.settings import Settings
 from barograph.rules.registry import codes_of
-from barograph.watch.command_notifier import Command
+from barograph.watch.command_notifier import CommandNotifier
 from barograph.watch.message_notifier import MessageNotifier
 from barograph.watch.notifier_queue import NotifierQueue
 from barograph.watch.recipient import Recipient
@@ -61,7 +61,7 @@ def notifiers_of(
 
 def _notifier(notify: Notify, name: str) -> tuple[str, MessageNotifier]:
     if notify.to.startswith(COMMAND):
-        command = Command(notify.to.removeprefix(COMMAND), timeout_secs=notify.timeout_secs)
+        command = CommandNotifier(notify.to.removeprefix(COMMAND), timeout_secs=notify.timeout_secs)
         return notify.name or f"The command {command.program}", command
     check_no_inline_secret(notify.to, name)
     url = filled(notify.to)

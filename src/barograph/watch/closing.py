@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from barograph.model.capsule import ANOTHER_WORKER
 from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
+from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
+from barograph.queries.wording import Part, not_evaluated_line, problem_rest
 from barograph.watch.figures import count, share
-from barograph.watch.summary import OF_TENSORS, RunSummary, steps_made_and_seen
-from barograph.watch.wording import Part, not_evaluated_line, problem_head, problem_rest, shown
+from barograph.watch.wording import problem_head, shown
 
 MOST_LINES = 12
 _LABEL = 10

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from typing import IO
 
 from barograph.errors import SettingsError
+from barograph.processes.command import Command
+from barograph.processes.local_process import STDOUT, LocalProcess
+from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.watch.message import Message
 from barograph.watch.message_notifier import NotDelivered
@@ -21,7 +21,7 @@ from barograph.watch.message_notifier import NotDelivered
 _OUTPUT_CHARS = 300
 
 
-class Command:
+class CommandNotifier:
     """Starts a command for each message, without a shell, and waits for it.
 
     Each message is one line of JSON on its standard input, as in the file of findings; what was gathered is several
@@ -49,7 +49,7 @@ class Command:
         # Whole, since a watcher beside a script may be somewhere else by then.
         self._words[0] = os.path.abspath(program)
         self._timeout_secs = timeout_secs
-        self._running: subprocess.Popen[bytes] | None = None
+        self._running: LocalProcess | None = None
 
     @property
     def program(self) -> str:
@@ -65,40 +65,31 @@ class Command:
             told.seek(0)
             code = self._run(told, said)
             if code:
-                raise NotDelivered(f"it ended with {_code_in_words(code)}{_last_words(said)}")
+                raise NotDelivered(f"it {ended_reason(code)}{_last_words(said)}")
 
     def abort(self) -> None:
         """See `MessageNotifier.abort`."""
         running = self._running
         if running is not None:
-            _kill(running)
+            running.kill()
 
     def _run(self, told: IO[bytes], said: IO[bytes]) -> int:
         try:
-            # Of its own session, so that it can be killed with all that it started.
-            process = subprocess.Popen(self._words, stdin=told, stdout=said, stderr=subprocess.STDOUT,
-                                       start_new_session=True)
+            # In a session of its own, so that it can be killed with all that it started.
+            process = LocalProcess(Command(tuple(self._words)), stdin=told, stdout=said, stderr=STDOUT)
         except OSError as error:
             raise NotDelivered(f"it cannot be started: {error.strerror}") from None
         self._running = process
         try:
-            return process.wait(self._timeout_secs)
-        except subprocess.TimeoutExpired:
-            _kill(process)
-            process.wait()
-            why = f"it did not end within {self._timeout_secs:g} s and was killed{_last_words(said)}"
-            raise NotDelivered(why) from None
+            code = process.wait(self._timeout_secs)
+            if code is None:
+                process.kill()
+                process.wait()
+                why = f"it did not end within {self._timeout_secs:g} s and was killed{_last_words(said)}"
+                raise NotDelivered(why)
+            return code
         finally:
             self._running = None
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _code_in_words(code: int) -> str:
-    return f"exit code {code}" if code > 0 else f"signal {-code}"
 
 
 def _last_words(said: IO[bytes]) -> str:

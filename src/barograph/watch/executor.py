@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from barograph.judging.judge import Judge
 from barograph.model.clock import Clock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.rules.base import Rule
 from barograph.rules.columns import fit_together, lay_out
 from barograph.rules.sheets import MOST_STEPS
 from barograph.runs.reading.view import StepView
-from barograph.watch.judge import Judge
 
 
 @dataclass(frozen=True, slots=True)

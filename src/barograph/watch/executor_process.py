@@ -20,10 +20,10 @@ from collections.abc import Callable
 from typing import Any
 
 from barograph.model.clock import SystemClock
+from barograph.processes.parent import end_with_parent
 from barograph.rules.base import Rule
 from barograph.watch.executor import LocalExecutor, Said
 from barograph.watch.framing import Frames, Messages
-from barograph.watch.parent import end_with_parent
 
 AT_WORK = struct.Struct("<qq")
 """Position of the rule that is at work, and how many times any began."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from barograph.judging.needs import Need
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
 from barograph.model.step import Mode
 from barograph.runs.reading.view import StepView
-from barograph.watch.needs import Need
 
 _ALWAYS = 32
 """So many steps are looked at each; from then on ever fewer, since what has met nothing by then will meet nothing."""

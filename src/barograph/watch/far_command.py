@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from barograph.errors import WatchError
+from barograph.processes.process import HostLost
+from barograph.processes.ray_cluster import Remote
 from barograph.version import __version__
 from barograph.watch.far_line import search_path_here
-from barograph.watch.line import HostLost
-from barograph.watch.ray_cluster import Remote
 
 _PIECE_BYTES = 2**16
 _END_SECS = 5.0

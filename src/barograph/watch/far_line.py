@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from barograph.processes.process import HostLost
+from barograph.processes.ray_cluster import Remote
 from barograph.version import __version__
 from barograph.watch.framing import Messages
-from barograph.watch.line import HostLost, RuleLost, Start
+from barograph.watch.line import RuleLost, Start
 from barograph.watch.process_line import RuleProcess
-from barograph.watch.ray_cluster import Remote
 
 Answer = tuple[bytes, str, int]
 """A packed reply; or nothing, what a rule did, and its position."""

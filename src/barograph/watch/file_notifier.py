@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from barograph.errors import StoreDenied, StoreUnavailable
+from barograph.model.plain import plain
 from barograph.watch.notices import Notice
-from barograph.watch.plain import plain
 
 _MARK = ("run", "event", "id", "text")
 """Entries of a line that tell one event from another."""

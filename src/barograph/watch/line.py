@@ -22,10 +22,6 @@ class RuleLost(Exception):
         self.what, self.seat = what, seat
 
 
-class HostLost(Exception):
-    """The machine that the rules ran on is gone, or what held them there: no rule is to blame."""
-
-
 class Line(Protocol):
     """A line to rules at work. Where it is lost, each method raises `RuleLost` or `HostLost`."""
 

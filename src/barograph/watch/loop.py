@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BadRule, BarographError, DamagedChunk, StoreDenied, StoreError
+from barograph.errors import BadRule, BarographError, StoreDenied, StoreError
+from barograph.judging.judge import identity
+from barograph.judging.judged import Judged, in_order
+from barograph.judging.progress import Progress, RateJump, progress_from_json, rate_jumps_in
+from barograph.judging.state import read_state, state_of, write_state
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.key import Kind
 from barograph.model.selection import Selection
-from barograph.queries.problems import RateJump, problems_of
+from barograph.queries.problems import problems_of
 from barograph.rules.base import Rule
 from barograph.runs.reading.feed import Feed
 from barograph.runs.reading.view import StepView
@@ -30,12 +33,9 @@ from barograph.watch.actions import Action
 from barograph.watch.beside import Beside
 from barograph.watch.executor import Item, NewAttempt, RuleExecutor, one_executor
 from barograph.watch.expectations import Expectations
-from barograph.watch.judge import identity
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.notifier_queue import NotifierQueue
-from barograph.watch.progress import Progress, progress_from_json
 from barograph.watch.pulse import Pulse
-from barograph.watch.state import STATE, read_state, write_state
 
 _MACHINE_ALONE = frozenset({Kind.MACHINE})
 ANSWERS_SECS = 0.5
@@ -163,8 +163,7 @@ class Watcher:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings so far, as they stand now, by the step they began."""
-        now = {**self._findings, **{item.id: item for item in self._open()}}
-        return tuple(sorted(now.values(), key=lambda item: (item.since_step, item.id)))
+        return in_order({**self._findings, **{item.id: item for item in self._open()}}.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -186,14 +185,16 @@ class Watcher:
         """What was not done and would have been, had the run still gone on: the finding, and one sentence."""
         return tuple(self._would_have)
 
-    def progress(self, group: str) -> Progress | None:
-        """Return how far a group of workers was judged; None where nothing of it was."""
-        return self._progress.get(group)
+    @property
+    def judged(self) -> Judged:
+        """What the rules found so far."""
+        return Judged(self.rules, self.steps, self.findings, self.not_evaluated(), self.problems, self.unmet,
+                      self.damage, self.would_have, dict(self._progress))
 
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:
         """Steps at which a learning rate jumped."""
-        return tuple(jump for group, item in self._progress.items() for jump in item.rate_jumps(group))
+        return rate_jumps_in(self._progress)
 
     @property
     def open_problems(self) -> int:
@@ -266,14 +267,14 @@ class Watcher:
         self._cursor = None
         state = read_state(self._store) if self._record else None
         self._told: Any = state.get("post", {}) if state else {}
-        with self._as_damage():
+        with state_of(self._store):
             if self._post is not None:
                 # Also where it starts at the first step again: what was told once is not told again.
                 self._post.load(self._told)
         mine = [identity(rule) for rule in self.rules]
         if state is None or [item["rule"] for item in state["judges"]] != mine:
             return None
-        with self._as_damage():
+        with state_of(self._store):
             for executor in self._executors:
                 executor.load([state["judges"][self._place[rule.code]] for rule in executor.rules])
             self._problems, self._steps = state["problems"], state["steps"]
@@ -288,15 +289,6 @@ class Watcher:
         self._asked = bool(self._actions)  # by the watcher before this one, perhaps
         self._cursor = state["cursor"]
         return self._cursor
-
-    @contextmanager
-    def _as_damage(self) -> Iterator[None]:
-        try:
-            yield
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            raise DamagedChunk(f"The state of the last watcher cannot be read: {type(error).__name__}: {error}. Delete "
-                               f"it to evaluate the run again from its first step ({STATE} in "
-                               f"{self._store.url}).") from error
 
     def _goes_on(self, finding: Finding) -> bool:
         # What opened in an earlier life of the run was known when it was started again.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from barograph.model.finding import Finding, Severity, finding_from_json
+from barograph.model.plain import plain
 from barograph.watch.notices import Event, Notice
-from barograph.watch.plain import plain
 
 
 @dataclass(frozen=True, slots=True)

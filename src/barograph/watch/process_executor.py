@@ -16,10 +16,11 @@ from barograph.errors import BadRule
 from barograph.model.clock import SystemClock
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.selection import Histogram
+from barograph.processes.process import HostLost
 from barograph.rules.base import Rule
 from barograph.watch.executor import Item, LocalExecutor, NewAttempt, Said
 from barograph.watch.executor_process import answer
-from barograph.watch.line import HostLost, Line, LineFactory, RuleLost, Start
+from barograph.watch.line import Line, LineFactory, RuleLost, Start
 from barograph.watch.process_line import ProcessLine
 
 RULE_TIMEOUT_SECS = 60.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from barograph.processes.command import Command
+from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.watch.executor_process import AT_WORK, AT_WORK_BYTES, IDLE
 from barograph.watch.framing import Frames, Messages
 from barograph.watch.line import RuleLost, Start
@@ -40,13 +41,10 @@ class RuleProcess:
         path = Path(file.name)
         with path.open("r+b") as shared:
             self._shared = mmap.mmap(shared.fileno(), AT_WORK_BYTES)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "barograph.watch.executor_process", str(path)], bufsize=0,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            # Where the watcher finds a rule, its process does; and a Ctrl-C is the watcher's to hear.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(item or os.getcwd() for item in search_path)},
-            start_new_session=True,
-        )
+        # Where the watcher finds a rule, its process does; and Ctrl-C is the watcher's to handle.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(item or os.getcwd() for item in search_path)}
+        arguments = (sys.executable, "-m", "barograph.watch.executor_process", str(path))
+        self._process = LocalProcess(Command(arguments, environment=environment), stdin=PIPE, stdout=PIPE)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._frames = Frames(self._process.stdout, self._process.stdin)  # type: ignore[arg-type]

@@ -9,11 +9,13 @@ from typing import TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
+from barograph.judging.progress import RateJump
 from barograph.model.finding import Finding, FindingState
-from barograph.queries.problems import Problem, RateJump, problems_of
+from barograph.queries.problems import Problem, problems_of
+from barograph.queries.wording import remedy_label
 from barograph.watch.lasting_stream import LastingStream
 from barograph.watch.notices import Event, Notice
-from barograph.watch.wording import finding_lines, gone_line, indented, problem_head, remedy_label, shown
+from barograph.watch.wording import finding_lines, gone_line, indented, problem_head, shown
 
 
 class TerminalNotifier:

@@ -64,7 +64,7 @@ def test_a_foreign_file_is_named_and_harms_nothing(call: Call, copy: Path) -> No
     said = call("doctor", copy)
 
     assert said.code == 0
-    assert "notes [draft].txt is no part of a run." in said.out
+    assert "notes [draft].txt is not part of a run." in said.out
 
 
 def test_a_run_without_its_first_paper_is_still_examined(call: Call, copy: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_run_without_its_first_paper_is_still_examined(call: Call, copy: Path)
     said = call("doctor", copy)
 
     assert said.code == 1
-    assert "run.json is not there." in said.out
+    assert "run.json is missing." in said.out
 
 
 def test_a_run_that_goes_on_is_whole_so_far(call: Call, tmp_path: Path, going_on: Callable[..., Any]) -> None:
@@ -104,7 +104,7 @@ def test_a_training_that_was_killed_is_named(call: Call, tmp_path: Path) -> None
 
     assert said.code == 1
     assert "Worker p0 in attempt 0 was killed." in said.out
-    assert "went with it when it was killed" in said.out
+    assert "were lost when it was killed" in said.out
 
 
 def test_many_sentences_are_cut_and_json_has_all(call: Call, copy: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_place_that_cannot_be_written_is_named_before_the_run_is_read(call: Ca
 def test_a_folder_that_may_not_be_written_is_named(call: Call, healthy: Path) -> None:
     Path("closed").mkdir(mode=0o500)
 
-    assert "may not be written" in call("report", healthy, "--out", "closed/page.html").err
+    assert "is not writable" in call("report", healthy, "--out", "closed/page.html").err
 
 
 def test_where_writing_fails_the_old_page_is_still_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

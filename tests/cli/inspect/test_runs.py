@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from barograph.cli.inspect.runs_page import open_findings
-from barograph.model.finding import FindingState
-from barograph.runs.reading.glance import Glance, RunState
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
@@ -67,27 +62,6 @@ def test_none_is_only_said_where_all_was_seen(call: Call, copy: Path) -> None:
 
     assert (run["watched"], run["covered"], run["open_findings"]) == (True, True, {})
     assert "\tnone\t" in call("runs", copy).lines[1]
-
-
-@pytest.mark.parametrize(
-    ("changes", "told"),
-    [
-        ({}, "none"),
-        ({"findings": (1, 2)}, "none (2 gone)"),
-        ({"covered": False}, "none in what was seen"),
-        ({"state": RunState.KILLED}, "none in what was seen"),
-        ({"state": RunState.RUNNING}, "none so far"),
-        ({"judged": False}, "not judged to its end"),
-        ({"watched": False}, "not watched"),
-    ],
-)
-def test_how_much_none_is_worth_is_said(changes: dict[str, Any], told: str) -> None:
-    judged = changes.pop("judged", True)
-    run = Glance("file:///run", **{"state": RunState.FINISHED, "watched": True, "covered": True,
-                                   **{name: value for name, value in changes.items() if name != "findings"}})
-    gone = [SimpleNamespace(state=FindingState.CLOSED) for _ in changes.get("findings", ())]
-
-    assert open_findings(replace(run, findings=gone), judged=judged).plain == told
 
 
 def test_a_run_whose_watcher_died_is_not_called_free_of_findings(

@@ -310,7 +310,7 @@ def test_a_step_that_is_not_there_is_answered_with_the_nearest(
     said = call("show", healthy, "--around", step)
 
     assert (said.code, said.out) == (2, "")
-    assert said.err == f"barograph: Nothing was recorded in step {step}. Nearest is {nearest}. ({healthy})\n"
+    assert said.err == f"barograph: No records of step {step}. The nearest recorded step is {nearest}. ({healthy})\n"
 
 
 def test_where_a_passed_over_step_is_asked_for_it_says_which_one_is_shown(

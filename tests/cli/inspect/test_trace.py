@@ -93,7 +93,7 @@ def test_two_runs_are_the_same_or_part(call: Call, run: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(("words", "code", "part"), [
     (["--step", "9"], 2, "Recorded steps: 0 to 2"),
-    (["--file", "g.png"], 2, "No sample is named"),
+    (["--file", "g.png"], 2, "There is no sample"),
     (["--step", "1", "--sample", "1"], 2, "choose one of"),
 ])
 def test_what_cannot_be_told_is_said(call: Call, run: Path, words: list[str], code: int, part: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from barograph.cli.record.serving import _Shared, _summed
 from barograph.cli.record.watching import POLL_SECS, Options
 from barograph.errors import WatchError
-from barograph.watch.line import HostLost
+from barograph.processes.process import HostLost
 from barograph.watch.service import RunVerdict
 
 

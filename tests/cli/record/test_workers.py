@@ -79,7 +79,7 @@ def test_a_step_that_the_worker_asked_for_did_not_make_is_not_shown_of_another(c
     said = call("show", both, "--around", "8", "--worker", "p0")
 
     assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("barograph: Nothing was recorded in step 8. Nearest is 5.")
+    assert said.err.startswith("barograph: No records of step 8. The nearest recorded step is 5.")
 
 
 @pytest.mark.parametrize("words", [("show",), ("keys",), ("show", "--around", "3")])
@@ -89,7 +89,7 @@ def test_a_worker_that_is_not_there_is_answered_with_those_that_are(
     said = call(words[0], both, *words[1:], "--worker", "p7")
 
     assert (said.code, said.out) == (2, "")
-    assert '"p7" is no worker that published anything. ' in said.err
+    assert 'No worker "p7" has published records. ' in said.err
 
 
 def test_of_one_training_nothing_of_workers_is_said(call: Call, healthy: Path) -> None:

@@ -38,7 +38,8 @@ def test_a_file_of_another_run_is_named_and_not_read(workshop: Any, make_records
         workshop.store.put(name, bytes(other.store.get(name)))
     run = workshop.run()
     assert run.series(LOSS).values.tolist() == [1.0, 2.0]
-    assert [text.partition(";")[0] for text in run.damage] == ["The file is of another run, 20260202T000000Z-def"]
+    assert [text.partition(" instead")[0] for text in run.damage] == [
+        "The file belongs to another run: 20260202T000000Z-def"]
     views = [result := workshop.feed().poll()][0].views
     assert [view.scalar(LOSS) for view in views] == [1.0, 2.0]
     assert any("another run" in text for text in result.damage)
@@ -94,7 +95,7 @@ def test_rows_of_a_kind_or_mode_that_nobody_knows_are_named_and_the_rest_is_read
     assert run.keys() == [LOSS, Key(Kind.WEIGHT, "fc.weight")]
     assert run.steps(None).tolist() == [0, 2]
     assert [view.step.number for view in workshop.run().views()] == [0, 2]
-    assert all(f'of the {column} "{word}"' in texts[0] for texts in (run.damage, examine(workshop.store).damaged))
+    assert all(f'unknown {column}, "{word}"' in texts[0] for texts in (run.damage, examine(workshop.store).damaged))
 
 
 def test_files_made_one_keep_saying_of_which_run_they_are(workshop: Any, make_records: MakeRecords) -> None:
@@ -103,7 +104,7 @@ def test_files_made_one_keep_saying_of_which_run_they_are(workshop: Any, make_re
     workshop.publish(writer, make_records(3))
     writer.close(EndState.FINISHED)
     (name,) = workshop.names("records")
-    with pytest.raises(DamagedChunk, match="of another run, 20260101T000000Z-abc; this one is other"):
+    with pytest.raises(DamagedChunk, match="to another run: 20260101T000000Z-abc instead of other"):
         open_published(workshop.store, ChunkName.from_name(name), "other")
 
 
@@ -116,7 +117,7 @@ def test_a_chunk_beyond_the_last_is_foreign(workshop: Any, make_records: MakeRec
     name = twin.names("records")[2]
     workshop.store.put(name, bytes(twin.store.get(name)))
     assert examine(workshop.store).foreign == [
-        "The file comes after chunk 0, the last that worker p0 in attempt 0 published: it is no part of the run "
+        "The file comes after chunk 0, the last that worker p0 in attempt 0 published. It is not part of the run "
         f"({name})."]
     assert workshop.run().damage == tuple(examine(workshop.store).foreign)
     assert examine(workshop.store).missing == []

@@ -112,13 +112,14 @@ def test_a_step_without_tensors_names_the_nearest_that_have_some(workshop: Any, 
     assert around(workshop.run(), 4).nearest_with_tensors == ()
 
 
-@pytest.mark.parametrize(("step", "nearest"), [(9, "Nearest is 7."), (-1, "Nearest is 3.")])
+@pytest.mark.parametrize(("step", "nearest"), [(9, "The nearest recorded step is 7."), (-1, "The nearest recorded "
+                                                                                            "step is 3.")])
 def test_a_step_outside_the_run_is_answered_with_the_nearest(
     workshop: Any, make_step: MakeStep, step: int, nearest: str
 ) -> None:
     workshop.finished(make_step(3, {}, {LOSS: 1.0}), make_step(7, {}, {LOSS: 1.0}))
 
-    with pytest.raises(UnknownStep, match=f"Nothing was recorded in step {step}. {nearest}"):
+    with pytest.raises(UnknownStep, match=f"No records of step {step}. {nearest}"):
         around(workshop.run(), step)
 
 
@@ -137,7 +138,7 @@ def test_for_a_step_that_was_passed_over_the_nearest_is_shown(
 def test_a_run_without_steps_says_so(workshop: Any) -> None:
     workshop.finished()
 
-    with pytest.raises(UnknownStep, match=r"No step was\."):
+    with pytest.raises(UnknownStep, match=r"No steps were recorded\."):
         around(workshop.run(), 0)
 
 

@@ -59,7 +59,7 @@ def test_a_worker_that_was_killed_may_have_lost_its_last_steps(workshop: Any, ma
     diagnosis = examine(workshop.store)
     assert not diagnosis.whole
     assert diagnosis.unended == ["Worker p0 in attempt 0 was killed."]
-    assert "after step 1 went with it" in diagnosis.missing[0]
+    assert "after step 1 were lost" in diagnosis.missing[0]
 
 
 def test_once_resumed_the_killed_attempt_is_not_missed(workshop: Any, make_records: MakeRecords) -> None:
@@ -94,7 +94,7 @@ def test_foreign_files_are_named_and_do_no_harm(workshop: Any, make_records: Mak
     workshop.store.put("readme ü.md", b"mine")
     diagnosis = examine(workshop.store)
     assert diagnosis.whole
-    assert [text.split(" is no part")[0] for text in diagnosis.foreign] == ["readme ü.md", "records/p0/notes.txt"]
+    assert [text.split(" is not part")[0] for text in diagnosis.foreign] == ["readme ü.md", "records/p0/notes.txt"]
 
 
 def test_a_chunk_copied_under_another_name_is_named(workshop: Any, make_records: MakeRecords) -> None:
@@ -112,25 +112,25 @@ def test_missing_chunks_are_named(workshop: Any, make_records: MakeRecords) -> N
     for name in [workshop.names("records")[index] for index in (0, 2, 3)]:
         workshop.store.inner.delete(name)
     assert examine(workshop.store).missing == [
-        "Chunk 0 of worker p0 in attempt 0 is not there.", "Chunks 2 to 3 of worker p0 in attempt 0 are not there."]
+        "Chunk 0 of worker p0 in attempt 0 is missing.", "Chunks 2 to 3 of worker p0 in attempt 0 are missing."]
 
 
 def test_a_last_chunk_that_is_missing_is_known_from_the_ending(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0))
     workshop.store.inner.delete(workshop.names("records")[0])
-    assert examine(workshop.store).missing == ["Chunk 0 of worker p0 in attempt 0 is not there."]
+    assert examine(workshop.store).missing == ["Chunk 0 of worker p0 in attempt 0 is missing."]
 
 
 def test_missing_tensors_are_named(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0, tensors=TENSORS))
     workshop.store.inner.delete(workshop.names("tensors")[0])
-    assert examine(workshop.store).missing == ["The whole tensors of chunk 0 of worker p0 in attempt 0 are not there."]
+    assert examine(workshop.store).missing == ["The saved tensors of chunk 0 of worker p0 in attempt 0 are missing."]
 
 
 def test_a_missing_manifest_is_named(workshop: Any, make_records: MakeRecords) -> None:
     workshop.finished(make_records(0))
     workshop.store.inner.delete("run.json")
-    assert examine(workshop.store).missing == ["run.json is not there."]
+    assert examine(workshop.store).missing == ["run.json is missing."]
 
 
 def test_dropped_steps_are_counted(workshop: Any, make_records: MakeRecords) -> None:
@@ -222,7 +222,7 @@ def test_steps_that_were_lost_before_they_were_published_are_missed(
     workshop: Any, make_records: MakeRecords, coverage: Coverage
 ) -> None:
     diagnosis = ended(workshop, coverage, make_records(0), make_records(3), make_records(4, mode=Mode.EVAL))
-    assert diagnosis.missing == ["3 of 5 recorded steps of worker p0 in attempt 0 are not there: they were lost before "
+    assert diagnosis.missing == ["3 of 5 recorded steps of worker p0 in attempt 0 are missing: they were lost before "
                                  "they were published."]
 
 

@@ -364,7 +364,7 @@ def test_an_attempt_whose_workers_give_signs_for_ever_is_left_all_the_same(
     workshop.publish(writer, make_records(2))
     told = (*feed.poll().damage, *feed.poll().damage)
     assert len(told) == 1
-    assert told[0].startswith("Chunk 1 of worker p0 in attempt 0 came when")
+    assert told[0].startswith("Chunk 1 of worker p0 in attempt 0 arrived after")
 
 
 @pytest.mark.parametrize(

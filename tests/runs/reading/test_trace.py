@@ -17,7 +17,7 @@ from barograph.model.trace import BatchFed, OrderHint
 from barograph.runs.format.layout import TraceName
 from barograph.runs.reading.doctor import examine
 from barograph.runs.reading.trace import Trace
-from barograph.runs.writing import trace_box
+from barograph.runs.writing import trace_writer
 from barograph.store.urls import store_from_url
 
 
@@ -201,7 +201,7 @@ def test_a_resumed_run_counts_the_later_attempt_from_its_first_step(workshop, ma
 
 
 def test_the_newest_file_is_made_anew_until_it_is_large(workshop, monkeypatch):
-    monkeypatch.setattr(trace_box, "FILE_ROWS", 3)
+    monkeypatch.setattr(trace_writer, "FILE_ROWS", 3)
     writer = workshop.writer(flush_secs=0.1)
     for step in range(5):
         writer.put_batches([fed(step, [step])])
@@ -225,7 +225,7 @@ def test_a_file_that_was_made_anew_and_is_still_there_is_read_once(workshop):
 
 
 def test_a_damaged_file_is_named_and_the_rest_reads(workshop, monkeypatch):
-    monkeypatch.setattr(trace_box, "FILE_ROWS", 1)
+    monkeypatch.setattr(trace_writer, "FILE_ROWS", 1)
     writer = workshop.writer()
     for step in range(2):
         writer.put_batches([fed(step, [step])])
@@ -245,7 +245,7 @@ def test_a_file_of_another_run_is_damage(workshop, traced):
     traced(fed(0, [1]))
     trace = Trace(workshop.store, "another")
     assert len(trace) == 0
-    assert "of another run" in trace.damage[0]
+    assert "to another run" in trace.damage[0]
 
 
 def test_a_file_under_another_workers_name_is_damage(workshop, traced):
@@ -302,7 +302,7 @@ def test_batches_beyond_the_queue_are_dropped_and_counted(workshop):
 
 
 def test_what_is_kept_of_the_last_steps_is_kept_of_their_trace(workshop, make_records, monkeypatch):
-    monkeypatch.setattr(trace_box, "FILE_ROWS", 2)
+    monkeypatch.setattr(trace_writer, "FILE_ROWS", 2)
     writer = workshop.writer(keep_last=4, flush_secs=0.1)
     for step in range(12):
         writer.put(make_records(step))

@@ -97,13 +97,13 @@ def test_a_capsule_that_was_copied_is_read_where_it_is(store: Store, tmp_path: P
 
 
 def test_of_several_capsules_one_is_named(store: Store) -> None:
-    with pytest.raises(UnknownName, match=r"Here is no capsule .*barograph capsules RUN"):
+    with pytest.raises(UnknownName, match=r"No capsule at .*barograph capsules RUN"):
         read_capsule(store)
     for tick in (3, 40):
         write(store, replace(HEAD, tick=tick, step=tick))
     assert capsule_names(store) == ["0001-00000003-r0", "0001-00000040-r0"]
     assert read_capsule(store, "0001-00000003-r0").head.step == 3
-    with pytest.raises(UnknownName, match="has 2 capsules; say which: 0001-00000003-r0, 0001-00000040-r0, as in"):
+    with pytest.raises(UnknownName, match=r"has 2 capsules\. Name one of: 0001-00000003-r0, 0001-00000040-r0, as in"):
         read_capsule(store)
     with pytest.raises(UnknownName, match=r'no capsule "0001-00000004-r0"\. Did you mean "0001-00000040-r0"'):
         read_capsule(store, "0001-00000004-r0")
@@ -111,7 +111,7 @@ def test_of_several_capsules_one_is_named(store: Store) -> None:
 
 def test_a_capsule_that_was_copied_in_part_says_what_is_missing(store: Store) -> None:
     store.delete(f"{write(store)}/tensors.safetensors")
-    with pytest.raises(DamagedChunk, match=r"its tensors\.safetensors is missing\. Copy its folder"):
+    with pytest.raises(DamagedChunk, match=r"incomplete: tensors\.safetensors is missing\. Copy the whole folder"):
         read_capsule(store)
 
 
@@ -165,7 +165,7 @@ def test_what_was_not_written_to_its_end_is_no_capsule(store: Store, room: int) 
 
 def test_a_newer_capsule_says_so(store: Store) -> None:
     write(store, replace(HEAD, format=2))
-    with pytest.raises(NewerFormat, match="of format 2; this Barograph reads up to 1"):
+    with pytest.raises(NewerFormat, match="format 2; this Barograph reads formats up to 1"):
         read_capsule(store)
     with pytest.raises(NewerFormat):
         read_head(store, HEAD.name)
@@ -173,7 +173,7 @@ def test_a_newer_capsule_says_so(store: Store) -> None:
 
 def test_a_format_that_never_was_is_damage(store: Store) -> None:
     write(store, replace(HEAD, format=0))
-    with pytest.raises(DamagedChunk, match="names a format that never was: 0"):
+    with pytest.raises(DamagedChunk, match="invalid format: 0"):
         read_head(store, HEAD.name)
 
 
@@ -200,7 +200,7 @@ def test_a_name_that_leads_out_is_refused(store: Store, name: str) -> None:
     del metadata_file["sha256"]
     metadata_file["files"]["tensors"]["name"] = name
     store.put(f"{folder}/capsule.json", sealed(metadata_file))
-    with pytest.raises(DamagedChunk, match="outside of the capsule"):
+    with pytest.raises(DamagedChunk, match="outside of it"):
         read_capsule(store)
 
 
@@ -228,5 +228,5 @@ def test_a_file_of_tensors_whose_header_is_none_is_damage(store: Store, header: 
     metadata_file["files"]["tensors"]["checksum"] = checksum_of(data)
     store.put(f"{folder}/tensors.safetensors", data)
     store.put(f"{folder}/capsule.json", sealed(metadata_file))
-    with pytest.raises(DamagedChunk, match="is no safetensors file"):
+    with pytest.raises(DamagedChunk, match="Not a safetensors file"):
         read_capsule(store)

@@ -55,7 +55,7 @@ def test_a_damaged_one_is_told_and_the_one_before_it_is_taken(store):
     store.put(file, bytes(store.get(file))[:-1] + b"\x01")
     found, (told,) = last_good(store)
     assert found.steps == 10
-    assert told.startswith("The checkpoint checkpoints/0000-00000020-p.json is damaged, and the one before it is taken")
+    assert told.startswith("The checkpoint checkpoints/0000-00000020-p.json is damaged; the previous one is used")
 
 
 def test_tensors_that_are_gone_are_damage(store):
@@ -66,9 +66,9 @@ def test_tensors_that_are_gone_are_damage(store):
 
 @pytest.mark.parametrize(("content", "more", "says"), [
     (PLACE, {"finite": False}, "its weights are not finite"),
-    ({"place": None}, {}, "it was saved within a step"),
+    ({"place": None}, {}, "it was saved in the middle of a step"),
     ({"place": {"why_not": "of the moon"}}, {}, "of the moon"),
-    ({}, {}, "it was saved within a step"),
+    ({}, {}, "it was saved in the middle of a step"),
 ])
 def test_one_that_nothing_can_go_on_from_is_passed_over(store, content, more, says):
     write(store, 20, content=content, **more)
@@ -126,7 +126,7 @@ def test_one_of_several_workers_is_whole_once_each_has_saved_its_part(store):
     write_parts(store, 20, ranks=(0,))
     found, (told,) = last_good(store)
     assert (found.steps, found.rank, found.world_size) == (10, 0, 2)
-    assert "checkpoints/0000-00000020-r0.json is passed over: worker 1 of 2 has not saved its part." in told
+    assert "checkpoints/0000-00000020-r0.json is skipped: worker 1 of 2 has not saved its part." in told
 
 
 def test_one_whose_first_worker_saved_none_is_none(store):

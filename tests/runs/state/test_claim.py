@@ -54,7 +54,7 @@ def test_the_first_claim_makes_the_run(workshop: Any) -> None:
 def test_a_place_where_another_process_writes_is_refused(workshop: Any) -> None:
     workshop.claim()
     pretend_other_process(workshop, 0, alive=True)
-    with pytest.raises(RunInUse, match="choose another place"):
+    with pytest.raises(RunInUse, match="choose another folder"):
         workshop.claim()
 
 

@@ -9,7 +9,7 @@ import pytest
 from barograph.errors import DamagedChunk
 from barograph.runs.state.origins import read_data
 from barograph.runs.state.output import OutputShelf, read_output
-from barograph.runs.writing.data_shelf import DataShelf
+from barograph.runs.writing.data_writer import DataWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -96,7 +96,7 @@ def test_files_that_were_opened_come_back_with_fingerprints(store: Store, tmp_pa
     paths = [tmp_path / name for name in ("a", "b")]
     for path in paths:
         path.write_text(path.name)
-    made = DataShelf(store, 0)
+    made = DataWriter(store, 0)
     made.add([str(path) for path in (*paths, tmp_path / "gone", tmp_path / "run" / "run.json")], 5)
     made.finish("p0", 60.0)
     files, beyond = read_data(store, 0)
@@ -107,10 +107,10 @@ def test_files_that_were_opened_come_back_with_fingerprints(store: Store, tmp_pa
 
 def test_a_file_that_nobody_came_to_read_says_so(store: Store, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    made = DataShelf(store, 0)
+    made = DataWriter(store, 0)
     made._thread = made._thread or __import__("threading").Thread(target=lambda: None)
     made._thread.start()
     made.add([str(tmp_path / "a")], 0)
     made.finish("p0", 0.0)
     files, _ = read_data(store, 0)
-    assert [file.problem for file in files] == ["the training ended before it was read"]
+    assert [file.problem for file in files] == ["the training ended before the file was read"]

@@ -89,7 +89,7 @@ def test_only_the_last_steps_are_kept_and_the_run_says_so(workshop: Any, make_re
     assert workshop.run().steps().tolist() == [15, 16, 17, 18, 19]
     diagnosis = examine(workshop.store)
     assert diagnosis.whole
-    assert diagnosis.removed == ["Chunks up to 14 of worker p0 in attempt 0 were removed, as the settings ask."]
+    assert diagnosis.removed == ["Chunks up to 14 of worker p0 in attempt 0 were removed, as the settings require."]
     result = workshop.feed().poll()
     assert ([view.step.number for view in result.views], result.damage) == ([15, 16, 17, 18, 19], ())
     assert result.ended

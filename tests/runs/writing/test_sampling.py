@@ -95,7 +95,7 @@ def test_a_sampler_that_fails_is_named_and_asked_no_more(workshop: Any, make_rec
     writer = writer_with(workshop, Sampler(OSError("no /proc"), {"cpu": 1.0}))
     workshop.publish(writer, make_records(0))
     assert writer.close(EndState.FINISHED).complete
-    assert "The use of the machine is not recorded any more: OSError: no /proc" in writer.problems
+    assert "Machine metrics are no longer recorded: OSError: no /proc" in writer.problems
     assert workshop.run().keys("machine") == []
 
 

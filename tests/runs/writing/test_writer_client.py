@@ -12,7 +12,7 @@ from barograph.model.manifest import EndState, Heartbeat
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.writer_client import WriterClient
 from barograph.runs.writing.writer_messages import Delivery, End, Trouble
 
@@ -180,7 +180,7 @@ def test_what_was_not_handed_over_is_counted_when_the_writing_process_is_gone(ma
         line.log("a", 1.0, 0, Mode.TRAIN, 0.0)
         closing = line.close(EndState.FINISHED)
     assert (closing.complete, closing.lost_steps, closing.lost_points) == (False, 2, 1)
-    assert "not known how much" in closing.problems[-1]
+    assert "last records may be lost" in closing.problems[-1]
     assert "too often" in told[-1]
 
 

@@ -21,8 +21,8 @@ from barograph.capsule.failing import Failing, failing_by, guilty_here
 from barograph.capsule.grading import graded
 from barograph.capsule.guilty import Guilty
 from barograph.capsule.keras.asked import AskedThen
+from barograph.capsule.keras.backends import HANDS
 from barograph.capsule.keras.batch import CapturedBatch
-from barograph.capsule.keras.hands import HANDS
 from barograph.capsule.keras.layers import LayerSearch
 from barograph.capsule.keras.state import CapturedState
 from barograph.capsule.keras.steps import FitStep, LoopStep, Step
@@ -32,10 +32,10 @@ from barograph.capture.keras import integration
 from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions
-from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.loop_functions import LoopFunctions
 from barograph.capture.keras.recorder import told_apart, update_seen
 from barograph.capture.keras.replicas import ToldToOne
+from barograph.capture.keras.step_events import StepEvents
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.errors import ReplayFailed
 from barograph.model.capsule import Held
@@ -43,7 +43,7 @@ from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 
 
-class KerasReplayer(Hearing):
+class KerasReplayer(StepEvents):
     """Takes the script over for one step.
 
     Args:

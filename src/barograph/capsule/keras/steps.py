@@ -6,8 +6,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from barograph.capsule.keras.backends import Hand
 from barograph.capsule.keras.batch import CapturedBatch
-from barograph.capsule.keras.hands import Hand
 from barograph.capsule.keras.state import CapturedState, Values, assign
 from barograph.capture.keras.collector import Collector, Seen, Wanted
 from barograph.capture.keras.functions import Functions

@@ -63,7 +63,7 @@ class Blame:
             return
         if not callable(loss):
             if not math.isfinite(loss):
-                with self._integration.session.starting_up():
+                with self._integration.session.startup.apart_from_training():
                     self._integration.numbers(self._look(_Call(program, given)))
         elif self._may_keep(program) and self._integration.asks_ever(Kind.FACT):
             call = _Call(program, given)

@@ -279,7 +279,7 @@ class Reading:
     def _units(self, integration: ArrayIntegration, members: Sequence[int], step: int) -> None:
         item = self._found[members[0]]
         key, bound = Key(item.mark.kind, canonical_path(item.mark.path)), bound_of(item.mark.layer)
-        row = integration.session.table.row(Subject(key, item.mark.layer, item.dtype))
+        row = integration.session.output.table.row(Subject(key, item.mark.layer, item.dtype))
         count = math.prod(item.shape[:-1])
 
         def merge_in(buffer: StepBuffer) -> None:

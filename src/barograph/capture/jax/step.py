@@ -167,7 +167,7 @@ class ObservedStep:
         jax.block_until_ready((args, kwargs))
         first, programs = not (self._plain_calls or self._is_compiled), self._compiled.programs
         begin = time.perf_counter()
-        with self._integration.session.starting_up() if first else nullcontext():
+        with self._integration.session.startup.apart_from_training() if first else nullcontext():
             found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
         if self._plain_calls and self._compiled.programs == programs:
             self._surplus[False].add(time.perf_counter() - begin, told=False)
@@ -178,7 +178,7 @@ class ObservedStep:
         """Make the step where more is wanted of it than its results, with the user's own function if that will do."""
         self._given = args, kwargs
         if self._program is None:
-            with self._integration.guarded("tracing the step"), self._integration.session.starting_up():
+            with self._integration.guarded("tracing the step"), self._integration.session.startup.apart_from_training():
                 self._program = self._program_for(args, kwargs)
         if self._due and self._options.together is None:
             version = self._candidate(args, kwargs)
@@ -212,7 +212,7 @@ class ObservedStep:
 
     def _tried(self, version: Version, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make the step by the user's own function, and by a version that returns statistics as well; compare them."""
-        with self._integration.session.starting_up():
+        with self._integration.session.startup.apart_from_training():
             self._harvested = self._run(args, kwargs, due=True, apart=False, tried=True)
             jax.block_until_ready(args if self._harvested is None else self._harvested.outs)
         begin, was_compiled = time.perf_counter(), self._is_compiled
@@ -224,7 +224,7 @@ class ObservedStep:
                 self._surplus[False].add(time.perf_counter() - begin, told=False)
             with (
                 self._integration.guarded("comparing two versions of the step"),
-                self._integration.session.starting_up(),
+                self._integration.session.startup.apart_from_training(),
             ):
                 version.proof.compare(self._harvested.outs, jax.tree.leaves(found))
             if version.proof.refuted:
@@ -253,7 +253,7 @@ class ObservedStep:
             jax.block_until_ready((args, kwargs))
         begin, first = time.perf_counter(), version.calls == 0
         try:
-            with self._integration.session.starting_up() if first else nullcontext():
+            with self._integration.session.startup.apart_from_training() if first else nullcontext():
                 harvested = version(args, kwargs, keeps=tried)
         except Exception as error:  # noqa: BLE001 - whatever it is, the user's own function can still be called
             # Where it is the user's own error, their own function raises it.
@@ -269,7 +269,7 @@ class ObservedStep:
 
     def _plainly(self, *args: Any, **kwargs: Any) -> Any:
         first, self._is_compiled = not self._is_compiled, True
-        with self._integration.session.starting_up(ours=False) if first else nullcontext():
+        with self._integration.session.startup.apart_from_training(ours=False) if first else nullcontext():
             return self._compiled.function(*args, **kwargs)
 
     def _version_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, due: bool, apart: bool
@@ -278,7 +278,7 @@ class ObservedStep:
         key = (self._form_of(args, kwargs), due, apart)
         if key not in self._versions:
             self._versions[key] = None
-            with self._integration.session.starting_up():
+            with self._integration.session.startup.apart_from_training():
                 self._program = self._program_for(args, kwargs)
                 self._versions[key] = self._new_version(self._program, due=due, apart=apart)
         return self._versions[key]
@@ -386,7 +386,7 @@ class ObservedStep:
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when statistics are read for the first time: rows and names."""
-        return self._integration.session.starting_up() if first else nullcontext()
+        return self._integration.session.startup.apart_from_training() if first else nullcontext()
 
     def _alone_of(self, program: Program, found: Any, loss: Any) -> str:
         if self._alone is None or self._alone[0] is not program:

@@ -15,9 +15,9 @@ from barograph.capture.keras.backends import backend_named
 from barograph.capture.keras.checkpoint import save
 from barograph.capture.keras.collector import Collector
 from barograph.capture.keras.functions import Functions
-from barograph.capture.keras.hearing import Hearing
 from barograph.capture.keras.model import WatchedModel
 from barograph.capture.keras.recorder import KerasRecorder
+from barograph.capture.keras.step_events import StepEvents
 from barograph.capture.keras.tensorflow_loop import LoopEvaluation, TensorFlowLoop
 from barograph.capture.keras.wrappers import Wrappers
 from barograph.capture.orders import NotDone
@@ -54,7 +54,7 @@ class Loops(Protocol):
         """Return what calls an evaluation of the script's own."""
 
 
-class KerasIntegration(Hearing):
+class KerasIntegration(StepEvents):
     """The Keras integration of one recording.
 
     Args:
@@ -162,11 +162,12 @@ class KerasIntegration(Hearing):
 
     def _save_checkpoint(self) -> str:
         """Save the models that are trained into the run; return where."""
-        if self._session.rank[0]:
+        if self._session.worker.rank[0]:
             raise NotDone("the first worker saves the Keras checkpoint")
         url = self._recording.url
         name = save(store_from_url(url), [watched.standing for watched in self._models.values() if watched.is_trained],
-                    attempt=self._recording.launch.attempt, steps=self._session.steps_made, who=f"pid{os.getpid()}")
+                    attempt=self._recording.launch.attempt, steps=self._session.counts.of_busiest,
+                    who=f"pid{os.getpid()}")
         return f"{url.rstrip('/')}/{name}"
 
     def _is_recorded_by_ours(self) -> None:
@@ -204,7 +205,7 @@ class KerasIntegration(Hearing):
     @contextlib.contextmanager
     def _of_compiling(self, doing: str) -> Iterator[None]:
         """Do likewise where a step is traced: that is done once, as compiling it is, and no part of a step's price."""
-        with self._entry.guarded(doing), self._session.timed_startup():
+        with self._entry.guarded(doing), self._session.startup.timed():
             yield
 
     def _torch_aside(self) -> contextlib.AbstractContextManager[None]:

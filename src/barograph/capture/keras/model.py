@@ -16,7 +16,7 @@ from barograph.capture.keras.loss_terms import losses_of
 from barograph.capture.keras.names import KerasNames
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
-from barograph.capture.keras.telling import Telling
+from barograph.capture.keras.results import ResultRecorder
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 
@@ -59,7 +59,7 @@ class WatchedModel:
         self.model = model
         self.integration = integration
         self._backend = backend
-        self._telling = Telling(integration, waits=backend.waits, reader=backend.reader)
+        self._telling = ResultRecorder(integration, waits=backend.waits, reader=backend.reader)
         self._recorder = recorder
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)
         self._passing: tuple[Functions, Wanted] | None = None
@@ -139,7 +139,7 @@ class WatchedModel:
         else:
             # Something is compiled, once: the first variant in place of the script's own, each other for us. Where
             # nothing is, tensors are read for the first time.
-            with self.integration.session.starting_up(ours=bool(functions.called) and not eager):
+            with self.integration.session.startup.apart_from_training(ours=bool(functions.called) and not eager):
                 result = functions.call(names, wanted, args, reads)
         if not functions.is_seen:
             self._say("keras replicas", f"{functions.replicas} devices share each step: only weights and the metrics "
@@ -149,7 +149,7 @@ class WatchedModel:
 
     def _reading_first(self, first: bool) -> AbstractContextManager[None]:
         """Return what counts as start-up what is made when a variant's tensors are read for the first time."""
-        return self.integration.session.starting_up() if first else nullcontext()
+        return self.integration.session.startup.apart_from_training() if first else nullcontext()
 
     def _steps_made(self, value: ValueOf, several: int) -> tuple[int, bool, bool]:
         """Return how many steps of the optimizer the call has made, whether one has ended, and whether with its end."""

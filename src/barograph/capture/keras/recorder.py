@@ -50,7 +50,7 @@ class KerasRecorder:
 
     def asked(self, seen: Seen, paths: Sequence[str]) -> Verdict | None:
         """Return why a step is to be held though its gradients are fit; its values must be known."""
-        update = update_seen(seen, paths, step=self._session.steps_made)
+        update = update_seen(seen, paths, step=self._session.counts.of_busiest)
         numbers = {"norm": update.norm, **({"loss": update.losses[0]} if update.losses else {})}
         return self._asked_for.verdict(update, numbers)
 

@@ -15,7 +15,7 @@ from barograph.capture.keras.loss_terms import Losses
 from barograph.capture.keras.random import RandomStates
 from barograph.capture.keras.recorder import KerasRecorder, packed_step
 from barograph.capture.keras.replicas import SharedStep
-from barograph.capture.keras.telling import Telling
+from barograph.capture.keras.results import ResultRecorder
 from barograph.capture.returned import loss_among
 from barograph.model.key import Key, Kind
 
@@ -38,7 +38,7 @@ class LoopEvaluation:
     def __init__(self, function: Any, integration: ArrayIntegration, collecting: Callable[[SharedStep], Any]) -> None:
         self._function = function
         self._integration = integration
-        self._telling = Telling(integration, waits=False)
+        self._telling = ResultRecorder(integration, waits=False)
         self._functions = LoopFunctions(function, collecting)
         self._means = EvaluationMeans()
         self._was_called = self._is_broken = False
@@ -114,7 +114,7 @@ class TensorFlowLoop:
                  recorder: KerasRecorder | None) -> None:
         self._integration = integration
         self._recorder = recorder
-        self._telling = Telling(integration, waits=False, reader=read_all_of)
+        self._telling = ResultRecorder(integration, waits=False, reader=read_all_of)
         self._functions = LoopFunctions(function, collecting)
         self._names = self._functions.names
         self._light = Wanted() if recorder is None else Wanted(gate=True, norm_above=recorder.settings.norm_above)

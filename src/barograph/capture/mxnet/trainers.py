@@ -126,7 +126,7 @@ class TrainerBook:
 
     def _settle(self, trainer: Any) -> None:
         """Find all Trainers and their models, so that it is known from the start whether there are several."""
-        with self._session.timed_startup():
+        with self._session.startup.timed():
             live = self._live()
             live += [] if any(item is trainer for item in live) else [trainer]
             self._names.find(parameter for item in live for parameter in item._params)

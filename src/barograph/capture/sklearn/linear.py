@@ -75,7 +75,7 @@ class _Linear:
         samples = args[1] if len(args) > 1 else kwargs.get("X")
         with integration.guarded("reading a linear model"):
             weights = _weights(model)
-            integration.session.seen.no_loss = "scikit-learn's SGD reports none"
+            integration.session.seen.explain_no_loss("scikit-learn's SGD reports none")
             integration.declare(parameters=weights)
             integration.after_update(weights)
             integration.fact(Fact.BATCH_SIZE, float(samples.shape[0] if hasattr(samples, "shape") else len(samples)))

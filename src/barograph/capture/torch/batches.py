@@ -125,7 +125,7 @@ class BatchRecorder:
             taking = self._session.plan.taking(mask, key)
             if taking is None or tensor.dtype is torch.bool:
                 continue
-            row = self._session.table.row(subject_of(key, "", tensor))
+            row = self._session.output.table.row(subject_of(key, "", tensor))
             try:
                 self._reader.read(tensor, row, taking, buffer)
                 axis = self._channel_axis(root, tensor)

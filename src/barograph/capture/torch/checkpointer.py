@@ -81,7 +81,7 @@ class Checkpointer:
         self._store: Store | None = None
         self.costs_secs: deque[float] = deque(maxlen=_RECENT)
         self._cadence = Cadence(settings, now_secs=self._session.clock.monotonic())
-        self._agreement = Agreement(self._session.attempt)
+        self._agreement = Agreement(self._session.worker.attempt)
         self._variables: Variables | None = None
         self._wanted = ""
         self._asked_to_stop = ""
@@ -192,7 +192,7 @@ class Checkpointer:
         if not self._is_of_several:
             return bool(wanted) or self._cadence.due(steps, now)
         self._steps_agreeing = steps
-        is_time = self._session.rank[0] == 0 and self._cadence.due_by_time(now)
+        is_time = self._session.worker.rank[0] == 0 and self._cadence.due_by_time(now)
         try:
             why = self._agreement.reached(steps, now, wanted or ("it was time" if is_time else ""))
         except NotDone as error:
@@ -207,7 +207,7 @@ class Checkpointer:
 
     @property
     def _is_of_several(self) -> bool:
-        return self._session.rank[1] > 1
+        return self._session.worker.rank[1] > 1
 
     def _save(self, place: Callable[[Packer], Mapping[str, Any]]) -> None:
         session, several = self._session, self._is_of_several
@@ -216,18 +216,18 @@ class Checkpointer:
             store = self._store = self._store or self._open_store()
             if not are_finite(self._names):
                 raise NotDone("the weights are not finite")
-            who, steps = f"r{session.rank[0]}" if several else f"pid{os.getpid()}", session.steps_made
-            save(store, self._names, self._optimizers, attempt=session.attempt, steps=steps, who=who,
+            who, steps = f"r{session.worker.rank[0]}" if several else f"pid{os.getpid()}", session.counts.of_busiest
+            save(store, self._names, self._optimizers, attempt=session.worker.attempt, steps=steps, who=who,
                  scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),
-                 schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.steps_by_optimizer,
+                 schedulers=self._beside.of(lr_scheduler.LRScheduler), made=session.counts.by_optimizer,
                  gradients=self._carries is not False,
-                 place=place, finite=True, worker=session.rank)
-            name = f"{CHECKPOINTS}/{session.attempt:04d}-{steps:08d}-{who}.json"
+                 place=place, finite=True, worker=session.worker.rank)
+            name = f"{CHECKPOINTS}/{session.worker.attempt:04d}-{steps:08d}-{who}.json"
             self._saved.append(name)
             self.next_step.write_with(lambda seen: write_next(store, name, seen))
             self._answer(f"saved a checkpoint in {name}", done=True)
             keep_newest(store, self._settings.keep, self._saved, who=who if several else "",
-                        workers=session.rank[1])
+                        workers=session.worker.rank[1])
         except NotDone as error:
             self._say_not_saved(error)
         finally:
@@ -236,7 +236,7 @@ class Checkpointer:
             self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
             # Its time is no part of a step's.
             session.price.forget_step()
-            session.times.evaluation_ended(now)
+            session.progress.times.evaluation_ended(now)
 
     def _say_not_saved(self, error: NotDone) -> None:
         self._session.guard.report(f"no checkpoint was saved: {error}")
@@ -308,7 +308,7 @@ class Checkpointer:
     # Small things
 
     def _steps(self) -> int:
-        return sum(self._session.steps_by_optimizer.values())
+        return sum(self._session.counts.by_optimizer.values())
 
     def _guarded(self, doing: str, action: Callable[[], None]) -> None:
         place = self.door.place

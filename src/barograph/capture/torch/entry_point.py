@@ -79,7 +79,7 @@ def entry_point(
             if place.busy or session.closed:
                 return
             place.busy = True
-            begin, started_secs = cpu_secs(), session.startup_cpu_secs
+            begin, started_secs = cpu_secs(), session.startup.cpu_secs
             try:
                 if _in_graph_capture():
                     session.seen.reasons["graph"] = GRAPH_REASON
@@ -91,7 +91,7 @@ def entry_point(
             finally:
                 place.busy = False
                 # What belongs to starting up has its own account.
-                session.price.charge(cpu_secs() - begin - (session.startup_cpu_secs - started_secs))
+                session.price.charge(cpu_secs() - begin - (session.startup.cpu_secs - started_secs))
 
         return cast("Callable[Concatenate[_Self, _P], None]", enter)
 

@@ -147,7 +147,7 @@ class FactRecorder:
 
     def _end_evaluation(self, buffer: StepBuffer, mode: Mode) -> None:
         if self._modes.evaluation_heard():
-            share = self._modes.end_evaluation(self._session.steps_made, with_losses=bool(buffer.losses))
+            share = self._modes.end_evaluation(self._session.counts.of_busiest, with_losses=bool(buffer.losses))
             if share is not None:
                 self._put(self._session.plan.everything(mode), buffer)(Fact.LAYERS_IN_TRAIN, "", share)
 

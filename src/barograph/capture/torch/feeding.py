@@ -81,7 +81,7 @@ class Feeding:
         from barograph.capture.torch.trace import LoaderTrace
 
         trace = LoaderTrace()
-        session.fed_by = trace.end_step
+        session.output.follow_feeding(trace.end_step)
         return trace
 
     def begin_checkpointer(self) -> Checkpointer:

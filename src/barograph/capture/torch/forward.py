@@ -175,7 +175,7 @@ class ForwardRecorder:
             self._enter(module, args)
             if place.root is module:
                 if place.mode is Mode.TRAIN:
-                    self._session.times.forward.begins()
+                    self._session.progress.times.forward.begins()
                 if self._asks_nothing_inside(module):
                     self._hooks.only(module)
 
@@ -239,11 +239,11 @@ class ForwardRecorder:
         """Before anything is named: find the other models of this script, if it has several."""
         if self._names.frozen:
             return
-        with self._session.timed_startup():
+        with self._session.startup.timed():
             self._names.freeze([] if self._only else self._optimizers.survey())
             if self._feeding.checkpointer is not None:
                 self._names.label_all()  # as a script that is resumed will
-            self._session.note_loaded(self._optimizers.steps_loaded())
+            self._session.counts.note_loaded(self._optimizers.steps_loaded())
 
     def _is_trained(self, root: Root) -> bool:
         """Return whether a model is trained here: a frozen teacher or a target network is not."""
@@ -274,7 +274,7 @@ class ForwardRecorder:
             place.root = place.mode = None  # it has raised
             return
         if module is place.root and place.mode is Mode.TRAIN:
-            self._session.times.forward.ended()
+            self._session.progress.times.forward.ended()
             if self._recorder is not None:
                 self._recorder.forward_ended(module, args, kwargs)
         if place.mode is not None and (place.mask or module is place.root):

@@ -22,6 +22,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.session import Session
 from barograph.capture.steps import Steps
 from barograph.capture.thread_clock import cpu_secs
+from barograph.capture.torch.actions import TorchActions
 from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.compiling import hear, mark_for_compiler
 from barograph.capture.torch.data import DataRecorder
@@ -29,7 +30,6 @@ from barograph.capture.torch.entry_point import HOOKS_WARNING, Door, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
-from barograph.capture.torch.hands import TorchHands
 from barograph.capture.torch.light import TOTAL, LightSteps
 from barograph.capture.torch.loss_arguments import recorded_name
 from barograph.capture.torch.losses import LossRecorder
@@ -74,7 +74,7 @@ class TorchIntegration:
         self.door = Door(session)
         self.names = ModelNames()
         self.optimizers = OptimizerBook(self.names)
-        self.optimizers.label_of_first = session.label_of_first_training
+        self.optimizers.label_of_first = session.counts.label_of_first_training
         self.explicit_steps = explicit_steps
         self._only = only
         self._allowance = Allowance(session)
@@ -86,12 +86,12 @@ class TorchIntegration:
         self._facts = FactRecorder(session, self.names, self.optimizers, self._phase)
         self._data = DataRecorder(session, self.names, reader)
         self._light = LightSteps(session, self._facts.miss_backward, self._phase.take_collected)
-        session.publish_collected = self._light.stop
+        session.collect_with(self._light)
         self._optimizer_handles: list[Any] = []
         self._place = self.door.place
         self.stepping = Stepping()
         self._withholding = Withholding()
-        self._hands = TorchHands(session, self.optimizers, self._withholding)
+        self._hands = TorchActions(session, self.optimizers, self._withholding)
         self._recorder = self._begin_recorder()
         self.feeding = Feeding(self.door, self.names, self.optimizers, self._data.loaders, self._recorder)
         self._forwards = ForwardRecorder(
@@ -100,7 +100,7 @@ class TorchIntegration:
         self._by_hand = HandSteps(self.names, self.optimizers)
         self._forwards.before_pass = self._look_for_hand_step
         self._wrappers = Wrappers(self, self.feeding)
-        self._times = session.times
+        self._times = session.progress.times
         self._refused = False
         self._withheld = False
         self._filter: Any = None
@@ -475,8 +475,8 @@ class TorchIntegration:
         self.session.began()
         self._forwards.settle_names()
         entry = self.optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
-        if entry.label not in self.session.steps_by_optimizer:
-            self.session.start_at(entry.label, steps_loaded(optimizer))
+        if entry.label not in self.session.counts.by_optimizer:
+            self.session.counts.start_at(entry.label, steps_loaded(optimizer))
         # Only now: an evaluation before the first step belongs to the steps that a checkpoint brought.
         self._phase.end_evaluation()
         self._meet(entry)
@@ -493,12 +493,12 @@ class TorchIntegration:
         if not entry.is_new:
             return
         entry.is_new = False
-        if self.session.steps_made > 0:
+        if self.session.counts.of_busiest > 0:
             if not entry.shares:
                 self._data.begin_anew()
                 self._facts.begin_anew()
-                self.session.begin_training(entry.label if is_of_later_training(entry.label) else "")
-            self.session.look_closely(entry.label)
+                self.session.counts.begin_training(entry.label if is_of_later_training(entry.label) else "")
+            self.session.choice.look_closely(entry.label)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not torch.compiler.is_compiling() and self._light.is_of(optimizer):
@@ -569,7 +569,7 @@ class TorchIntegration:
             and self._facts.scaler is None and self._phase.surely_trains
             and self._parameters.plain_rates(entry, optimizer) is not None
         ):
-            self._light.begin(entry, optimizer, self.session.steps_until_round(entry.label),
+            self._light.begin(entry, optimizer, self.session.choice.steps_until_round(entry.label),
                               rates_wanted=self._parameters.rates_wanted)
 
     def _takes_step(self, optimizer: Any) -> bool:
@@ -611,8 +611,8 @@ class TorchIntegration:
         self.session.began()
         self._forwards.settle_names()
         entry = self.optimizers.entry(optimizer, refresh=False)
-        if entry.label not in self.session.steps_by_optimizer:
-            self.session.start_at(entry.label, steps_loaded(optimizer))
+        if entry.label not in self.session.counts.by_optimizer:
+            self.session.counts.start_at(entry.label, steps_loaded(optimizer))
         self._phase.end_evaluation()
         self._meet(entry)
         self._parameters.learning_rates(entry, optimizer, 0, self._phase.train)
@@ -652,7 +652,7 @@ class TorchIntegration:
         if loss is not None and not phase.train.losses.get(TOTAL):
             tensor = loss if isinstance(loss, torch.Tensor) else torch.tensor(float(loss), dtype=torch.float64)
             self._losses.add(TOTAL, tensor, phase.train)
-        self.session.start_at("", 0)
+        self.session.counts.start_at("", 0)
         self._allowance.for_forward()
         self._parameters.models(self._allowance.whole_mask(), phase.train)
         self._publish("", "", skipped=False)
@@ -709,7 +709,7 @@ class TorchIntegration:
         if self._by_hand.waits and (self._by_hand.moved() or self._by_hand.replaces):
             self._take_hand_step()
         backwards = self._phase.backwards
-        if backwards and not any(self.session.steps_by_optimizer.values()):
+        if backwards and not any(self.session.counts.by_optimizer.values()):
             times = "once" if backwards == 1 else f"{backwards:,} times"
             self.session.seen.reasons["no step"] = (
                 f"no training step was recorded: backward() ran {times}, but no optimizer stepped and no weight "
@@ -730,7 +730,7 @@ class TorchIntegration:
     @entry_point("recording a step without an optimizer")
     def _record_hand_step(self, optimizer: Any) -> None:
         entry = self.optimizers.entry(optimizer, refresh=False)
-        self.session.start_at(entry.label, 0)
+        self.session.counts.start_at(entry.label, 0)
         self._phase.end_evaluation()
         self._meet(entry)
         mask = self._allowance.whole_mask()

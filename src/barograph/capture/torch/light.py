@@ -61,7 +61,7 @@ class LightSteps:
         """Collect so many steps of an optimizer, at most a batch."""
         self.left = min(steps, _MOST_STEPS)
         self._entry, self._optimizer, self._rates_wanted = entry, weakref.ref(optimizer), rates_wanted
-        self._begun, self._high = self._session.clock.monotonic(), self._session.level.high
+        self._begun, self._high = self._session.clock.monotonic(), self._session.choice.level.high
 
     def is_of(self, optimizer: Any) -> bool:
         """Return whether the steps of this optimizer are collected."""
@@ -86,8 +86,7 @@ class LightSteps:
         self._rows.append((self._values, now, rates))
         self._values = []
         self.left -= 1
-        self._session.collected_steps += 1
-        if self._session.fed_by is not None and self._entry is not None:
+        if self._session.output.fed_by is not None and self._entry is not None:
             self._session.hand_over_fed(self._entry.label, ahead=len(self._rows) - 1)
         if begin:
             # The losses of a step cost about as much as its end.
@@ -98,13 +97,18 @@ class LightSteps:
         self.left = 0
         return False
 
+    @property
+    def steps(self) -> int:
+        """Steps that have ended and are not published yet."""
+        return len(self._rows)
+
     def publish(self) -> None:
         """Publish the steps that have ended; what the step under way has shown stays."""
         rows, entry = self._rows, self._entry
         if not rows or entry is None:
             return
         begin, session, backwards = cpu_secs(), self._session, 0
-        self._rows, session.collected_steps = [], 0
+        self._rows = []
         for values, at, rates in rows:
             numbers: dict[Any, tuple[float, int]] = {}
             for place in range(0, len(values), 2):

@@ -54,14 +54,15 @@ def save_checkpoint(recording: Recording, integration: TorchIntegration) -> str:
     from barograph.store.urls import store_from_url
 
     session, attempt = recording.session, recording.launch.attempt
-    index, _ = session.rank
+    index, _ = session.worker.rank
     store = store_from_url(recording.url)
     if index:
         # Replicas are the same, and one is saved by the first; it must not be ended meanwhile.
-        wait_for_checkpoint(store, attempt, session.steps_made)
+        wait_for_checkpoint(store, attempt, session.counts.of_busiest)
         return ""
     who = "r0" if index is not None else f"pid{os.getpid()}"
-    name = save(store, integration.names, integration.optimizers, attempt=attempt, steps=session.steps_made, who=who)
+    name = save(store, integration.names, integration.optimizers, attempt=attempt,
+                steps=session.counts.of_busiest, who=who)
     return f"{recording.url.rstrip('/')}/{name}"
 
 

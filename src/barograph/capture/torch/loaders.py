@@ -120,13 +120,13 @@ class LoaderRecorder:
             current.of.passes += 1
         if not current.of.trains:
             current.of.trains = True
-            self._session.times.data_secs += current.of.waited_secs
+            self._session.progress.times.waited_for_data(current.of.waited_secs)
 
     def _wait(self, loader: _Loader, secs: float) -> None:
         if threading.current_thread() is not threading.main_thread():
             return  # a thread that fetches ahead: it is not training that waits
         if loader.trains:
-            self._session.times.data_secs += secs
+            self._session.progress.times.waited_for_data(secs)
         else:
             loader.waited_secs += secs
 

@@ -32,7 +32,7 @@ class LossRecorder:
 
     def plan_changed(self) -> None:
         """Look anew whether anything asks for losses."""
-        self._wanted = self._session.plan_asks(Kind.LOSS)
+        self._wanted = self._session.plan.asks(Kind.LOSS)
 
     def roots(self, tensors: Any) -> None:
         """Record the tensors that a backward pass starts from."""

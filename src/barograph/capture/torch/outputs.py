@@ -147,7 +147,7 @@ class OutputRecorder:
         taking = self._session.plan.taking(mask, Key(Kind.OUTPUT, path), name.layer)
         if type(output) is not torch.Tensor or taking is None or taking.units or taking.raw or Kind.INPUT in kinds:
             return
-        row = self._session.table.row(subject_of(Key(Kind.OUTPUT, path), name.layer, output))
+        row = self._session.output.table.row(subject_of(Key(Kind.OUTPUT, path), name.layer, output))
         self._recipes[id(module), mask] = _Recipe(name.module, output.dtype, row, taking.histogram)
 
     def _layer_of_input(self, module: nn.Module, name: ModuleName, args: Any) -> str:
@@ -171,7 +171,7 @@ class OutputRecorder:
         taking = self._session.plan.taking(mask, key, layer)
         if taking is None:
             return
-        row = self._session.table.row(subject_of(key, layer, tensor))
+        row = self._session.output.table.row(subject_of(key, layer, tensor))
         try:
             self._reader.read(tensor, row, taking, buffer)
             if taking.units and tensor.numel():

@@ -87,7 +87,7 @@ class ParameterFacts:
         self._walks += 1
         self._nodes = max(self._nodes, len(nodes))
         if opening:
-            self._session.add_startup(time.perf_counter() - begin, cpu_secs() - cpu_begin)
+            self._session.startup.add(time.perf_counter() - begin, cpu_secs() - cpu_begin)
 
     def _split_among(self, leaves: Mapping[int, torch.Tensor]) -> set[int]:
         """Return by identity the parameters that FSDP2 has split and whose whole is among the leaves of a graph."""
@@ -137,7 +137,7 @@ class ParameterFacts:
         _count(Fact.FROZEN, [path for _, path in frozen], put)
         _count(Fact.UNTRAINED, self._untrained.found(frozen), put)
         # Not in its first step: by the second, every optimizer of the script has been met.
-        if self._session.made(entry.label) > 0:
+        if self._session.counts.made(entry.label) > 0:
             held, reached = self._optimizers.parameters(), self._reached
             # A teacher that was trained before may hold the gradients of its own last step.
             outside = [

@@ -177,7 +177,7 @@ class ParameterRecorder:
         """Record a tensor of the script's own, whole and summarised."""
         value = tensor if isinstance(tensor, torch.Tensor) else torch.as_tensor(tensor)
         key = Key(Kind.CUSTOM, name)
-        row = self._session.table.row(subject_of(key, "", value))
+        row = self._session.output.table.row(subject_of(key, "", value))
         self._reader.read(value, row, Taking(), buffer)
         buffer.tensors[key] = raw_tensor(value)
 
@@ -241,7 +241,7 @@ class ParameterRecorder:
         """
         if not self._session.plan.kinds(mask) & {Kind.GRADIENT, Kind.WEIGHT}:
             return
-        if self._session.made(entry.label) == 0 or next(iter(self._optimizers)) is not entry:
+        if self._session.counts.made(entry.label) == 0 or next(iter(self._optimizers)) is not entry:
             return
         held = self._optimizers.parameters()
         slots = [
@@ -316,7 +316,7 @@ class ParameterRecorder:
             try:
                 self._reader.read(tensor, row, taking, buffer)
             except UnsupportedCapture as error:
-                path = self._session.table.subjects()[row].key.path
+                path = self._session.output.table.subjects()[row].key.path
                 self._session.seen.reasons[f"{kind} {error}"] = f"{kind.value} of {path}: {error}"
 
     def _asked(
@@ -334,7 +334,7 @@ class ParameterRecorder:
         subject = subject_of(Key(kind, slot.path), slot.layer, tensor)
         if slot.piece is not None and tensor.numel() == slot.piece.here:
             subject = replace(subject, shard=True, whole=slot.piece.whole)
-        return self._session.table.row(subject)
+        return self._session.output.table.row(subject)
 
     def _note_seen(self, kind: Kind, path: str) -> None:
         if kind is Kind.WEIGHT:
@@ -368,7 +368,7 @@ class ParameterRecorder:
         # Those of which no element lies here are the other workers' to see.
         for slot in (slot for entry in self._optimizers for slot in entry.slots if slot.is_elsewhere):
             trainable.pop(slot.path, None)
-        seen.parameters = len(trainable.keys() | seen.weights)
+        seen.count_parameters(len(trainable.keys() | seen.weights))
         self._name_those_without_gradient(trainable)
         roots = self._trained_roots()
         leaves = {
@@ -376,11 +376,11 @@ class ParameterRecorder:
             for name in self._names.leaves()
             if not roots or id(name.root) in roots
         }
-        seen.modules = len(leaves | seen.outputs)
+        seen.count_modules(len(leaves | seen.outputs))
         missing = sorted(leaves - seen.outputs)
         if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
             seen.reasons["compiled"] = COMPILED_REASON
-        elif missing and self._session.plan_asks(Kind.OUTPUT):
+        elif missing and self._session.plan.asks(Kind.OUTPUT):
             seen.reasons["not called"] = (
                 f"{len(missing)} of {len(leaves)} leaf modules never ran in training: {_some(missing)}"
             )

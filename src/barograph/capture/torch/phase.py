@@ -72,8 +72,8 @@ class Phase:
     def of_forward(self, module: nn.Module, root: Root) -> Mode:
         """Return what a forward pass that begins now is for."""
         self._provisional = None
-        if self.session.mode is not None:
-            mode = self.session.mode
+        if self.session.script.mode is not None:
+            mode = self.session.script.mode
         elif not gets_gradients():
             mode = Mode.EVAL
             self._without_gradients = True
@@ -96,7 +96,7 @@ class Phase:
             loss: It.
             forward_seen: Forward passes are being listened to, so the last one tells.
         """
-        mode = self.session.mode or self._guess_of_loss(loss, forward_seen=forward_seen)
+        mode = self.session.script.mode or self._guess_of_loss(loss, forward_seen=forward_seen)
         if mode is not Mode.TRAIN:
             self._evaluation_mode = mode
         return mode
@@ -125,8 +125,8 @@ class Phase:
 
     def of_predictions(self) -> Mode:
         """Return what labels and answers are of that the script names now."""
-        if self.session.mode is not None:
-            mode = self.session.mode
+        if self.session.script.mode is not None:
+            mode = self.session.script.mode
         elif not torch.is_grad_enabled() or self.last_forward not in (None, Mode.TRAIN):
             mode = Mode.EVAL
         else:
@@ -143,8 +143,8 @@ class Phase:
     def evaluation_mask_for(self, mode: Mode) -> int:
         """Return what is taken of the evaluation under way, or of the one that begins now."""
         if self.evaluation_mask is None:
-            self.evaluation_mask = self.session.choose(self.session.steps_of_training, mode)
-        elif not self.session.evaluation_goes_on(self.evaluation_mask):
+            self.evaluation_mask = self.session.choice.choose(self.session.counts.of_training, mode)
+        elif not self.session.choice.evaluation_goes_on(self.evaluation_mask):
             # What is a sum over the whole evaluation must not be told of a part of it.
             self.evaluation_mask = 0
             self.evaluation.gathered.clear()
@@ -172,8 +172,8 @@ class Phase:
     @property
     def surely_trains(self) -> bool:
         """Whether a loss with a gradient can only be one of training: no model is in eval mode."""
-        if self.session.mode is not None:
-            return self.session.mode is Mode.TRAIN
+        if self.session.script.mode is not None:
+            return self.session.script.mode is Mode.TRAIN
         if self.evaluates or self._provisional is not None:
             return False
         return not any(root.seems_evaluated for root in self.names.roots)
@@ -197,9 +197,7 @@ class Phase:
             if not buffer.empty:
                 self.session.end_evaluation(buffer, self._evaluation_mode, mask)
                 mask = 0
-        # What it cost is no part of a step's price, nor is its time part of a step's.
-        self.session.price.forget_step()
-        self.session.times.evaluation_ended(self.session.clock.monotonic())
+        self.session.progress.evaluation_ended()
 
     @property
     def backwards(self) -> int:

@@ -192,8 +192,9 @@ class TorchRecorder:
 
     def _looks(self, entry: Entry, first_root: int) -> Verdict | None:
         return self._gate.looks(
-            entry.slots, self.kept.roots[first_root:], step=self._session.made(entry.label), optimizer=entry.label,
-            scale=getattr(entry.optimizer(), "grad_scale", None), clips=self._clips, share=self._sharing(entry))
+            entry.slots, self.kept.roots[first_root:], step=self._session.counts.made(entry.label),
+            optimizer=entry.label, scale=getattr(entry.optimizer(), "grad_scale", None), clips=self._clips,
+            share=self._sharing(entry))
 
     def _sharing(self, entry: Entry) -> Share | None:
         modules = [root.module() for root in self.kept.models.values()]
@@ -218,7 +219,7 @@ class TorchRecorder:
 
     def _hold(self, verdict: Verdict, label: str, take: _Take) -> None:
         """Save a step and withhold its update. An error of ours never lets that pass."""
-        self._held.hold(verdict, self._session.made(label),
+        self._held.hold(verdict, self._session.counts.made(label),
                         lambda: self._write(take(verdict.held, verdict.text, verdict.numbers)))
 
     def _pass(self, label: str, take: _Take) -> None:
@@ -249,10 +250,10 @@ class TorchRecorder:
         with torch.no_grad():
             others = self._keeper.others_since(entry.label)
             content = content_of(self.kept, others, self._names, self._optimizers, entry, packer, scaler=scaler,
-                                 schedulers=schedulers, rank=session.rank)
+                                 schedulers=schedulers, rank=session.worker.rank)
         content["when"] = None if self._settings.when is None else function_name(self._settings.when)
         head = CapsuleHead(
-            session.attempt, "", session.tick, session.made(entry.label), entry.label, held, text,
+            session.worker.attempt, "", session.counts.tick, session.counts.made(entry.label), entry.label, held, text,
             session.clock.unix(), withheld=held is not Held.FINDING, numbers=numbers,
         )
         return Taken(head, content, packer)

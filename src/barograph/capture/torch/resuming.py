@@ -297,7 +297,7 @@ def begin_resuming(
         ResumeFailed: There is no such checkpoint, or nothing can go on from it.
         DamagedChunk, StoreError: It cannot be read.
     """
-    rank, world_size = integration.session.rank
+    rank, world_size = integration.session.worker.rank
     # Before anything is read: threads of the store's would be missing in workers that are forked of this process.
     if order.workers != world_size:
         text = f"The checkpoint was saved by {order.workers} workers, but here {_are(world_size)}. Start as many."
@@ -343,8 +343,9 @@ def _from_checkpoint(
             session.guard.report(f"the resumed training differs from the original: {text}")
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
-        session.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
-        integration.door.place.busy = session.passes_over = False
+        session.counts.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
+        integration.door.place.busy = False
+        session.script.pass_over(False)
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
             integration.feeding.pass_goes_on(iterator, item)
@@ -354,7 +355,8 @@ def _from_checkpoint(
                         integration.feeding)
     integration.feeding.resuming = resuming
     # Nothing is recorded on the way, whatever the script hands over.
-    integration.door.place.busy = session.passes_over = True
+    integration.door.place.busy = True
+    session.script.pass_over(True)
     resuming.install()
     return resuming
 

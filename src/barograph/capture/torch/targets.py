@@ -42,7 +42,7 @@ class TargetRecorder:
         taking = self._session.plan.taking(mask, key)
         if taking is None or not target.is_floating_point():
             return
-        row = self._session.table.row(subject_of(key, "", target))
+        row = self._session.output.table.row(subject_of(key, "", target))
         try:
             self._reader.read(target, row, taking, buffer)
             if taking.raw:

@@ -74,7 +74,7 @@ class _Listener(TrainerLoop):
             self.log(lambda: {f"{name}{metric}": value for metric, value in state.metrics.items()}, Mode.EVAL)
 
     def _steps(self) -> int:
-        return sum(self._session.steps_by_optimizer.values())
+        return sum(self._session.counts.by_optimizer.values())
 
     def _name_of(self, engine: Any) -> str:
         """Return what the metrics of an engine begin with that evaluates: a name, or nothing for the first of them."""

@@ -48,7 +48,7 @@ class TrainerLoop(Patches):
             values: Returns it, by name; what is within another mapping has both names.
             mode: In which it is; None: in that which goes on.
         """
-        if self.silent or self._session.passes_over:
+        if self.silent or self._session.script.passes_over:
             return
         with self._entry.guarded(f"recording metrics of {self._library}"):
             numbers = dict(numbers_in(values()))
@@ -58,14 +58,15 @@ class TrainerLoop(Patches):
     def begins_at(self, step: int) -> None:
         """Note that a training begins with this step, for optimizers that keep no count of their own."""
         session = self._session
-        if step or session.first_step == self._began_at:
+        if step or session.counts.first_step == self._began_at:
             # What the script itself said of the first step stands, unless the framework knows better.
-            session.first_step = self._began_at = step
+            self._began_at = step
+            session.counts.begin_at(step)
 
     @contextlib.contextmanager
     def mode(self, mode: Mode) -> Iterator[None]:
         """Have what goes on in a `with` block recorded in this mode, unless the script has set one."""
-        if self.silent or self._session.mode is not None:
+        if self.silent or self._session.script.mode is not None:
             yield
             return
         self._recording.set_mode(mode)

@@ -12,13 +12,13 @@ from barograph.cli.opening import and_others, run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.model.finding import Finding
 from barograph.model.key import Kind
+from barograph.queries.recall import recalled
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.runs.reading.around import Change, Surroundings, around, findings_near, gradient_norm, update_ratio
 from barograph.runs.reading.one_worker import OneWorker
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.view import StepView
 from barograph.watch.figures import count, figure, local_time
-from barograph.watch.recall import recalled
 from barograph.watch.wording import shown
 
 _MOST_CHANGES = 10

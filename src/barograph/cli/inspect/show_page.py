@@ -22,6 +22,8 @@ from barograph.cli.signs import state_text
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat
+from barograph.queries.recall import Recall, recalled
+from barograph.queries.wording import not_evaluated_line, problem_rest
 from barograph.runs.reading.glance import Glance, RunState, glance
 from barograph.runs.reading.layers import layers_of
 from barograph.runs.reading.one_worker import OneWorker, speaker_of
@@ -32,8 +34,7 @@ from barograph.runs.reading.view import group_of
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
-from barograph.watch.recall import Recall, recalled
-from barograph.watch.wording import not_evaluated_line, problem_head, problem_rest, shown
+from barograph.watch.wording import problem_head, shown
 
 _BELOW = 12
 """Columns that what belongs to a problem is moved below its title."""

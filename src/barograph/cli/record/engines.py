@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from barograph.errors import UnknownName, nearest
+from barograph.processes.ray_cluster import connect
 from barograph.watch.far_line import FarLine
 from barograph.watch.line import LineFactory
-from barograph.watch.ray_cluster import connect
 
 PROCESSES = "processes"
 """Processes on this machine."""

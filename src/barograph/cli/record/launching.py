@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from barograph.capture.integrations import installed_integrations
 from barograph.cli.child import Child
 from barograph.errors import StoreError
 from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE, Launch
@@ -44,6 +46,9 @@ def recorded(
     Raises:
         SettingsError: The command cannot be run.
     """
+    # Found here, so that no process of the training has to search the installed packages.
+    found, problems = installed_integrations()
+    launch = replace(launch, integrations=found)
     # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
     question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
     with (tempfile.TemporaryDirectory(prefix="barograph-word-", ignore_cleanup_errors=True) as scratch,
@@ -55,6 +60,8 @@ def recorded(
 
         supervision = Supervision(store, rules, launch.settings, launch.attempt, live=live, as_json=as_json,
                                   recipients=recipients)
+        for problem in problems:
+            supervision.tell(problem)
         child.wait()
         _take_in_afterword(store, launch.attempt, Path(scratch, "word"), supervision)
     if origin and (trouble := origin.finish()):
@@ -66,7 +73,7 @@ def recorded(
 def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
     if not path.exists():
         return
-    from barograph.runs.writing.afterword import take_in
+    from barograph.runs.writing.command_note import take_in
 
     try:
         take_in(store, attempt, path)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +25,10 @@ from barograph.errors import SettingsError, WatchError
 from barograph.model.finding import FindingState
 from barograph.model.settings import Settings
 from barograph.model.settings_file import settings_from_file
+from barograph.processes.command import Command
+from barograph.processes.local_process import Group, LocalProcess
+from barograph.processes.parent import end_with_parent
+from barograph.processes.process import HostLost
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.memory import give_memory_back
 from barograph.runs.reading.reader import Run
@@ -34,10 +36,8 @@ from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order
 from barograph.watch.figures import count
-from barograph.watch.line import HostLost
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notice
-from barograph.watch.parent import end_with_parent
 from barograph.watch.seats import seats
 from barograph.watch.service import Part, RunVerdict, Service
 from barograph.watch.terminal import text_of
@@ -269,10 +269,9 @@ class _Command:
     def __init__(self, arguments: Sequence[str], options: Options) -> None:
         # In a file, because nobody reads before the end: a pipe that is full would keep it from ending.
         self._summary = tempfile.TemporaryFile() if options.as_json else None  # noqa: SIM115 - `said` closes it
-        # In a group of its own: we tell it of Ctrl-C, also where that was sent to us alone, and nobody tells it twice.
-        group = None if os.name == "nt" else 0
-        self._process = subprocess.Popen([sys.executable, "-m", "barograph", *arguments, *_config(options)],
-                                         stdout=self._summary, process_group=group)
+        # In a group of its own: we pass Ctrl-C on, also where it was sent to us alone, and nobody sends it twice.
+        self._process = LocalProcess(Command((sys.executable, "-m", "barograph", *arguments, *_config(options))),
+                                     stdin=None, stdout=self._summary, group=Group.OWN)
 
     def poll(self) -> int | None:
         return self._process.poll()
@@ -287,7 +286,7 @@ class _Command:
     def interrupt(self) -> None:
         """Send it what Ctrl-C sends; on Windows the terminal has done that."""
         if os.name != "nt" and self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            self._process.interrupt()
 
     def terminate(self) -> None:
         self._process.terminate()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -22,6 +21,8 @@ from barograph.cli.record.live import LiveView, can_be_drawn_on, status
 from barograph.errors import EXIT_STOPPED, BarographError, StoreError
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
+from barograph.processes.process import ended_reason
+from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
@@ -35,7 +36,6 @@ from barograph.watch.loop import Watcher
 from barograph.watch.notices import Notifier
 from barograph.watch.recipient import Recipient
 from barograph.watch.seats import is_ours, seats
-from barograph.watch.summary import RunSummary, summary_of
 from barograph.watch.terminal import TerminalNotifier
 
 _POLL_SECS = 0.2
@@ -108,7 +108,7 @@ class Supervision:
             self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
                       f"  run       {self._store.url}")
         else:
-            self._say(closing_text(self._summary, command=_how_it_ended(exit_code) if exit_code else "",
+            self._say(closing_text(self._summary, command=ended_reason(exit_code) if exit_code else "",
                                    width=self._width))
 
     def tell(self, trouble: str) -> None:
@@ -151,7 +151,7 @@ class Supervision:
             self._draw(watcher)
         to_the_end = self._see_the_rest(watcher)
         watcher.close()
-        summary = summary_of(self._store, watcher)
+        summary = summary_of(self._store, watcher.judged)
         self._summary = summary if to_the_end else summary.but_not_seen(
             f"What was left after {self._patience_secs:g} s of waiting for it: the watching gave up."
         )
@@ -219,12 +219,3 @@ class Supervision:
         # Whoever reads our words may be gone; the command's exit code is still ours to hand on.
         self._stream.write(f"{text}\n")
         self._stream.flush()
-
-
-def _how_it_ended(exit_code: int) -> str:
-    if exit_code > 0:
-        return f"ended with exit code {exit_code}"
-    try:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"was ended by signal {-exit_code}"

@@ -29,6 +29,7 @@ from barograph.model.manifest import Heartbeat
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.settings_file import settings_from_file
+from barograph.queries.summary import summary_of
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.registry import installed_alone, rules_from_settings
 from barograph.runs.reading.memory import give_memory_back
@@ -42,7 +43,6 @@ from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.seats import seats
-from barograph.watch.summary import summary_of
 from barograph.watch.terminal import TerminalNotifier
 
 POLL_SECS = 0.5
@@ -307,7 +307,7 @@ class _Watching:
         return status(self._beats, self._watcher.open_problems)
 
     def _sum_up(self, *, interrupted: bool) -> None:
-        summary = summary_of(self._run.store, self._watcher).but_not_seen(
+        summary = summary_of(self._run.store, self._watcher.judged).but_not_seen(
             *(f"What the rule {name} would have found: it is not installed here." for name in self._not_used),
             *(["What was not judged yet: the watching was interrupted."] if interrupted else []),
         )

@@ -9,14 +9,11 @@ import typer
 
 from barograph.cli.experiments.catalog_options import Root
 from barograph.cli.record.watch import EXIT_INTERRUPTED
-from barograph.cli.share.archive_group import ArchiveGroup
-
-GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
+from barograph.cli.share.archive_group import group_of_plugins
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="Directory, URL or name of the run.")]
 
 
-@GROUP.callback()
 def command() -> None:
     """Export runs as an archive, or to TensorBoard or MLflow.
 
@@ -38,7 +35,6 @@ def command() -> None:
     """
 
 
-@GROUP.command()
 def archive(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="Names, IDs or paths of runs; or names or IDs of "
@@ -83,7 +79,6 @@ def archive(
         raise typer.Exit(1)
 
 
-@GROUP.command()
 def chrome(
     run: _Run,
     out: Annotated[
@@ -104,7 +99,6 @@ def chrome(
     export_chrome(run, out or Path("trace.json"))
 
 
-@GROUP.command()
 def otel(
     run: _Run,
     endpoint: Annotated[
@@ -136,7 +130,6 @@ def otel(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-@GROUP.command()
 def tensorboard(
     run: _Run,
     out: Annotated[
@@ -184,7 +177,6 @@ def tensorboard(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-@GROUP.command()
 def mlflow(
     name: Annotated[
         str, typer.Argument(metavar="RUN|EXPERIMENT", help="Name or path of a run, or name of an experiment, a trial "
@@ -210,3 +202,7 @@ def mlflow(
     from barograph.cli.share.mlflow_export import export_and_tell
 
     export_and_tell(name, to, root, as_json=as_json)
+
+
+# Last, because the entry points lead to the functions above.
+GROUP = group_of_plugins("barograph.exporters", command)

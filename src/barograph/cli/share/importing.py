@@ -7,13 +7,9 @@ from typing import Annotated
 import typer
 
 from barograph.cli.experiments.catalog_options import Root
-from barograph.cli.share import importing_trackers
-from barograph.cli.share.archive_group import ArchiveGroup
-
-GROUP = typer.Typer(cls=ArchiveGroup, rich_markup_mode=None, no_args_is_help=True)
+from barograph.cli.share.archive_group import group_of_plugins
 
 
-@GROUP.callback()
 def command() -> None:
     """Import runs from an archive or from another tracker.
 
@@ -33,7 +29,6 @@ def command() -> None:
     """
 
 
-@GROUP.command()
 def archive(
     file: Annotated[str, typer.Argument(metavar="FILE|URL", help="Archive written by barograph export archive, on disk "
                                                                  "or in a bucket.")],
@@ -67,7 +62,6 @@ def archive(
         import_and_tell(file, root, as_json=as_json)
 
 
-@GROUP.command()
 def smdebug(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Directory or URL that smdebug wrote to.")],
     out: Annotated[
@@ -93,7 +87,6 @@ def smdebug(
         raise typer.Exit(1)
 
 
-@GROUP.command()
 def tensorboard(
     path: Annotated[str, typer.Argument(metavar="PATH", help="Event file, directory or URL, as for tensorboard "
                                                              "--logdir.")],
@@ -125,6 +118,5 @@ def tensorboard(
         raise typer.Exit(1)
 
 
-GROUP.command()(importing_trackers.mlflow)
-GROUP.command()(importing_trackers.wandb)
-GROUP.command()(importing_trackers.aim)
+# Last, because the entry points lead to the functions above.
+GROUP = group_of_plugins("barograph.importers", command)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from barograph.errors import BarographError, DamagedSource, ImportFailed
-from barograph.ingest.aim import telling
+from barograph.ingest.aim import dump
 from barograph.ingest.trackers.foreign import (
     ForeignEnd,
     ForeignExperiment,
@@ -26,6 +25,8 @@ from barograph.ingest.trackers.foreign import (
     time_from,
 )
 from barograph.model.items import Value, checked_value, flattened
+from barograph.processes.command import Command
+from barograph.processes.run_to_end import run_to_end
 from barograph.provenance.secrets import Secrets
 
 _FOLDER = ".aim"
@@ -54,7 +55,7 @@ class AimSource:
         if not folder.is_dir():
             raise ImportFailed(f"No Aim repository: there is no {_FOLDER} directory ({path}).")
         self._repository, self._python = folder.parent, python
-        self._told = _told([python, telling.__file__, str(folder.parent.resolve())], folder.parent)
+        self._told = _told([python, dump.__file__, str(folder.parent.resolve())], folder.parent)
         self._extracted: tuple[str, tempfile.TemporaryDirectory[str]] | None = None
 
     def experiments(self) -> Sequence[ForeignExperiment]:
@@ -106,7 +107,7 @@ class AimSource:
             if self._extracted is not None:
                 self._extracted[1].cleanup()
             self._extracted = uid, tempfile.TemporaryDirectory(prefix="barograph-aim-")
-            _told([self._python, telling.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
+            _told([self._python, dump.__file__, str(self._repository.resolve()), uid, self._extracted[1].name],
                   self._repository).unlink()
         path = Path(self._extracted[1].name, str(number))
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
@@ -125,8 +126,7 @@ def _told(command: Sequence[str], path: Path) -> Path:
     handle, name = tempfile.mkstemp(prefix="barograph-aim-", suffix=".jsonl")
     try:
         with os.fdopen(handle, "wb") as file:
-            done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False,
-                                  cwd=path)
+            done = run_to_end(Command(tuple(command), os.fspath(path)), timeout_secs=None, stdout=file)
     except OSError as error:
         Path(name).unlink()
         raise ImportFailed(f"Cannot run {command[0]}: {error.strerror}. Pass a Python with Aim as --python.") \
@@ -134,11 +134,11 @@ def _told(command: Sequence[str], path: Path) -> Path:
     except BaseException:
         Path(name).unlink()
         raise
-    if done.returncode == 0:
+    if done.exit_code == 0:
         return Path(name)
     Path(name).unlink()
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    last = said[-1] if said else f"exit code {done.returncode}"
+    said = done.err.decode("utf-8", "replace").strip().splitlines()
+    last = said[-1] if said else f"exit code {done.exit_code}"
     if "No module named 'aim'" in last:
         raise ImportFailed("Only the package aim can read its repositories, and it is not installed in "
                            f"{command[0]}. Run pip install aim, or pass a Python with Aim as --python.")

@@ -28,7 +28,8 @@ from barograph.runs.format.layout import IMPORTED, MANIFEST
 from barograph.runs.format.metadata import manifest_bytes, sealed
 from barograph.runs.state.claim import begin_attempt, claim_worker
 from barograph.runs.state.places import new_manifest
-from barograph.runs.writing.writer import Closing, RunWriter
+from barograph.runs.writing.record_writer import Closing
+from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 
 NOT_LOGGED = "what the script did not log to TensorBoard"

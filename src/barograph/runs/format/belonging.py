@@ -49,14 +49,14 @@ def check_origin(records: pq.ParquetFile, name: ChunkName, run_id: str) -> None:
     """
     said = notes_of(records.metadata.metadata, str(name)).run_id
     if said and run_id and said != run_id:
-        raise DamagedChunk(f"The file is of another run, {said}; this one is {run_id} ({name}).")
+        raise DamagedChunk(f"The file belongs to another run: {said} instead of {run_id} ({name}).")
     if not records.metadata.num_rows:
         return
     _check_words(records, name)
     first, last = _extremes(records, "chunk")
     mine = _extremes(records, "attempt") == (name.attempt,) * 2 and _extremes(records, "worker") == (name.worker,) * 2
     if not (mine and name.first <= first and last <= name.last):
-        raise DamagedChunk(f"The file holds rows of another worker, attempt or chunk than its name says ({name}).")
+        raise DamagedChunk(f"The file has rows of another worker, attempt or chunk than its name says ({name}).")
 
 
 def _check_words(records: pq.ParquetFile, name: ChunkName) -> None:
@@ -67,7 +67,7 @@ def _check_words(records: pq.ParquetFile, name: ChunkName) -> None:
                 continue
             # What a dictionary holds and no row has is no row's.
             for word in sorted(set(part.unique().to_pylist()) - known):
-                raise DamagedChunk(f'The file holds rows of the {column} "{word}", which nobody here knows ({name}).')
+                raise DamagedChunk(f'The file has rows of an unknown {column}, "{word}" ({name}).')
 
 
 def _extremes(records: pq.ParquetFile, column: str) -> tuple[Any, Any]:

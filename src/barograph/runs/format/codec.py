@@ -95,7 +95,7 @@ def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNot
             None if firsts is None else {str(optimizer): int(step) for optimizer, step in firsts.items()},
         )
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise DamagedChunk(f"A file's notes do not say what they must: {error} ({name}).") from error
+        raise DamagedChunk(f"The metadata of the file is invalid: {error} ({name}).") from error
 
 
 def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:

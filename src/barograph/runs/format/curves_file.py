@@ -145,7 +145,7 @@ def _read(
 ) -> Found:
     table, said = read_noted(store, name, run_id, columns=columns, texts=_TEXTS, what="buckets")
     if {**said, **_of(name)} != said:
-        raise DamagedChunk(f"The file is of other chunks than its name says ({name}).")
+        raise DamagedChunk(f"The file covers other chunks than its name says ({name}).")
     try:
         return made_of(table.unify_dictionaries().combine_chunks())
     except ValueError as error:
@@ -187,10 +187,10 @@ def _from_table(table: pa.Table) -> SeriesBuckets:
     for name in BUCKET.names or ():
         column = table[name]
         if column.null_count:
-            raise ValueError(f"there are nulls in {name}")
+            raise ValueError(f"the column {name} has nulls")
         buckets[name] = column.to_numpy()
     if not sensible_buckets(buckets):
-        raise ValueError("there is a bucket of what no numbers come to")
+        raise ValueError("a bucket is inconsistent: no numbers have this summary")
     return SeriesBuckets(names, codes, buckets)
 
 
@@ -199,7 +199,7 @@ def _named(table: pa.Table) -> tuple[list[SeriesName], NDArray[np.int64]]:
     columns = [dictionary_column(table, name) for name in _TEXTS]
     codes, first = _compact_codes(columns)
     if not set(columns[_TEXTS.index("mode")].texts) <= set(Mode):
-        raise ValueError("there is a mode that is not known")
+        raise ValueError("the column mode has an unknown value")
     return _names_at(columns, first), codes
 
 

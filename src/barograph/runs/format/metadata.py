@@ -64,7 +64,7 @@ def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         whole = False
     if not whole:
-        raise DamagedChunk(f"The paper is damaged: its bytes are not those that were written ({name}).")
+        raise DamagedChunk(f"The metadata file is damaged: its checksum does not match ({name}).")
     return dict(body)
 
 
@@ -106,7 +106,7 @@ def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
     with _understood(name):
         worker = Worker(**_known(Worker, body))
         if metadata_from_name(name) not in (None, (WORKERS, worker.name, worker.attempt)):
-            raise ValueError(f"it speaks of worker {worker.name} in attempt {worker.attempt}")
+            raise ValueError(f"it is about worker {worker.name} in attempt {worker.attempt}")
         return worker
 
 
@@ -165,7 +165,7 @@ def _understood(name: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") from error
+        raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") from error
 
 
 def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:

@@ -80,7 +80,7 @@ def read_noted(
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedChunk(f"The file cannot be read as {what}: {error!r} ({name}).") from error
     if said_run and run_id and said_run != run_id:
-        raise DamagedChunk(f"The file is of another run ({name}).")
+        raise DamagedChunk(f"The file belongs to another run ({name}).")
     if missing:
         raise DamagedChunk(f"The file lacks the columns {', '.join(sorted(missing))} ({name}).")
     if schema is not None:

@@ -81,6 +81,6 @@ def proved_by_checksum(store: Store, name: str, checksum: str) -> memoryview:
 
 def _same(data: memoryview, is_same: bool, name: str, store: Store) -> memoryview:
     if not is_same:
-        raise DamagedChunk(f"The file is damaged: its {len(data)} bytes are not those that were published ({name} in "
-                           f"{store.url}).")
+        raise DamagedChunk(f"The file is damaged: the checksum of its {len(data)} bytes does not match ({name} in "
+        f"{store.url}).")
     return data

@@ -43,7 +43,7 @@ def array_from_raw(tensor: RawTensor) -> NDArray[Any]:
     """
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
-        raise UnsupportedDtype(f'A tensor of type "{tensor.dtype}" cannot be saved; there are: {", ".join(DTYPES)}.')
+        raise UnsupportedDtype(f'Cannot save a tensor of type "{tensor.dtype}". Supported: {", ".join(DTYPES)}.')
     array: NDArray[Any] = np.frombuffer(tensor.data, dtype).reshape(tensor.shape)
     return array
 
@@ -147,7 +147,7 @@ def read_tensor(data: bytes | memoryview, entry: str, name: str) -> NDArray[Any]
         if entry in json.loads(header.get("__metadata__", {}).get("complex128", "[]")):
             array = array.view(np.complex128).reshape(info["shape"][:-1])
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedChunk(f"The tensor {entry} cannot be read: {error} ({name}).") from error
+        raise DamagedChunk(f"Cannot read the tensor {entry}: {error} ({name}).") from error
     return array
 
 
@@ -159,9 +159,9 @@ def check_tensors_origin(data: bytes | memoryview, origin: TensorsOrigin, name: 
         known = {word: value for word, value in origin._asdict().items() if value != ""}
         other = [word.removesuffix("_id") for word, value in known.items() if told.get(word, value) != value]
     except (ValueError, TypeError, AttributeError) as error:
-        raise DamagedChunk(f"The file's notes do not say what they must: {error} ({name}).") from error
+        raise DamagedChunk(f"The metadata of the file is invalid: {error} ({name}).") from error
     if other:
-        raise DamagedChunk(f"The file is of another {' and '.join(other)} than its name and place say ({name}).")
+        raise DamagedChunk(f"The file belongs to another {' and '.join(other)} than its name and folder say ({name}).")
 
 
 def tensor_entries(data: bytes | memoryview, name: str) -> list[str]:
@@ -174,9 +174,9 @@ def _header(data: bytes | memoryview, name: str) -> tuple[dict[str, Any], int]:
         start = _HEADER_LENGTH_BYTES + int.from_bytes(data[:_HEADER_LENGTH_BYTES], "little")
         header = json.loads(bytes(data[_HEADER_LENGTH_BYTES:start]))
         if not isinstance(header, dict):
-            raise TypeError("the header is no object")
+            raise TypeError("the header is not a JSON object")
         if not isinstance(header.get("__metadata__", {}), dict):
-            raise TypeError("its metadata is no object")
+            raise TypeError("its metadata is not a JSON object")
     except (ValueError, TypeError, RecursionError) as error:
-        raise DamagedChunk(f"The file is no safetensors file: {error} ({name}).") from error
+        raise DamagedChunk(f"Not a safetensors file: {error} ({name}).") from error
     return header, start

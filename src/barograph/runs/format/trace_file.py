@@ -122,7 +122,7 @@ def read_trace(store: Store, name: TraceName, run_id: str) -> tuple[pa.Table, in
         raise DamagedChunk(f"The file does not say how many batches were dropped ({name}).")
     whose = set(zip(table["attempt"].to_pylist(), table["worker"].to_pylist(), strict=True))
     if not whose <= {(name.attempt, name.worker)}:
-        raise DamagedChunk(f"The file holds rows of another worker or attempt than its name says ({name}).")
+        raise DamagedChunk(f"The file has rows of another worker or attempt than its name says ({name}).")
     if not table["named"].combine_chunks().value_lengths().equals(table["names"].combine_chunks().value_lengths()):
         raise DamagedChunk(f"The file has names without numbers, or numbers without names ({name}).")
     return table, dropped_batches

@@ -75,10 +75,10 @@ class Order:
         try:
             size = int(words["size"])
             if not 0 < size <= MOST_SAMPLES:
-                raise ValueError(f"no data set of {size} samples is known by its order")
+                raise ValueError(f"a data set of {size} samples; from 1 to {MOST_SAMPLES} are supported")
             self._drawing = _drawing(words, size)
         except (KeyError, TypeError) as error:
-            raise ValueError(f"an order that is not known: {error!r}") from error
+            raise ValueError(f"not a valid order: {error!r}") from error
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
         """Return the samples at places `start` to `stop` - 1; fewer where the order ends before."""
@@ -102,4 +102,4 @@ def _whole(words: dict[str, Any], size: int) -> Drawing:
         return Permutation(twister, size)
     if words["drawn"] == "draws":
         return Draws(twister, size, int(words["count"]))
-    raise ValueError(f'samples that are drawn as "{words["drawn"]}" are not known')
+    raise ValueError(f'unknown order "{words["drawn"]}"')

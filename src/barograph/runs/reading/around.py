@@ -97,7 +97,7 @@ def around(run: Run, step: int) -> Surroundings:
     """
     asked, steps = step, run.steps(None).tolist()
     if not steps or not steps[0] <= asked <= steps[-1]:
-        raise UnknownStep(f"Nothing was recorded in step {asked}. {_nearest(asked, steps)} ({run.url})")
+        raise UnknownStep(f"No records of step {asked}. {_nearest(asked, steps)} ({run.url})")
     step = min(steps, key=lambda item: (abs(item - asked), item))
     at = steps.index(step)
     first, last = steps[max(0, at - BEFORE)], steps[min(len(steps) - 1, at + AFTER)]
@@ -209,4 +209,4 @@ def _neighbours(step: int, steps: Sequence[int]) -> list[int]:
 
 def _nearest(step: int, steps: Sequence[int]) -> str:
     near = _neighbours(step, steps)
-    return f"Nearest is {near[0]}." if near else "No step was."
+    return f"The nearest recorded step is {near[0]}." if near else "No steps were recorded."

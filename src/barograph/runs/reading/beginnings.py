@@ -55,8 +55,8 @@ def supersession_from(beginnings: Mapping[Stream, Sequence[Beginning]]) -> tuple
             starts[attempt, optimizer] = min(step, starts.get((attempt, optimizer), step))
     untold = sorted({attempt for (attempt, _), is_certain in certain.items() if not is_certain})
     return Supersession(starts, untold), [
-        f"Where attempt {attempt} began cannot be told, since what it published first cannot be read; what attempts "
-        "before it recorded may be superseded, and is left out." for attempt in untold
+        f"The first step of attempt {attempt} is unknown because its first file cannot be read. Records of earlier "
+        "attempts are left out, as this attempt may supersede them." for attempt in untold
     ]
 
 

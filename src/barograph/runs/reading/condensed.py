@@ -89,7 +89,8 @@ class Condensed:
             if self._records.survey is seen:
                 self._forget_gone(seen)
                 return used, read
-        raise StoreUnavailable(f"The run's files keep on changing while they are read; try again ({self._store.url}).")
+        raise StoreUnavailable("The files of the run kept changing while they were read. Try again "
+                               f"({self._store.url}).")
 
     def _forget_gone(self, seen: Survey) -> None:
         there = {name for curves in seen.curves.values() for name in curves}

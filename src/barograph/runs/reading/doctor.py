@@ -130,7 +130,7 @@ class _Examination:
         self.diagnosis = Diagnosis(store.url)
         found = self._found
         if not found.has_manifest and not found.chunks and not found.metadata:
-            raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).")
+            raise NotARun(f"Not a run: there is no {MANIFEST} ({store.url}).")
         self._look_at_manifest()
         # Before the records: what a worker says it has published is then there.
         roster = Roster(store, clock)
@@ -153,12 +153,12 @@ class _Examination:
         diagnosis.chunks = sum(len(found.files(stream)) for stream in found.chunks)
         diagnosis.tensors = sum(map(len, found.tensors.values()))
         diagnosis.size_bytes = sum(found.size_bytes.values())
-        diagnosis.foreign.extend(f"{name} is no part of a run." for name in found.foreign)
-        diagnosis.leftover.extend(f"The rows of {file} are in another file, too." for file in found.superseded())
+        diagnosis.foreign.extend(f"{name} is not part of a run." for name in found.foreign)
+        diagnosis.leftover.extend(f"The rows of {file} are also in another file." for file in found.superseded())
 
     def _look_at_manifest(self) -> None:
         if not self._found.has_manifest:
-            self.diagnosis.missing.append(f"{MANIFEST} is not there.")
+            self.diagnosis.missing.append(f"{MANIFEST} is missing.")
             return
         try:
             self._run_id = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST).run_id
@@ -172,7 +172,7 @@ class _Examination:
                 return
             self._found = survey(self._store)
         raise StoreUnavailable(
-            f"The run's files keep on changing while they are read; try again ({self._store.url})."
+            f"The files of the run kept changing while they were read. Try again ({self._store.url})."
         )
 
     def _read_what_is_new(self) -> bool:
@@ -215,13 +215,13 @@ class _Examination:
         there = {name.chunk for name in self._found.tensors.get(stream, ())}
         for chunk in sorted(tensor_chunks - there):
             if chunk > removed_through:
-                self.diagnosis.missing.append(f"The whole tensors of chunk {chunk} of {_whose(stream)} are not there.")
+                self.diagnosis.missing.append(f"The saved tensors of chunk {chunk} of {_whose(stream)} are missing.")
         return span
 
     def _note_gaps(self, stream: Stream, damaged: Collection[str], removed_through: int) -> None:
         if removed_through >= 0:
             what = f"Chunks up to {removed_through} of {_whose(stream)}"
-            self.diagnosis.removed.append(f"{what} were removed, as the settings ask.")
+            self.diagnosis.removed.append(f"{what} were removed, as the settings require.")
         expected = removed_through + 1
         last_chunk = self._last_chunks.get(stream)
         for file in self._found.files(stream, damaged):
@@ -234,7 +234,7 @@ class _Examination:
         if first < before:
             which = f"Chunk {first}" if first == before - 1 else f"Chunks {first} to {before - 1}"
             verb = "is" if first == before - 1 else "are"
-            self.diagnosis.missing.append(f"{which} of {_whose(stream)} {verb} not there.")
+            self.diagnosis.missing.append(f"{which} of {_whose(stream)} {verb} missing.")
 
     def _look_at_tensors(self) -> None:
         for files in self._found.tensors.values():
@@ -246,7 +246,8 @@ class _Examination:
                 read_curves(self._store, name, self._run_id)
             except DamagedChunk as error:
                 said = str(error)
-                self.diagnosis.leftover.append(f"{said.removesuffix('.')}. Curves are made of the records instead.")
+                self.diagnosis.leftover.append(f"{said.removesuffix('.')}. Curves are computed from the records "
+                                               "instead.")
             except ObjectNotFound:
                 continue  # it went with its records since it was listed
 
@@ -269,7 +270,7 @@ class _Examination:
             self.diagnosis.dropped_points += last.dropped_points
             if last.dropped_steps or last.dropped_points:
                 what = f"{last.dropped_steps} steps and {last.dropped_points} logged numbers of {whose}"
-                self.diagnosis.dropped.append(f"{what} were dropped: the store did not keep up.")
+                self.diagnosis.dropped.append(f"{what} were dropped because the store did not keep up.")
         if state.standing is Standing.KILLED:
             self._note_killed(state, spans)
 
@@ -286,18 +287,18 @@ class _Examination:
         recorded = coverage.steps_recorded if coverage.steps_recorded >= 0 else coverage.steps_seen
         lost = recorded - last.dropped_steps - self._steps.get(stream, 0)
         if lost > 0:
-            self.diagnosis.missing.append(f"{lost:,} of {recorded:,} recorded steps of {_whose(stream)} are not there: "
-                                          "they were lost before they were published.")
+            self.diagnosis.missing.append(f"{lost:,} of {recorded:,} recorded steps of {_whose(stream)} are missing: "
+            "they were lost before they were published.")
 
     def _note_killed(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, stream = state.worker, (state.worker.attempt, state.worker.name)
         last_step = spans.get(stream, _NOTHING).last
         if worker.attempt == max(self._found.attempts, default=worker.attempt):
-            told = "" if state.last is None else f" It said it had made {state.last.step} steps."
-            what = f"Whatever {_whose(stream)} recorded after step {last_step}"
+            told = "" if state.last is None else f" It had reported {state.last.step} steps."
+            what = f"Records of {_whose(stream)} after step {last_step}"
             if last_step < 0:
-                what = f"Whatever {_whose(stream)} recorded"
-            self.diagnosis.missing.append(f"{what} went with it when it was killed.{told}")
+                what = f"All records of {_whose(stream)}"
+            self.diagnosis.missing.append(f"{what} were lost when it was killed.{told}")
             return
         # A later attempt has made the steps again that went with it, from the checkpoint it began with.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
@@ -308,15 +309,15 @@ class _Examination:
         if resumed_at > last_step + 1:
             which = f"Step {last_step + 1}" if resumed_at == last_step + 2 else (
                 f"Steps {last_step + 1} to {resumed_at - 1}")
-            what = f"went with {_whose(stream)} when it was killed, and no later attempt made them again"
+            what = f"of {_whose(stream)} were lost when it was killed, and no later attempt repeated them"
             self.diagnosis.missing.append(f"{which} {what}.")
 
     def _look_at_trace(self) -> None:
         trace = Trace(self._store, self._run_id)
         self.diagnosis.damaged.extend(trace.damage)
         if trace.dropped_batches:
-            what = f"What {trace.dropped_batches} batches were made of"
-            self.diagnosis.dropped.append(f"{what} was dropped: the store did not keep up.")
+            what = f"The samples of {trace.dropped_batches} batches"
+            self.diagnosis.dropped.append(f"{what} were dropped because the store did not keep up.")
 
     def _look_at_other_files(self) -> None:
         found = check_files(self._store, self._found.size_bytes)
@@ -340,7 +341,7 @@ class _Examination:
 _STANDINGS = {
     Standing.RUNNING: "{whose} is running.",
     Standing.KILLED: "{whose} was killed.",
-    Standing.UNKNOWN: "{whose} has not ended, and whether it lives cannot be told from here at once.",
+    Standing.UNKNOWN: "{whose} has not ended. Whether it is alive is not known yet.",
 }
 
 

@@ -18,10 +18,10 @@ from barograph.runs.format.metadata import (
     removed_through_from_bytes,
     worker_from_bytes,
 )
-from barograph.runs.reading.last_words import LastWords
 from barograph.runs.reading.lineup import line_up
 from barograph.runs.reading.stream import Position, WorkerStream
 from barograph.runs.reading.view import StepView, group_of
+from barograph.runs.reading.worker_end import WorkerEnd
 from barograph.runs.state.claim import claimer_of
 from barograph.runs.state.process import is_alive, process_of, this_process
 from barograph.runs.state.survey import Stream, Survey, surveyed
@@ -113,7 +113,7 @@ class Feed:
         self._again = False
         self._manifest: Manifest | None = None
         self._found: Survey | None = None
-        self._last_words = LastWords(
+        self._last_words = WorkerEnd(
             self._clock, self._vitals,
             lambda worker, attempt: self._metadata_file(HEARTBEATS, worker, attempt, heartbeat_from_bytes),
             dead_secs=dead_secs, patient=patient,
@@ -143,7 +143,7 @@ class Feed:
     def _check_run(self, found: Survey) -> None:
         if self._manifest is None:
             if not found.has_manifest:
-                raise NotARun(f"There is no run here: no {MANIFEST} ({self._store.url}).")
+                raise NotARun(f"Not a run: there is no {MANIFEST} ({self._store.url}).")
             self._manifest = manifest_from_bytes(self._store.get(MANIFEST), MANIFEST)
             self._last_words.settings = self._manifest.settings
 
@@ -269,8 +269,8 @@ class Feed:
             if attempt < self._attempt and (file := stream.unread(found)) is not None:
                 chunk = max(file.first, stream.next_chunk)
                 self._damage.append(
-                    f"Chunk {chunk} of worker {name} in attempt {attempt} came when the steps of a later attempt had "
-                    "been shown, and is left out, as is what follows it there."
+                    f"Chunk {chunk} of worker {name} in attempt {attempt} arrived after steps of a later attempt "
+                    "had been read. It and later chunks of this worker are left out."
                 )
                 stream.leave()
 

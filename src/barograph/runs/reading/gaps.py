@@ -75,7 +75,7 @@ def beyond_last(file: ChunkName, last_chunk: int) -> str:
     """Return the sentence that names a file of chunks that its worker has not published, as it says itself."""
     whose = f"worker {file.worker} in attempt {file.attempt}"
     what = f"The file comes after chunk {last_chunk}, the last that {whose} published"
-    return f"{what}: it is no part of the run ({file})."
+    return f"{what}. It is not part of the run ({file})."
 
 
 def missing_chunks(stream: Stream, first: int, before: int) -> str:

@@ -214,7 +214,7 @@ class _Look:
         except (DamagedChunk, NewerFormat) as error:
             return Glance(self._store.url, RunState.DAMAGED, problems=(str(error),))
         except ObjectNotFound:
-            return Glance(self._store.url, RunState.DAMAGED, problems=(f"There is no {MANIFEST}.",))
+            return Glance(self._store.url, RunState.DAMAGED, problems=(f"{MANIFEST} is missing.",))
         workers = self._roster.workers(found)
         attempt = max(found.attempts, default=0)
         newest = [item for item in workers if item.worker.attempt == attempt]

@@ -68,9 +68,9 @@ def check_files(store: Store, names: Collection[str]) -> FileCheck:
                 _check_bytes(store, name, checksum, found)
             elif any(item.name == metadata_file for item in store.list(metadata_file.rpartition("/")[0])):
                 # Old checkpoints are removed while the run goes on.
-                found.missing.append(f"{name} is not there, though {metadata_file} names it.")
+                found.missing.append(f"{name} is missing; {metadata_file} refers to it.")
     for name in sorted(_large_files(names) - known):
-        found.leftover.append(f"{name} is of a save that did not end.")
+        found.leftover.append(f"{name} is left over from an interrupted save.")
     found.damaged += damaged_files(store, names)
     found.damaged += damaged_parts(store, names)
     return found
@@ -86,7 +86,7 @@ def _check_paper(store: Store, name: str, found: FileCheck) -> Mapping[str, str]
     except DamagedChunk as error:
         found.damaged.append(str(error))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        found.damaged.append(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).")
+        found.damaged.append(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).")
     return {}
 
 
@@ -96,7 +96,7 @@ def _files_of(name: str, metadata_file: Mapping[str, Any]) -> dict[str, str]:
     if name.partition("/")[0] == CHECKPOINTS and "file" in metadata_file:
         if match := _CHECKPOINT.fullmatch(metadata_file["file"]):
             return {match[0]: match["checksum"]}
-        raise ValueError(f"{metadata_file['file']!r} is not the name of a checkpoint's file")
+        raise ValueError(f"{metadata_file['file']!r} is not the name of a checkpoint file")
     return {}
 
 
@@ -109,7 +109,7 @@ def _check_bytes(store: Store, name: str, checksum: str, found: FileCheck) -> No
     except ObjectNotFound:
         return  # it was removed since it was listed
     if whole.hexdigest() != checksum:
-        found.damaged.append(f"The file is damaged: its bytes are not those that were written ({name} in {store.url}).")
+        found.damaged.append(f"The file is damaged: its checksum does not match ({name} in {store.url}).")
 
 
 def _large_files(names: Iterable[str]) -> set[str]:

@@ -37,7 +37,7 @@ class OneWorker(Run):
         known = workers_in(self)
         if worker not in known:
             raise UnknownWorker(
-                f'"{worker}" is no worker that published anything. {nearest(worker, known)} ({self.url})'
+                f'No worker "{worker}" has published records. {nearest(worker, known)} ({self.url})'
             )
         self._worker = worker
 

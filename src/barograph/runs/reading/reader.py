@@ -103,7 +103,7 @@ class Run:
         try:
             self.manifest: Manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
         except ObjectNotFound:
-            raise NotARun(f"There is no run here: no {MANIFEST} ({store.url}).") from None
+            raise NotARun(f"Not a run: there is no {MANIFEST} ({store.url}).") from None
         self._records = Records(store, self.manifest.run_id)
         self._condensed = Condensed(store, self.manifest.run_id, self._records)
         self._roster = Roster(store, self._clock)
@@ -232,7 +232,7 @@ class Run:
             self._check_optimizer(optimizer)
             if any(len(table) for parts in tables.values() for table in parts):
                 usual = '"value"' if statistic != "value" else 'a statistic such as "mean_abs" or "l2"'
-                raise UnknownName(f"{wanted} has no {statistic}; ask for {usual}.")
+                raise UnknownName(f"{wanted} has no {statistic}. Pass {usual}.")
         return result
 
     def curve(
@@ -262,7 +262,7 @@ class Run:
             UnknownKey, UnknownWorker, UnknownName: As for `series`.
         """
         if points < 2:
-            raise SettingsError(f"A curve has at least 2 points, not {points}.")
+            raise SettingsError(f"points is {points}; a curve needs at least 2.")
         wanted = _key(key)
         query = _query(wanted, mode, optimizer)
         if statistic == "value" and wanted.kind in PLAIN_KINDS and start is None and stop is None:
@@ -327,7 +327,7 @@ class Run:
         if view is None:
             steps = self.steps(mode, worker=worker, optimizer=optimizer)
             which = "any mode" if mode is None else f"mode {mode}"
-            raise UnknownStep(f"Nothing was recorded in step {step} of {which}. {_known_steps(steps)}")
+            raise UnknownStep(f"No records of step {step} in {which}. {_known_steps(steps)}")
         return view
 
     def tensor(
@@ -361,7 +361,7 @@ class Run:
         array = self._saved(row["attempt"], row["worker"], row["chunk"], tensor_entry(row["tick"], wanted))
         if row["shard"] and worker is None and array.size != row["whole"]:
             parts = sorted({row["worker"] for row in rows}, key=worker_order)
-            raise SplitTensor(f"{wanted} is split over workers, and each saved a part at step {step}. Read one part "
+            raise SplitTensor(f"{wanted} is split over workers; each saved its part at step {step}. Read one part "
                               f'with worker="{parts[0]}". Workers: {", ".join(parts)} ({self.url}).')
         return array
 
@@ -497,7 +497,7 @@ class Run:
 
     def _saved(self, attempt: int, worker: str, chunk: int, entry: str) -> NDArray[Any]:
         damage = DamagedChunk(
-            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is gone ({self.url})."
+            f"The tensor {entry} is lost: the file of chunk {chunk} of {worker} is missing ({self.url})."
         )
         for name in self._records.survey.tensors.get((attempt, worker), ()):
             if name.chunk == chunk:
@@ -517,7 +517,7 @@ class Run:
     def _check_key(self, key: Key) -> None:
         known = self._records.known_keys()
         if key not in known:
-            raise UnknownKey(f"The run holds no {key}. {nearest(str(key), map(str, known))}")
+            raise UnknownKey(f"The run has no {key}. {nearest(str(key), map(str, known))}")
 
     def _check_optimizer(self, optimizer: str | None) -> None:
         known = self._records.known_optimizers() if optimizer is not None else frozenset()

@@ -17,7 +17,7 @@ from barograph.runs.format.metadata import first_steps_from_bytes
 from barograph.runs.format.schema import SCHEMA
 from barograph.runs.reading.beginnings import Beginning, beginning_in, supersession_from
 from barograph.runs.reading.query import Query
-from barograph.runs.reading.shelf import Shelf
+from barograph.runs.reading.record_files import RecordFiles
 from barograph.runs.reading.supersession import Supersession
 from barograph.runs.reading.view import worker_order
 from barograph.runs.state.survey import Stream, Survey
@@ -41,7 +41,7 @@ class Records:
 
     def __init__(self, store: Store, run_id: str) -> None:
         self._store = store
-        self._shelf = Shelf(store, run_id)
+        self._shelf = RecordFiles(store, run_id)
         self._supersession: tuple[Survey, Supersession] | None = None
         self._begun: dict[ChunkName, Beginning] = {}
         self._untold: list[str] = []
@@ -79,7 +79,7 @@ class Records:
         if_footer: Callable[[pq.FileMetaData], bool] | None = None, known: Mapping[ChunkName, Found] | None = None,
         beside: Collection[ChunkName] = (),
     ) -> list[tuple[ChunkName, Found]]:
-        """Return what `into` finds in each file; arguments and errors as of `Shelf.look`. See `counting`, too."""
+        """Return what `into` finds in each file; arguments and errors as of `RecordFiles.look`. See `counting`, too."""
         return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:
@@ -103,7 +103,7 @@ class Records:
             tables = self._by_worker(query, columns, worker)
             if self._attempts() == attempts:
                 return tables
-        raise StoreUnavailable("Attempts keep on coming while the run is read; try again.")
+        raise StoreUnavailable("New attempts kept starting while the run was read. Try again.")
 
     def _by_worker(self, query: Query, columns: Sequence[str], worker: str | None) -> dict[str, list[pa.Table]]:
         several = len(self._attempts()) > 1
@@ -145,7 +145,7 @@ class Records:
             return streams
         mine = [stream for stream in streams if stream[1] == worker]
         if not mine:
-            raise UnknownWorker(f'No worker "{worker}" published anything. {nearest(worker, self.workers())}')
+            raise UnknownWorker(f'No worker "{worker}" has published records. {nearest(worker, self.workers())}')
         return mine
 
     def _attempts(self) -> set[int]:

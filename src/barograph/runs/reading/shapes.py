@@ -29,18 +29,18 @@ def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int
     first, second = (_curves(table) for table in tables)
     workers = [_workers(run) for run in runs]
     whole = all(state.last is None or state.last.coverage.complete for known in workers for state in known.values())
-    alone = [f"only the {which} has {key}" for which, keys in (
+    alone = [f"only the {which} run has {key}" for which, keys in (
         ("first", sorted(first.keys() - second.keys())), ("second", sorted(second.keys() - first.keys())))
         for key in keys if whole or key.startswith(f"{Kind.SCALAR}:") or not (first and second)]
     other = _other_steps(*workers)
     if whole and not other:
         # Under a budget the last step of which anything was recorded depends on the time that steps take.
         ends = [_last_steps(table) for table in tables]
-        other = [f"{_series_in_words(which)} ends at step {ends[0][which]} in the first and {ends[1][which]} in the "
-                 "second" for which in sorted(ends[0].keys() & ends[1].keys()) if ends[0][which] != ends[1][which]]
+        other = [f"{_series_in_words(which)}: last step {ends[0][which]} in the first run, {ends[1][which]} in the "
+        "second" for which in sorted(ends[0].keys() & ends[1].keys()) if ends[0][which] != ends[1][which]]
     missing = sum(abs(first.get(key, 0) - second.get(key, 0)) for key in {*first, *second})
     if common == 0 and not (alone or other):
-        return "nothing was recorded that both have", missing
+        return "the runs have no records in common", missing
     return "; ".join([*other[:2], *alone[:3]]), missing
 
 
@@ -53,7 +53,7 @@ def _other_steps(first: Mapping[str, WorkerState], second: Mapping[str, WorkerSt
     """Return what is to be said of workers that came to their end after other numbers of steps."""
     made = [{name: state.ending.last.step for name, state in known.items() if state.ending}
             for known in (first, second)]
-    return [f"{name} made {made[0][name]:,} steps in the first and {made[1][name]:,} in the second"
+    return [f"{name} made {made[0][name]:,} steps in the first run, {made[1][name]:,} in the second"
             for name in sorted(made[0].keys() & made[1].keys()) if made[0][name] != made[1][name]]
 
 
@@ -77,4 +77,4 @@ def _last_steps(table: pa.Table) -> dict[tuple[str, str, str], int]:
 
 def _series_in_words(which: tuple[str, str, str]) -> str:
     worker, optimizer, mode = which
-    return " ".join(["what", worker, "did in", mode, *([f"of {optimizer}"] if optimizer else [])])
+    return " ".join([worker, mode, *([f"of {optimizer}"] if optimizer else [])])

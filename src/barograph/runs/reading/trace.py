@@ -16,14 +16,14 @@ from barograph.errors import UnknownName, UnknownStep, nearest
 from barograph.runs.format.trace_order import Order
 from barograph.runs.format.traced import DataRead, TracedBatch, is_called
 from barograph.runs.reading.supersession import Supersession
-from barograph.runs.reading.trace_shelf import counting_rows, read_files
+from barograph.runs.reading.trace_files import counting_rows, read_files
 from barograph.runs.reading.view import worker_order
 from barograph.store.base import Store
 
 _ORDERS_KEPT = 4
 
-NO_TRACE = ("This run has no data trace: its training used no PyTorch DataLoader, `trace` was off, or an older "
-            "Barograph recorded the run.")
+NO_TRACE = ("This run has no data trace. Its training used no PyTorch DataLoader, `trace` was off, "
+            "or an older Barograph recorded it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Trace:
             UnknownStep: The step was not recorded.
         """
         if not (self._steps == step).any():
-            raise UnknownStep(f"The data of step {step} was not recorded. {self._known_steps()}")
+            raise UnknownStep(f"The samples of step {step} were not recorded. {self._known_steps()}")
         return self._batches(np.flatnonzero((self._steps <= step) & (self._steps >= step - before)))
 
     def seeing(self, sample: int | str) -> tuple[TracedBatch, ...]:
@@ -123,7 +123,7 @@ class Trace:
         if not any(known.values()) and not rows:
             every = {text.rpartition("/")[2] for names in self._names.values() for text in names.values()}
             what = nearest(name, every) if every else "The run has no sample names."
-            raise UnknownName(f'No sample is named "{name}". {what}')
+            raise UnknownName(f'There is no sample "{name}". {what}')
         streams = [at for at in rows if self._is_stream[at]]
         return self._seeing(lambda loader: np.array(sorted(known.get(loader, ())), np.int64), more=streams)
 

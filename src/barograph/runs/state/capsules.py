@@ -144,7 +144,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
         data = _proved(store, folder, *files["tensors"])
         pickled = bytes(_proved(store, folder, *files["pickled"])) if "pickled" in files else None
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
+        raise DamagedChunk(f"Not the metadata of a capsule: {type(error).__name__}: {error} ({where}).") from error
     return Capsule(head, content, read_tensors(data, where), pickled, where,
                    {what: name for what, (name, _) in files.items()})
 
@@ -158,9 +158,9 @@ def _folder(store: Store, name: str) -> str:
         name = _only_step(store, known)
     if name not in known:
         if not known:
-            raise UnknownName(f"Here is no capsule ({store.url}). What a run holds: barograph capsules RUN.")
+            raise UnknownName(f"No capsule at {store.url}. List the capsules of a run with: barograph capsules RUN.")
         if not name:
-            raise UnknownName(f"The run has {len(known)} capsules; say which: {', '.join(known)}, as in "
+            raise UnknownName(f"The run has {len(known)} capsules. Name one of: {', '.join(known)}, as in "
                               f"{store.url.rstrip('/')}/{CAPSULES}/{known[0]}.")
         raise UnknownName(f'The run has no capsule "{name}". {nearest(name, known)} ({store.url})')
     return f"{CAPSULES}/{name}/"
@@ -202,25 +202,25 @@ def _head(metadata_file: Mapping[str, Any], where: str) -> CapsuleHead:
     try:
         head = metadata_file["head"]
         if int(head["format"]) < 1:
-            raise DamagedChunk(f"The paper names a format that never was: {head['format']} ({where}).")
+            raise DamagedChunk(f"The capsule has an invalid format: {head['format']} ({where}).")
         if int(head["format"]) > CAPSULE_FORMAT:
-            raise NewerFormat(f"The capsule is of format {head['format']}; this Barograph reads up to "
-                              f"{CAPSULE_FORMAT}. Install a newer one ({where}).")
+            raise NewerFormat(f"The capsule has format {head['format']}; this Barograph reads formats up to "
+                              f"{CAPSULE_FORMAT}. Update Barograph ({where}).")
         return head_from_json(head)
     except BarographError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DamagedChunk(f"The paper is no capsule's: {type(error).__name__}: {error} ({where}).") from error
+        raise DamagedChunk(f"Not the metadata of a capsule: {type(error).__name__}: {error} ({where}).") from error
 
 
 def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
     """Return a file of a capsule whose bytes are those that its metadata file speaks of."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
-        raise DamagedChunk(f"The paper names a file outside of the capsule: {name} ({folder}{METADATA_FILE}).")
+        raise DamagedChunk(f"The metadata of the capsule names a file outside of it: {name} ({folder}{METADATA_FILE}).")
     try:
         return proved_by_checksum(store, f"{folder}{name}", checksum)
     except ObjectNotFound as error:
-        raise DamagedChunk(f"The capsule is not whole: its {name} is missing. Copy its folder with all that is in it "
+        raise DamagedChunk(f"The capsule is incomplete: {name} is missing. Copy the whole folder "
                            f"({store.url}).") from error
 
 

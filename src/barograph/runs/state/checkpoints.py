@@ -70,7 +70,7 @@ class Checkpoint:
         if not self.finite:
             return "its weights are not finite"
         place = self.content.get("place") or {}
-        return "" if place.get("passes") else str(place.get("why_not") or "it was saved within a step")
+        return "" if place.get("passes") else str(place.get("why_not") or "it was saved in the middle of a step")
 
 
 def write_checkpoint(
@@ -122,7 +122,7 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
         for part in ("place", "machine"):
             dict(content.get(part) or {})
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise DamagedChunk(f"The paper is no checkpoint's: {error} ({names[-1]}).") from error
+        raise DamagedChunk(f"Not the metadata of a checkpoint: {error} ({names[-1]}).") from error
     return Checkpoint(names[-1], attempt, steps, content, read_tensors(_proved(store, file), file),
                       bool(metadata_file.get("finite", True)))
 
@@ -185,8 +185,8 @@ def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
     for name, found, why_not, is_damaged in _newest_first(store):
         if not why_not:
             return found, passed_over
-        passed_over.append(f"The checkpoint {name} is damaged, and the one before it is taken: {why_not}" if is_damaged
-                           else f"The checkpoint {name} is passed over: {why_not}.")
+        passed_over.append(f"The checkpoint {name} is damaged; the previous one is used: {why_not}" if is_damaged
+                           else f"The checkpoint {name} is skipped: {why_not}.")
     return None, passed_over
 
 
@@ -278,7 +278,7 @@ def _why_not_whole(store: Store, first: Checkpoint) -> str:
         except DamagedChunk as error:
             return f"the part of worker {rank} is damaged: {error}"
         if part is not None and part.why_not:
-            return f"of the part of worker {rank}, {part.why_not}"
+            return f"the part of worker {rank} cannot be resumed: {part.why_not}"
     return ""
 
 

@@ -335,6 +335,6 @@ def _end_state(store: Store, worker: Worker) -> EndState | None:
 
 def _refuse(state: _State, url: str) -> None:
     if state is _State.ALIVE:
-        raise RunInUse(f"Another process is writing this run now; end it first, or choose another place ({url}).")
+        raise RunInUse(f"Another process is writing this run. End it, or choose another folder ({url}).")
     if state is _State.FINISHED:
-        raise RunFinished(f"The run has ended, and a run is written once; choose another place ({url}).")
+        raise RunFinished(f"The run has finished and cannot be continued. Choose another folder ({url}).")

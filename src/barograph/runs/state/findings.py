@@ -77,7 +77,7 @@ def read_findings(store: Store) -> FindingLog:
     for item in store.list(FINDINGS):
         match = _EVENT.fullmatch(item.name)
         if not match:
-            damage.append(f"This is no event of a finding ({item.name}).")
+            damage.append(f"Not an event of a finding ({item.name}).")
             continue
         try:
             finding = _read(store, item.name)
@@ -97,4 +97,4 @@ def _read(store: Store, name: str) -> Finding:
     try:
         return finding_from_json(body)
     except (KeyError, ValueError, TypeError, BarographError) as error:
-        raise DamagedChunk(f"The event is whole but says nothing that this Barograph understands ({name}).") from error
+        raise DamagedChunk(f"This Barograph cannot read the event of a finding ({name}).") from error

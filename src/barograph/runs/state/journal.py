@@ -157,7 +157,7 @@ def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
             for uid, verb, data, time_unix, by in body["entries"]
         ))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise DamagedChunk(f"The batch of entries makes no sense: {error} ({place}).") from error
+        raise DamagedChunk(f"The batch of entries is invalid: {error} ({place}).") from error
 
 
 def is_exhibit_json(name: str) -> bool:

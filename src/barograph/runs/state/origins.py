@@ -66,7 +66,7 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
         origin = origin_from_json(unsealed(store.get(metadata[which]), metadata[which]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DamagedChunk(
-            f"The paper does not say what it must: {type(error).__name__}: {error} ({metadata[which]})."
+            f"The metadata file is invalid: {type(error).__name__}: {error} ({metadata[which]})."
         ) from error
     files, uncounted = read_data(store, which)
     origin = replace(origin, data=files, data_uncounted=uncounted)
@@ -112,7 +112,7 @@ def _read_options(store: Store, attempt: int) -> dict[str, Option]:
             for option, (value, flags) in body["options"].items():
                 found.setdefault(option, Option(value, tuple(map(str, flags))))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
+            raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") \
                 from error
     return found
 
@@ -131,7 +131,7 @@ def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:
                     found[file.path] = file
             uncounted += int(body["uncounted"])
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DamagedChunk(f"The paper does not say what it must: {type(error).__name__}: {error} ({name}).") \
+            raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") \
                 from error
     return tuple(sorted(found.values(), key=lambda file: file.path)), uncounted
 
@@ -148,7 +148,7 @@ def read_file(store: Store, name: str) -> bytes:
         return b""
     match = _FILE.fullmatch(name)
     if match is None:
-        raise DamagedChunk(f"The paper of the origin names what is no part of it: {name} ({store.url}).")
+        raise DamagedChunk(f"The metadata of the origin names an unknown file: {name} ({store.url}).")
     return bytes(proved(store, name, match["digest"]))
 
 

@@ -187,7 +187,7 @@ def _with(before: Output, data: bytes, name: str) -> Output:
             else:
                 before.texts.append((str(stream), str(text)))
     except (ValueError, TypeError) as error:
-        raise DamagedChunk(f"The part of the output does not say what it must: {error} ({name}).") from error
+        raise DamagedChunk(f"The part of the output is invalid: {error} ({name}).") from error
     return Output(before.worker, before.texts, left_out)
 
 

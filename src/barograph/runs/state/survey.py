@@ -118,7 +118,7 @@ class Survey:
     def conflict_damage(self, stream: Stream, damaged: Collection[str] = ()) -> list[str]:
         """Return one sentence for each of `conflicts`."""
         return [
-            f"The file is not read: another one of this worker and attempt holds chunks of the same numbers ({file})."
+            f"The file is skipped: another file of this worker and attempt has chunks with the same numbers ({file})."
             for file in self.conflicts(stream, damaged)
         ]
 

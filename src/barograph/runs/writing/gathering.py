@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 from barograph.errors import BarographError, ObjectExists
 from barograph.model.launch import LAUNCH_VARIABLE
 from barograph.model.question import Question, question_from_text, question_to_text
+from barograph.processes.command import environment_without, own_module
+from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 
 if TYPE_CHECKING:
     from barograph.store.base import Store
@@ -44,14 +45,14 @@ class OriginThread:
         """Wait until all is written; return why it was not, "" where it was."""
         self._thread.join(patience_secs)
         if self._thread.is_alive():
-            return f"where this run came from was not kept: to find out took more than {patience_secs:g} s"
+            return f"the provenance of this run was not recorded: gathering it took more than {patience_secs:g} s"
         return self._problem
 
     def _run(self) -> None:
         try:
             gather_into(self._store, self._attempt, self._question, is_soon=_step_back)
         except Exception as error:  # noqa: BLE001 - the training goes on whatever is not kept of it; it is told
-            self._problem = f"where this run came from was not kept: {error}"
+            self._problem = f"the provenance of this run was not recorded: {error}"
 
 
 def gather_into(
@@ -70,20 +71,16 @@ def gather_into(
         write_origin(store, attempt, gathered(question, is_soon=is_soon))
 
 
-def start_gathering(url: str, attempt: int, question: Question) -> subprocess.Popen[bytes]:
+def start_gathering(url: str, attempt: int, question: Question) -> LocalProcess:
     """Return a process that gathers, started; it ends by itself.
 
     Raises:
         OSError: It cannot be started.
     """
-    # -P: what lies in the script's folder must not be imported in place of a library.
-    command = [sys.executable, "-P", "-m", "barograph.runs.writing.gathering", url, str(attempt)]
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env=environment, start_new_session=True)
-    assert process.stdin is not None
-    with contextlib.suppress(OSError), process.stdin as line:
-        line.write(question_to_text(question).encode())
+    command = own_module("barograph.runs.writing.gathering", url, str(attempt),
+                         environment=environment_without([LAUNCH_VARIABLE]))
+    process = LocalProcess(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL)
+    process.feed(question_to_text(question).encode())
     return process
 
 
@@ -104,7 +101,7 @@ def main(url: str, attempt: int) -> int:
     try:
         gather_into(store_from_url(url), attempt, question, is_soon=_step_back)
     except BarographError as error:
-        print(f"barograph: where this run came from was not kept: {error}", file=sys.stderr)
+        print(f"barograph: the provenance of this run was not recorded: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -24,7 +24,7 @@ from barograph.runs.writing.condensing import Condenser, names_beside
 from barograph.runs.writing.inbox import Inbox
 from barograph.runs.writing.outbox import CHUNK_POINTS, Outbox, Published
 from barograph.runs.writing.retention import EarlierFiles, beyond_limits, note_removal
-from barograph.runs.writing.trace_box import TraceBox
+from barograph.runs.writing.trace_writer import TraceWriter
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Publisher:
         self._problems = problems
         self._outbox = Outbox(store, worker, first_chunk)
         self._condenser = Condenser(store, worker.run_id)
-        self._trace = TraceBox(store, worker)
+        self._trace = TraceWriter(store, worker)
         self._next_trace = 0.0
         self._files: list[Published] = []
         self._earlier = EarlierFiles(store, worker, first_chunk, with_steps=settings.keep_last is not None)
@@ -201,7 +201,7 @@ class Publisher:
             self._sampler = self._sampler or self._make_sampler()
             figures = self._sampler.sample()
         except Exception as error:  # noqa: BLE001 - records are worth more than what the machine does; it is reported
-            self._problems.note("sampler", f"The use of the machine is not recorded any more: "
+            self._problems.note("sampler", f"Machine metrics are no longer recorded: "
                                            f"{type(error).__name__}: {error}")
             self._sampler = self._make_sampler = None
             return
@@ -243,7 +243,7 @@ class Publisher:
         except StoreError:
             raise
         except Exception as error:  # noqa: BLE001 - what cannot be encoded must not hold up the rest; it is reported
-            self._problems.note("trace", f"What {self._trace.discard()} batches were made of could not be written: "
+            self._problems.note("trace", f"The samples of {self._trace.discard()} batches could not be written: "
                                          f"{error!r}")
 
     def _seal(self) -> None:

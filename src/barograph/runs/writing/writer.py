@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from barograph.model.clock import Clock, SystemClock
@@ -22,6 +21,7 @@ from barograph.runs.format.pending import Pending
 from barograph.runs.state.problems import Problems
 from barograph.runs.writing.inbox import Inbox
 from barograph.runs.writing.patience import wait_while_working
+from barograph.runs.writing.record_writer import Closing, RecordWriter
 from barograph.store.base import Store
 
 if TYPE_CHECKING:
@@ -31,26 +31,7 @@ if TYPE_CHECKING:
 _TURN_SECS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What became of everything that was recorded, when the writer was closed.
-
-    Attributes:
-        complete: All that was taken in is in the store, and so is the ending.
-        lost_steps, lost_points: Steps and logged numbers that were taken in and not published in time.
-        dropped_steps, dropped_points: Those that were not even taken in, over the whole life of the writer.
-        problems: What went wrong meanwhile, first of each cause.
-    """
-
-    complete: bool
-    lost_steps: int
-    lost_points: int
-    dropped_steps: int
-    dropped_points: int
-    problems: tuple[str, ...]
-
-
-class RunWriter:
+class RunWriter(RecordWriter):
     """Writes what one worker records.
 
     Args:
@@ -178,6 +159,9 @@ class RunWriter:
         """Publish what waits and write no ending: the process whose records these are was killed."""
         return self._close(None)
 
+    def after_fork_in_child(self) -> None:
+        """Do nothing: the thread that publishes exists in the parent only."""
+
     def _close(self, ending: tuple[EndState, str] | None) -> Closing:
         if self._closed is not None:
             return self._closed
@@ -207,12 +191,12 @@ class RunWriter:
             try:
                 self._publish().turn()
             except Exception as error:  # noqa: BLE001 - the thread must go on; it is reported in the heartbeat
-                self._problems.note(repr(error), f"The writer made an error: {error!r}")
+                self._problems.note(repr(error), f"The writer failed: {error!r}")
             self._closing.wait(_TURN_SECS)
         try:
             self._drain()
         except Exception as error:  # noqa: BLE001 - as above; `close` reports that not all was published
-            self._problems.note(repr(error), f"The writer made an error: {error!r}")
+            self._problems.note(repr(error), f"The writer failed: {error!r}")
 
     def _drain(self) -> None:
         publisher = self._publish()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,13 +21,15 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.trace import BatchFed
+from barograph.processes.command import environment_without, own_module
+from barograph.processes.local_process import DEVNULL, LocalProcess
 from barograph.runs.format.pending import CompactStep, Pending, Points, compact, without_subjects
 from barograph.runs.state.claim import new_claim
 from barograph.runs.state.control import Done
 from barograph.runs.state.problems import Problems
 from barograph.runs.state.process import this_process
 from barograph.runs.writing.inbox import Inbox
-from barograph.runs.writing.writer import Closing
+from barograph.runs.writing.record_writer import Closing, RecordWriter
 from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 
 _TURN_SECS = 0.1
@@ -38,8 +37,7 @@ _STATUS_SECS = 0.5
 _MARGIN_SECS = 1.0
 _MOST_RESTARTS = 3
 _MOST_TRIES = 3
-_NO_ANSWER = ("the process that writes the run did not answer, so it is not known how much of what it was handed last "
-              "it has published")
+_NO_ANSWER = ("the writer process did not answer, so its last records may be lost")
 
 
 class AroundTraining(Protocol):
@@ -69,8 +67,8 @@ class _Parcel:
     tries: int = 0
 
 
-class WriterClient:
-    """Writes what one worker records, by way of a process of its own; the same waist as `RunWriter`.
+class WriterClient(RecordWriter):
+    """Writes what one worker records, by way of a process of its own.
 
     Args:
         url: Of the run.
@@ -109,7 +107,7 @@ class WriterClient:
         on_asked: Callable[[Asked], object] = lambda asked: None,
         reports: Callable[[int], tuple[Done, ...]] = lambda start: (),
         around: AroundTraining | None = None,
-        start: Callable[[], tuple[subprocess.Popen[bytes], Connection]] | None = None,
+        start: Callable[[], tuple[LocalProcess, Connection]] | None = None,
         claim: str = "",
     ) -> None:
         self._settings = settings
@@ -199,8 +197,8 @@ class WriterClient:
             problems=(*self._problems.texts, _NO_ANSWER),
         )
 
-    def abandon(self) -> None:
-        """Let go of the line in a forked child, so that the writer process hears when the training process ends."""
+    def after_fork_in_child(self) -> None:
+        """Close the child's end of the line, so that the writer process notices when the training process ends."""
         # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
             self._line.close()
@@ -295,7 +293,7 @@ class WriterClient:
         self._unsent = None
 
     def _note(self, error: Exception) -> None:
-        self._problems.note(repr(error), f"The line to the process that writes the run: {error!r}")
+        self._problems.note(repr(error), f"Connection to the writer process: {error!r}")
 
     def _parcel(self, pending: list[tuple[Pending, int]], points: Points) -> _Parcel:
         parcel = _Parcel(points, points.points.nbytes)
@@ -328,15 +326,15 @@ class WriterClient:
         try:
             self._last_status = self._status()
         except Exception as error:  # noqa: BLE001 - the records are worth more than how it goes; it is reported
-            self._problems.note("status", f"It could not be told how training goes: {error!r}")
+            self._problems.note("status", f"The status of the training could not be reported: {error!r}")
         return self._last_status
 
     def _begin_again(self, error: Exception) -> bool:
         """Start another writer process in place of one that is gone, a few times; False when it is given up."""
-        why = f"the process that writes the run is gone ({error or type(error).__name__})"
+        why = f"the writer process has ended ({error or type(error).__name__})"
         try:
             if self._restarts >= _MOST_RESTARTS:
-                raise OSError("it was started anew too often")
+                raise OSError("it was restarted too often")
             self._restarts += 1
             self._line.close()
             self._process.kill()
@@ -344,15 +342,15 @@ class WriterClient:
             self._process, self._line = self._start()
             self._line.send(replace(self._assignment, again=True))
         except (OSError, RuntimeError) as second:
-            self._problems.note("line", f"{why}, and {second}; what is recorded from now on is lost")
-            self._on_loss(f"{why}, and {second}; what is recorded from now on is lost")
+            self._problems.note("line", f"{why}, and {second}; nothing more is recorded")
+            self._on_loss(f"{why}, and {second}; nothing more is recorded")
             self._inbox.shut()
             return False
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
         self._told_opened = self._told_beyond = 0
         self._told_options = {}
         self._reported = 0  # the one before may not have written it; writing it twice changes nothing
-        self._on_loss(f"{why}, and another was started; of the last second before that some steps may be lost")
+        self._on_loss(f"{why} and was restarted; steps of the last second may be lost")
         return True
 
     def _hear(self) -> None:
@@ -372,9 +370,8 @@ class WriterClient:
         deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
             self._hear()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # It may wait for a store that does not answer; it ends by itself.
-            self._process.wait(_MARGIN_SECS)
+        # It may wait for a store that does not answer; it ends by itself.
+        self._process.wait(_MARGIN_SECS)
 
 
 class _Line(Connection):
@@ -405,20 +402,15 @@ def _above_standard(line: socket.socket) -> socket.socket:
     return socket.socket(fileno=above_standard(line.detach()))
 
 
-def _start() -> tuple[subprocess.Popen[bytes], Connection]:
+def _start() -> tuple[LocalProcess, Connection]:
     """Start a writer process, and return it with our end of the line."""
     ours, theirs = map(_above_standard, socket.socketpair())
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
     try:
         with theirs:
-            process = subprocess.Popen(
-                # -P: what lies in the script's folder must not be imported in place of a library.
-                [sys.executable, "-P", "-m", "barograph.runs.writing.writer_process", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=environment, pass_fds=(theirs.fileno(),),
-                # Of its own session: a Ctrl-C at the terminal is for the training.
-                start_new_session=True,
-            )
+            command = own_module("barograph.runs.writing.writer_process", str(theirs.fileno()),
+                                 environment=environment_without([LAUNCH_VARIABLE]))
+            # In a session of its own: Ctrl-C at the terminal is for the training.
+            process = LocalProcess(command, stdout=DEVNULL, stderr=DEVNULL, pass_fds=(theirs.fileno(),))
     except OSError:
         ours.close()
         raise

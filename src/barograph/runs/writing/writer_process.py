@@ -34,11 +34,12 @@ from barograph.runs.state.claim import claim_worker, next_chunk_of
 from barograph.runs.state.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
 from barograph.runs.state.output import OutputShelf
 from barograph.runs.state.process import parent_process
-from barograph.runs.writing.data_shelf import DataShelf
+from barograph.runs.writing.data_writer import DataWriter
 from barograph.runs.writing.inbox import Inbox
-from barograph.runs.writing.options_shelf import OptionsShelf
+from barograph.runs.writing.options_writer import OptionsWriter
+from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.sampling import sampler_for
-from barograph.runs.writing.writer import Closing, RunWriter
+from barograph.runs.writing.writer import RunWriter
 from barograph.runs.writing.writer_messages import Around, Asked, Assignment, Delivery, End, Reports, StopAsked, Trouble
 from barograph.store.urls import store_from_url
 
@@ -101,8 +102,8 @@ class WriterProcess:
     ) -> None:
         self._files = files
         self._sampler = sampler
-        self._data = DataShelf(store, assignment.attempt)
-        self._options = OptionsShelf(store, assignment.attempt, os.environ)
+        self._data = DataWriter(store, assignment.attempt)
+        self._options = OptionsWriter(store, assignment.attempt, os.environ)
         self._printing = threading.Lock()
         self._output = OutputShelf(store, assignment.attempt, os.environ)
         self._line = line
@@ -203,7 +204,7 @@ class WriterProcess:
             try:
                 worker, first_chunk = self._place()
             except StoreError as error:
-                self._trouble = f"the run cannot be written yet, and what is recorded waits: {error}"
+                self._trouble = f"the run cannot be written yet; records are kept in memory: {error}"
                 is_long = self._clock.monotonic() - began >= TELL_SECS
                 if (is_long or isinstance(error, StoreDenied)) and type(error) not in self._told:
                     self._told.add(type(error))

@@ -1,0 +1,42 @@
+"""The note that a command without training leaves for `barograph run`: see `runs/writing/command_note.py`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE
+
+if TYPE_CHECKING:
+    from barograph.capture.surroundings import Surroundings
+
+
+def leave_word(around: Surroundings, process: int) -> None:
+    """Leave to whoever started this process what nobody else has taken.
+
+    Args:
+        around: What was taken down.
+        process: That it was taken down in: a child that was forked since has none to leave.
+    """
+    parent, _, path = os.environ.get(AFTERWORD_VARIABLE, "").partition(":")
+    if around.is_handed_over or os.getpid() != process or parent != str(os.getppid()):
+        return
+    try:
+        _write(path, around)
+    except Exception as error:
+        if '"strict": true' in os.environ.get(LAUNCH_VARIABLE, ""):
+            raise
+        print(f"Barograph: the output of this process was not saved: {error}", file=sys.stderr)
+
+
+def _write(path: str, around: Surroundings) -> None:
+    import json  # loaded by a process that ends now, and by no other
+
+    opened, beyond = around.opened_since(0)
+    printed, left_out = around.take_printed()
+    options = {name: [option.value, option.flags] for name, option in around.options_seen().items()}
+    # In ASCII, since what is no Unicode may have been printed, and named.
+    with open(path, "w", encoding="ascii") as file:
+        json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options},
+                  file)

@@ -1,0 +1,227 @@
+"""Passes the results of a Keras or TensorFlow step to an `ArrayIntegration`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from barograph.capture.keras.arrays import array_of
+from barograph.capture.keras.collector import Seen
+from barograph.capture.keras.fetching import Fetching, Reader
+from barograph.capture.keras.likeness import tell_likeness
+from barograph.capture.keras.loss_terms import Losses
+from barograph.capture.keras.modes import Modes
+from barograph.capture.keras.names import LayerClasses, Names, optimizer_states
+from barograph.capture.keras.untrained import untrained_in
+from barograph.model.facts import Fact, fact
+from barograph.model.key import Key, Kind
+
+if TYPE_CHECKING:
+    from barograph.capture.array_integration import ArrayIntegration
+    from barograph.capture.keras.backends import ValueOf
+
+
+_MOST_NAMED = 10
+PENALTY = "regularization"
+"""Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
+
+
+class ResultRecorder:
+    """Passes results to one integration.
+
+    Args:
+        integration: It.
+        waits: Reading a number of the step makes the training wait for it: then it is read when the step is published.
+        reader: As of `Fetching`.
+    """
+
+    def __init__(self, integration: ArrayIntegration, *, waits: bool, reader: Reader | None = None) -> None:
+        self._integration = integration
+        self._fetching = Fetching(reader, integration.session.startup.apart_from_training)
+        self._waits = waits
+        self._has_blamed = False
+        self._trained_before: Names | None = None
+        self._states: Mapping[str, Any] = {}
+        self._states_of: tuple[Names, Any] | None = None
+
+    def tensors(self, seen: Seen, names: Names, losses: Losses, but: Container[Kind] = ()) -> None:
+        """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
+
+        Args:
+            seen: What the step gave out.
+            names: Of what is trained.
+            losses: How the model was compiled.
+            but: Kinds of tensors that are not told: what is not whole yet.
+        """
+        integration = self._integration
+        if "read" in seen:
+            integration.take_readings(seen["read"], but)
+        if "told" in seen:
+            seen["told"].hand_over(integration, 0, but)
+        if "gradients" in seen and Kind.GRADIENT not in but:
+            integration.take(Kind.GRADIENT, {path: _lazily(item) for path, item in seen["gradients"].items()},
+                     layers=names.owners)
+        calls = {kind: seen.get(group, {}) for group, kind in (("outputs", Kind.OUTPUT), ("inputs", Kind.INPUT))}
+        layers = LayerClasses(names)
+        most = max((len(items) for group in calls.values() for items in group.values()), default=0)
+        for number in range(most):
+            integration.take_together({kind: {path: _lazily(items[number]) for path, items in group.items()
+                                      if number < len(items)} for kind, group in calls.items()}, layers=layers)
+        if "broadcast" in seen:
+            integration.fact(Fact.BROADCAST, lambda: float(array_of(seen["broadcast"])))
+        data = {name: items[-1] for name, items in seen.get("data", {}).items()}
+        if data:
+            self._data(data, losses)
+            if not _fed(data):
+                # A step of the script's own may compute its loss of labels and answers alone.
+                self.fed(seen)
+
+    def lost(self, paths: Iterable[str]) -> None:
+        """Say of which layers, and of which losses, inputs and outputs cannot be had."""
+        for path in paths:
+            self._integration.session.seen.reasons[f"keras within {path}"] = (
+                f"{path} is called inside a loop, a branch or a nested tf.function, so its inputs and "
+                "outputs were not recorded")
+
+    def fed(self, seen: Seen) -> None:
+        """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
+        if self._integration.due(Kind.BATCH):
+            fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
+            self._integration.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
+
+    def _data(self, data: Mapping[str, Any], losses: Losses) -> None:
+        integration = self._integration
+        fed = _fed(data)
+        integration.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
+        if fed:
+            integration.fact(Fact.BATCH_SIZE, float(next(iter(fed.values())).shape[0]))
+        weights = data.get("sample_weight")
+        if weights is not None and integration.taking(Kind.FACT, Fact.LOSS_WEIGHTED.value) is not None:
+            integration.fact(Fact.LOSS_WEIGHTED, float(np.ptp(array_of(weights)) > 0))
+        handed = list(losses.over(data))
+        for item in handed:
+            if not item.of_classes:
+                integration.take(Kind.TARGET, {item.path: _lazily(item.target)})
+            elif integration.due(Kind.LABEL, Kind.CONFUSION):
+                integration.predictions(
+                    array_of(item.target), _scores(array_of(item.predictions), item.from_logits), item.path
+                )
+        if len(handed) == 1 and not integration.evaluating:
+            tell_likeness(integration, handed[0].function, handed[0].predictions, handed[0].from_logits)
+
+    def loss(self, value: Any, alone: str = "") -> None:
+        """Tell the loss of the step, or of a batch of an evaluation.
+
+        Args:
+            value: It.
+            alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
+        """
+        given = self._given(value)
+        self._integration.loss(given)
+        if alone:
+            self._integration.loss(given, alone)
+
+    def penalty(self, seen: Seen) -> None:
+        """Tell how much of the loss is a penalty on weights or outputs, of steps that looked."""
+        if "penalty" in seen:
+            self._integration.loss(self._given(seen["penalty"]), PENALTY)
+
+    def parameters(self, names: Names, modes: Modes | None, value: ValueOf) -> None:
+        """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
+        if not self._integration.due(Kind.FACT):
+            return
+        told: dict[Key, float] = {
+            fact(Fact.PARAMETERS): len(names.trainable) + len(names.frozen), fact(Fact.FROZEN): len(names.frozen)}
+        if names.frozen:
+            told.update(self._untrained(names, value))
+        if modes is not None:
+            told[fact(Fact.LAYERS_IN_EVAL)] = modes.in_eval / modes.layers if modes.layers else 0.0
+            told[fact(Fact.MODEL_IN_EVAL)] = modes.whole_in_eval
+        self._integration.numbers({key: float(value) for key, value in told.items()})
+
+    def evaluated(self, modes: Modes | None) -> None:
+        """Tell how an evaluation called the layers that mind the mode, where that is due."""
+        if modes is not None:
+            in_train = modes.layers - modes.in_eval
+            self._integration.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
+
+    def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
+        """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
+        if self._trained_before is not names:
+            layers = untrained_in(names, value)
+            if layers:
+                return {fact(Fact.UNTRAINED): len(layers), **{fact(Fact.UNTRAINED, path): 1.0
+                                                              for path in layers[:_MOST_NAMED]}}
+            self._trained_before = names
+        return {fact(Fact.UNTRAINED): 0.0}
+
+    def _given(self, value: Any) -> float | Callable[[], float]:
+        return _number(value) if self._waits else float(array_of(value))
+
+    def blame(self, seen: Seen) -> None:
+        """Tell that a logarithm made the loss not finite, where it did: once, since weights are spoilt from then on."""
+        if self._has_blamed or "least_logarithm" not in seen or np.isfinite(array_of(seen["loss"])):
+            return
+        self._has_blamed = True
+        least = float(array_of(seen["least_logarithm"]))
+        if least <= 0:
+            self._integration.fact(Fact.BAD_OPERATION, 1.0)
+            self._integration.fact(Fact.BAD_OPERATION, 1.0, "log_of_negative" if least < 0 else "log")
+
+    def metrics(self, logs: Any, *, always: bool = False) -> None:
+        """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""
+        if isinstance(logs, Mapping) and (always or not self._waits or self._integration.due()):
+            self._integration.metrics(_metrics(logs))
+
+    def learning_rate(self, seen: Seen) -> None:
+        """Tell the learning rate that the optimizer has used."""
+        if "learning_rate" in seen and (not self._waits or self._integration.due()):
+            self._integration.learning_rate(float(array_of(seen["learning_rate"])))
+
+    def before(self, names: Names, value: ValueOf) -> None:
+        """Keep the weights before their update, where that is due."""
+        if self._integration.due(Kind.UPDATE):
+            self._integration.before_update(self._fetching.arrays("weights", names.trainable, value))
+
+    def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
+        """Tell weights and what the optimizer keeps."""
+        integration = self._integration
+        if integration.due(Kind.WEIGHT, Kind.UPDATE):
+            integration.after_update(self._fetching.arrays("weights", names.trainable, value), layers=names.owners)
+        if optimizer is not None and integration.due(Kind.OPTIMIZER_STATE):
+            if self._states_of != (names, optimizer):
+                self._states, self._states_of = optimizer_states(optimizer, names), (names, optimizer)
+            integration.take(
+                Kind.OPTIMIZER_STATE, self._fetching.arrays("states", self._states, value), layers=names.owners
+            )
+
+
+def _fed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what models were fed among the data of a step, by the item of the argument that it was."""
+    return {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
+
+
+def _lazily(value: Any) -> Callable[[], Any]:
+    return lambda: array_of(value)
+
+
+def _number(value: Any) -> Callable[[], float]:
+    return lambda: float(np.mean(array_of(value)))
+
+
+def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
+    """Return the metrics among what Keras logs, but for the loss; those of a group under their own names."""
+    found: dict[str, Callable[[], float]] = {}
+    for name, value in logs.items():
+        if isinstance(value, Mapping):
+            found.update(_metrics(value))
+        elif name != "loss":
+            found[str(name)] = _number(value)
+    return found
+
+
+def _scores(answers: Any, from_logits: bool) -> Any:
+    """Return answers as `predictions` takes them: of two classes as one logit, whether that is above 0."""
+    return (answers > 0).astype(np.float32) if from_logits and answers.shape[-1:] == (1,) else answers

@@ -1,0 +1,92 @@
+"""Chooses what is recorded of each step: what is due by its schedule and can be afforded."""
+
+from __future__ import annotations
+
+from barograph.capture.loss_level import LossLevel
+from barograph.capture.plan import Agenda, Plan
+from barograph.capture.price import Price
+from barograph.capture.step_counts import StepCounts
+from barograph.model.clock import Clock
+from barograph.model.step import Mode
+
+_MOST_LOOKS = 8
+_LOOKS_APART_STEPS = 16
+_LOOK_STEPS = 4
+"""How often, how far apart and for how many steps a training is looked at closely because something has changed."""
+
+
+class StepChoice:
+    """Chooses from the plan, within the budget; takes more after a change in the training.
+
+    Args:
+        plan: What is asked for.
+        price: What can be afforded.
+        counts: The steps made.
+        clock: Time.
+
+    Attributes:
+        level: The running level of the loss, whose jump is a change.
+    """
+
+    __slots__ = ("_agenda", "_clock", "_counts", "_look_waits", "_looked_at", "_looks", "_plan", "_price", "level")
+
+    def __init__(self, plan: Plan, price: Price, counts: StepCounts, clock: Clock) -> None:
+        self.level = LossLevel()
+        self._plan = plan
+        self._price = price
+        self._counts = counts
+        self._clock = clock
+        self._agenda = Agenda(plan)
+        self._looks = 0
+        self._look_waits = False
+        self._looked_at = 0
+
+    def choose(self, number: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> int:
+        """Return the mask of what is taken in this step: what is due and can be afforded."""
+        if mode is not Mode.TRAIN:
+            # An evaluation stands for all the steps since the one before: few fall on a step of a schedule.
+            due, now = self._agenda.due(number, mode), self._clock.monotonic()
+            self._price.hear(now)
+            return due if self._price.affords_evaluation(due, now) else 0
+        if self._price.budget is None:
+            return self._plan.scheduled(number, mode)
+        position, now = self._counts.position_of(number, optimizer), self._clock.monotonic()
+        if not self._price.comes_round(position, now):
+            return 0
+        due = self._agenda.due(number, mode, optimizer)
+        return due if self._price.affords(due, position, now) else 0
+
+    def took(self, mask: int, mode: Mode = Mode.TRAIN, optimizer: str = "") -> None:
+        """Note that the masked Selections were taken."""
+        self._agenda.took(mask, mode, optimizer)
+
+    def evaluation_goes_on(self, mask: int) -> bool:
+        """Return whether there is room to read on in the evaluation under way."""
+        return self._price.evaluation_goes_on(mask, self._clock.monotonic())
+
+    def has_room(self) -> bool:
+        """Return whether the budget has room for tensors now, whatever is due."""
+        return self._price.has_room(self._clock.monotonic())
+
+    def steps_until_round(self, optimizer: str) -> int:
+        """Return how many steps it is from the one under way to the next that may take tensors."""
+        return self._price.steps_until_round(self._counts.position_of(self._counts.made(optimizer), optimizer))
+
+    def saw_loss(self, value: float) -> None:
+        """Look closely after a jump of the loss."""
+        if self.level.jumps(value) or self._look_waits:
+            self.look_closely(self._counts.last_stepped)
+
+    def look_closely(self, optimizer: str) -> None:
+        """Take the next steps of an optimizer whole, on credit: something has changed in this training.
+
+        A training that changes all the time is not looked at any closer for it.
+        """
+        self._look_waits = self._looks < _MOST_LOOKS
+        steps = self._counts.of_all
+        if self._look_waits and steps >= self._looked_at + _LOOKS_APART_STEPS:
+            self._look_waits = False
+            self._looks += 1
+            self._looked_at = steps
+            self._agenda.owe(self._plan.everything(), optimizer)
+            self._price.grant(_LOOK_STEPS)

@@ -1,0 +1,227 @@
+"""One rule at work on a run: what it remembers, the faults it follows, and whether it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from barograph.errors import BadRule
+from barograph.judging.feeding import OF_TREES, feed
+from barograph.judging.needs import Need
+from barograph.judging.tracks import Tracks, checked_symptom
+from barograph.model.clock import Clock
+from barograph.model.finding import Finding, NotEvaluated, Symptom, Unmet
+from barograph.model.key import Kind
+from barograph.model.selection import Selection
+from barograph.model.step import Mode
+from barograph.rules.applicability import SILENT_WHERE_NOT_APPLICABLE, TREES_ONLY
+from barograph.rules.base import Memory, Rule, Unjudged
+from barograph.rules.page import kinds_in_words
+from barograph.runs.reading.view import StepView
+
+SLOW_SECS = 1.0
+"""A rule that takes longer over one step is named, because findings come late."""
+
+
+class Judge:
+    """Shows steps to one rule.
+
+    A rule that raises, yields what it must not, or keeps what JSON cannot hold is named once and not asked
+    again; that decision depends on the steps alone, so that live, replay and restart agree on it.
+
+    Attributes:
+        rule: Which.
+        broken: Why it is not asked any more; "" while it is.
+    """
+
+    def __init__(self, rule: Rule, clock: Clock) -> None:
+        self.rule = rule
+        self.broken = ""
+        self._clock = clock
+        # Asked once: a rule makes its needs anew at each question, and this is asked at every step.
+        self._watched = [Need(need) for need in rule.needs]
+        self._kinds = frozenset(kind for need in self._watched for kind in need.selection.kinds)
+        self._memories: dict[str, Memory] = {}
+        self._tracks = Tracks(rule)
+        self._kinds_seen: frozenset[Kind] = frozenset()
+        self._around: frozenset[Kind] = frozenset()
+        self._evaluated = False
+        self._all_seen = False
+        self._calls = 0
+        self._judged = 0
+        self._unjudged_reason = ""
+        self._slow = False
+
+    def take(self, view: StepView) -> tuple[list[Finding], list[str]]:
+        """Return the findings that opened or closed in this step, and problems with the rule, once each."""
+        if view.step.mode is Mode.TRAIN and not self._around >= view.kinds:
+            self._around |= view.kinds
+        self._evaluated = self._evaluated or view.step.mode is Mode.EVAL
+        if self.broken or self._kinds.isdisjoint(view.kinds):
+            return [], []
+        if not self._all_seen:
+            self._note_needs(view)
+        memory = self._memories.setdefault(f"{view.group}|{view.step.optimizer}", {})
+        before = self._clock.monotonic()
+        try:
+            symptoms, unjudged = _sorted_out(self.rule.judge(view, memory))
+            self._calls += 1
+            if self._calls & (self._calls - 1) == 0:
+                # Often at first and ever more rarely: it is a check of the rule, not of each step.
+                _check_plain(memory, "memory")
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a rule may be anybody's, and may raise anything
+            self._memories = {}
+            self.broken = f" at step {view.step.number} of {view.group}: {type(error).__name__}: {error}"
+            return [], [self._broken_text()]
+        secs = self._clock.monotonic() - before
+        problems = self._slowness(secs, view) if secs > SLOW_SECS else []
+        if unjudged:
+            self._explain(unjudged[-1], view)
+        else:
+            self._judged += 1
+        return self._tracks.take(view, symptoms, judged=not unjudged), problems
+
+    def new_attempt(self, worker: str) -> None:
+        """Begin afresh with a worker that was started again: its steps may go back."""
+        if not self.rule.across_attempts:
+            for name in [name for name in self._memories if name.partition("|")[0] == worker]:
+                del self._memories[name]
+        self._tracks.new_attempt(worker)
+
+    def open(self) -> list[Finding]:
+        """Return the findings of this rule that are open."""
+        return self._tracks.open()
+
+    def not_evaluated(self) -> NotEvaluated | None:
+        """Return what the rule did not get to judge, in whole or in part; None where it judged all."""
+        needs = self.rule.needs
+        if all(need.kinds == {Kind.VITAL} for need in needs) and not self.broken:
+            return None  # the watcher looks for these itself, and tells of them only where there is something to tell
+        unmet = [item.selection for item in self._watched if not item.met]
+        if self.broken:
+            return self._unfed(Unmet.FAILED, f"The rule failed{self.broken}", "Report it to whoever wrote the rule.")
+        if self.rule.code in TREES_ONLY and not self._judged and self._around and not self._around & OF_TREES:
+            return self._unfed(Unmet.NOT_APPLICABLE, "Boosted trees only.")
+        if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
+            return self._unfed(Unmet.NOT_APPLICABLE, f"No layer it judges was seen: {_layers_in_words(unmet)}.")
+        if unmet:
+            part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
+            status, advice = feed(unmet, self._around, evaluated=self._evaluated)
+            return self._unfed(status, f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.", advice)
+        if not self._judged:
+            reason = self._unjudged_reason or "no step recorded what it needs together"
+            silent = self.rule.code in SILENT_WHERE_NOT_APPLICABLE
+            return self._unfed(Unmet.NOT_APPLICABLE if silent else Unmet.NOT_ENOUGH_DATA,
+                               f"Not judged yet: {reason}.")
+        return None
+
+    def check(self) -> str:
+        """Return the problem with what the rule remembers, "" where there is none; then it is not used any more."""
+        try:
+            _check_plain(self._memories, "memory")
+        except BadRule as error:
+            self._memories = {}
+            self.broken = f": {error}"
+            return self._broken_text()
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its state as plain JSON data; `check` it first."""
+        return {
+            "rule": identity(self.rule), "memories": self._memories, "tracks": self._tracks.to_json(),
+            "kinds_seen": sorted(self._kinds_seen), "around": sorted(self._around),
+            "evaluated": self._evaluated,
+            "met": [need.met for need in self._watched],
+            "calls": self._calls, "judged": self._judged,
+            "unjudged_reason": self._unjudged_reason, "broken": self.broken, "slow": self._slow,
+        }
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Take up the state that `to_json` wrote."""
+        self._memories = {name: dict(memory) for name, memory in data["memories"].items()}
+        self._tracks.load(data["tracks"])
+        self._kinds_seen = frozenset(Kind(kind) for kind in data["kinds_seen"])
+        self._around = frozenset(Kind(kind) for kind in data.get("around", ()))
+        self._evaluated = bool(data.get("evaluated", False))
+        self._calls, self._judged = data["calls"], data["judged"]
+        met: list[bool] = data["met"]
+        if len(met) != len(self._watched):
+            # Saved by another version, in which the rule needed other things.
+            met = [all(met)] * len(self._watched)
+        for need, was_met in zip(self._watched, met, strict=True):
+            need.met = was_met
+        self._unjudged_reason, self.broken, self._slow = data["unjudged_reason"], data["broken"], data["slow"]
+
+    def _note_needs(self, view: StepView) -> None:
+        if not self._kinds_seen >= self._kinds:
+            self._kinds_seen |= self._kinds & view.kinds
+        for need in self._watched:
+            need.look(view)
+        self._all_seen = self._kinds_seen >= self._kinds and all(need.met for need in self._watched)
+
+    def _explain(self, said: Unjudged, view: StepView) -> None:
+        """Remember why it could not judge, as long as it never could."""
+        if self._judged or said.reason == self._unjudged_reason:
+            return
+        # What it says of a step that is none of its business explains nothing.
+        if not self._unjudged_reason or (not said.passing and any(need.meets(view) for need in self._watched)):
+            self._unjudged_reason = said.reason
+
+    def _slowness(self, secs: float, view: StepView) -> list[str]:
+        if self._slow:
+            return []
+        self._slow = True
+        return [f"The rule {self.rule.code} {self.rule.name} took {secs:.1f} s over step {view.step.number}; "
+                "findings come late."]
+
+    def _broken_text(self) -> str:
+        return f"The rule {self.rule.code} {self.rule.name} is not used any more: it failed{self.broken}"
+
+    def _unfed(self, status: Unmet, reason: str, feed: str = "") -> NotEvaluated:
+        return NotEvaluated(self.rule.code, self.rule.name, reason, feed, status)
+
+
+def identity(rule: Rule) -> dict[str, Any]:
+    """Return what makes two watchers' use of a rule the same: which class, and its parameters."""
+    return {"code": rule.code, "class": f"{type(rule).__module__}:{type(rule).__qualname__}",
+            "parameters": rule.parameters}
+
+
+def _sorted_out(said: Iterable[Symptom | Unjudged]) -> tuple[list[Symptom], list[Unjudged]]:
+    symptoms, unjudged = [], []
+    for item in said:
+        if isinstance(item, Unjudged):
+            unjudged.append(item)
+        else:
+            symptoms.append(checked_symptom(item))
+    return symptoms, unjudged
+
+
+def _check_plain(value: object, where: str) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if type(name) is not str:
+                raise BadRule(f"its {where} has the key {name!r}; only texts come back from JSON as they were")
+            _check_plain(item, f"{where}[{name!r}]")
+    elif isinstance(value, list):
+        for item in value:
+            _check_plain(item, f"{where}[…]")
+    elif not (value is None or isinstance(value, str | int | float)):
+        raise BadRule(f"its {where} holds {type(value).__name__}; use numbers, texts, lists and dicts with text keys")
+
+
+def _layers_in_words(needs: list[Selection]) -> str:
+    layers = ", ".join(sorted({name for need in needs for name in need.layers}))
+    patterns = sorted({pattern for need in needs for pattern in need.include})
+    if not patterns:
+        return layers
+    return f"{layers}, by names such as {', '.join(patterns[:_PATTERNS_SHOWN])}"
+
+
+def _asked_in_words(needs: list[Selection]) -> str:
+    """Return what was asked for, each thing once; how often is on the rule's page, and is not why it did not come."""
+    return "; ".join(dict.fromkeys(
+        kinds_in_words(need) + (" in evaluation" if need.schedule.modes == {Mode.EVAL} else "") for need in needs))
+
+
+_PATTERNS_SHOWN = 3

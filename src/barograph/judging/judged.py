@@ -1,0 +1,80 @@
+"""What rules found in a run up to the last step that they judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.judging.judge import Judge
+from barograph.judging.progress import Progress, RateJump, progress_from_json, rate_jumps_in
+from barograph.judging.state import state_of
+from barograph.model.clock import SystemClock
+from barograph.model.finding import Finding, NotEvaluated
+from barograph.rules.base import Rule
+from barograph.runs.state.findings import read_findings
+from barograph.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What rules found in a run so far.
+
+    Attributes:
+        rules: The rules.
+        steps: Steps judged.
+        findings: All findings, as they stand now, by the step at which they began.
+        not_evaluated: Rules that were not evaluated, in whole or in part.
+        problems: What went wrong with the watching.
+        unmet: What was expected and was not recorded.
+        damage: What could not be read of the run; each is among the problems, too.
+        would_have: Actions that would have been taken if the run had still been going on: finding and sentence.
+        progress: How far each group of workers was judged.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    steps: int = 0
+    findings: tuple[Finding, ...] = ()
+    not_evaluated: tuple[NotEvaluated, ...] = ()
+    problems: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()
+    would_have: tuple[tuple[Finding, str], ...] = ()
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+
+    @property
+    def rate_jumps(self) -> tuple[RateJump, ...]:
+        """Steps at which a learning rate jumped."""
+        return rate_jumps_in(self.progress)
+
+
+def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule]) -> Judged:
+    """Return what the last watcher of a run found.
+
+    Args:
+        store: Contains the run.
+        state: State of that watcher.
+        rules: Its rules, in the same order.
+
+    Raises:
+        DamagedChunk: The state is not one that a watcher writes.
+        StoreError: The store cannot be read.
+    """
+    judges = [Judge(rule, SystemClock()) for rule in rules]
+    with state_of(store):
+        for judge, saved in zip(judges, state["judges"], strict=True):
+            judge.load(saved)
+        progress = {group: progress_from_json(saved) for group, saved in state["progress"].items()}
+    recorded = {item.id: item for item in read_findings(store).findings}
+    # What is open has gone on since it was recorded.
+    recorded |= {item.id: item for judge in judges for item in judge.open()}
+    return Judged(
+        tuple(rules), state["steps"], in_order(recorded.values()),
+        tuple(found for judge in judges if (found := judge.not_evaluated())), tuple(state["problems"]),
+        damage=tuple(state["damage"]), progress=progress,
+    )
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings by the step at which they began."""
+    return tuple(sorted(findings, key=lambda item: (item.since_step, item.id)))

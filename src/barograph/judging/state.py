@@ -1,0 +1,76 @@
+"""What a watcher remembers between polls and over restarts, as one object on the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.runs.format.layout import WATCH
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.store.base import Store
+
+STATE = f"{WATCH}/state.json"
+
+_VERSION = 3
+
+
+def write_state(store: Store, state: Mapping[str, Any]) -> None:
+    """Put the state in place of the one before, whole or not at all.
+
+    Raises:
+        StoreError: The store did not take it.
+    """
+    # As one text, because a rule may remember NaN, which the metadata files' strict JSON would turn into null.
+    store.put(STATE, sealed({"version": _VERSION, "state": json.dumps(state)}))
+
+
+def read_state(store: Store) -> dict[str, Any] | None:
+    """Return the state that `write_state` wrote; None if there is none that this version understands.
+
+    A damaged or foreign state is as good as none: the watcher starts at the first step again, and finds
+    what it found before.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        body = unsealed(store.get(STATE), STATE)
+    except (ObjectNotFound, DamagedChunk):
+        return None
+    if body.get("version") != _VERSION:
+        return None
+    try:
+        state = json.loads(body["state"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return state if _is_a_state(state) else None
+
+
+@contextmanager
+def state_of(store: Store) -> Iterator[None]:
+    """While the parts of a state are taken up, raise `DamagedChunk` for what no watcher writes.
+
+    Raises:
+        DamagedChunk: A part has another shape; the message says which file to delete.
+    """
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DamagedChunk(f"The state of the last watcher cannot be read: {type(error).__name__}: {error}. Delete "
+                           f"it to evaluate the run again from its first step ({STATE} in {store.url}).") from error
+
+
+_ENTRIES: Mapping[str, type | tuple[type, ...]] = {
+    "cursor": (dict, type(None)), "judges": list, "progress": dict, "pulse": dict, "problems": list, "damage": list,
+    "steps": int,
+}
+
+
+def _is_a_state(state: Any) -> bool:
+    """Return whether it has the shape of what a watcher saves: a run is data, and may come from anybody."""
+    return (isinstance(state, dict) and all(isinstance(state.get(name), kind) for name, kind in _ENTRIES.items())
+            and all(isinstance(judge, dict) and "rule" in judge for judge in state["judges"])
+            and all(isinstance(text, str) for text in (*state["problems"], *state["damage"])))

@@ -1,0 +1,142 @@
+"""Objects that live on machines of a Ray cluster. The one door to Ray: everything else speaks of a `Remote`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from barograph.errors import MissingExtra, WatchError
+from barograph.processes.process import HostLost
+
+_EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
+_PORT = 6379
+_REACH_SECS = 10.0
+_OBJECTS_BYTES = 200 * 2**20
+"""Memory that a cluster of our own takes for what is on its way: a few steps at a time."""
+
+
+def connect(tell: Callable[[str], object]) -> None:
+    """Join the Ray cluster that `RAY_ADDRESS` names or that runs on this machine; where there is none, start one here.
+
+    Does nothing where this process has joined one already.
+
+    Args:
+        tell: Told, in a sentence, that a cluster was started.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        WatchError: There is no cluster at `RAY_ADDRESS`, or it does not take us.
+    """
+    ray = _ray()
+    if ray.is_initialized():
+        return
+    address = os.environ.get("RAY_ADDRESS", "")
+    # What rules print must not come out among our own words.
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address not in ("", "local", "auto"):
+        _check_reachable(address)
+    try:
+        if address != "local":
+            ray.init(address=address or "auto", **quiet)
+            return
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        if address or not isinstance(error, ConnectionError):
+            raise _not_joined(address, _reason(error)) from error
+    tell("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher stops.")
+    # Ray tells its makers how it is used unless it is told not to; whoever watches a run has not been asked.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **quiet)
+
+
+class Remote:
+    """An object on some machine of the cluster, in a process of its own; it ends with us.
+
+    It takes no processor from what else the cluster does, and lies where the fewest lie.
+
+    Args:
+        made: Its class, which must be importable there: Barograph's own are.
+        names: What it is made of.
+    """
+
+    def __init__(self, made: type, *names: Any) -> None:
+        ray = _ray()
+        actor = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(made)
+        self._actor = actor.remote(*names)
+
+    def begin(self, method: str, *arguments: Any) -> Callable[[], Any]:
+        """Call a method; return what waits for its result.
+
+        Raises:
+            HostLost: The machine is gone, or the object with its process; likewise what is returned.
+        """
+        ray = _ray()
+        errors = ray.exceptions
+        lost = (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError, errors.RaySystemError,
+                errors.RuntimeEnvSetupError, errors.OutOfMemoryError, errors.ActorUnschedulableError, ConnectionError)
+        try:
+            answer = getattr(self._actor, method).remote(*arguments)
+        except lost as error:
+            raise HostLost(_reason(error)) from error
+
+        def wait() -> Any:
+            try:
+                return ray.get(answer)
+            except lost as error:
+                raise HostLost(_reason(error)) from error
+            except errors.RayTaskError as error:
+                if isinstance(error.cause, HostLost):
+                    raise HostLost(str(error.cause)) from error
+                raise
+
+        return wait
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Call a method and return its result, waiting for it.
+
+        Raises:
+            HostLost: As `begin`.
+        """
+        return self.begin(method, *arguments)()
+
+    def close(self) -> None:
+        """End it, whatever it is at."""
+        ray = _ray()
+        if ray.is_initialized():
+            ray.kill(self._actor)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError as error:
+        raise MissingExtra(f"{_EXTRA} ({error})") from error
+    return ray
+
+
+def _check_reachable(address: str) -> None:
+    """See that something listens: Ray itself tries for minutes, and then ends the process.
+
+    Raises:
+        WatchError: Nothing does.
+    """
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        place = (parts.hostname or "", parts.port or _PORT)
+        socket.create_connection(place, timeout=_REACH_SECS).close()
+    except (OSError, ValueError) as error:
+        raise _not_joined(address, f"{error}.") from error
+
+
+def _not_joined(address: str, why: str) -> WatchError:
+    where = f" at {address} (RAY_ADDRESS)" if address else ""
+    return WatchError(f"Cannot connect to the Ray cluster{where}: {why}")
+
+
+def _reason(error: Exception) -> str:
+    """Return the sentence of Ray's many that says why; it comes last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__).split(". ")[0].rstrip(".") + "."

@@ -1,0 +1,141 @@
+"""The runs below a root, a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barograph.model.finding import Severity
+from barograph.model.plain import plain
+from barograph.queries.recall import has_judged_all
+from barograph.runs.reading.glance import Glance, RunState, glances, runs_below
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+_THREADS = 8
+
+GOING_ON = frozenset({RunState.RUNNING, RunState.STARTING, RunState.UNKNOWN})
+"""States in which a run may still record steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run of a list.
+
+    Attributes:
+        name: Its name, "" if it has none; the last part of its place if its manifest cannot be read.
+        run_id: Unique; None if the manifest cannot be read.
+        state: State of its newest attempt.
+        started_unix: When it was created; None if the manifest cannot be read.
+        attempt: The newest attempt, from 0.
+        steps: Optimizer steps of that attempt.
+        loss: Last loss; None if none was recorded.
+        open_findings: Number of open findings by severity, worst first.
+        findings: Number of all findings.
+        watched: A watcher has judged it.
+        judged_all: A watcher has judged everything that was published.
+        covered: Everything was recorded, as far as its workers know.
+        cost_share: Share of the training time that recording took; NaN if unknown.
+        place: Its path or URL, as the commands take it.
+        url: Its path or URL, absolute.
+        command: What was run.
+        problems: What could not be read.
+    """
+
+    name: str
+    run_id: str | None
+    state: RunState
+    started_unix: float | None
+    attempt: int
+    steps: int
+    loss: float | None
+    open_findings: Mapping[Severity, int]
+    findings: int
+    watched: bool
+    judged_all: bool
+    covered: bool
+    cost_share: float
+    place: str
+    url: str
+    command: tuple[str, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Its name, or the last part of its place."""
+        return self.name or _last_part(self.place)
+
+    @property
+    def no_open_findings(self) -> str:
+        """What it means that no finding is open, in a few words; "" if one is.
+
+        Example:
+            >>> from barograph.runs.reading.glance import Glance
+            >>> run_row("run", Glance("file:///run", RunState.FINISHED), judged_all=False).no_open_findings
+            'not watched'
+        """
+        if self.open_findings:
+            return ""
+        if not self.watched:
+            return "not watched"
+        if self.state in GOING_ON:
+            return "none so far"
+        if not self.judged_all:
+            return "not judged to its end"
+        if not self.covered or self.state is RunState.KILLED:
+            return "none in what was seen"
+        return f"none ({self.findings} gone)" if self.findings else "none"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+def runs_in(store: Store, root: str) -> list[RunRow]:
+    """Return the runs in a store, newest first. A run that cannot be read says why in `problems`.
+
+    Args:
+        store: Contains the runs.
+        root: Its path or URL, with which the place of each run begins.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    places = [_below(root, name) for name in runs_below(store)]
+    stores = [store_from_url(place) for place in places]
+    found = glances(stores)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        judged = pool.map(lambda store, run: run.watched and has_judged_all(store), stores, found)
+        rows = [run_row(place, run, judged_all=is_judged)
+                for place, run, is_judged in zip(places, found, judged, strict=True)]
+    return newest_first(rows)
+
+
+def newest_first(rows: Iterable[RunRow]) -> list[RunRow]:
+    """Return runs by start time, newest first; those with an unreadable manifest come last."""
+    return sorted(rows, key=lambda row: (-(row.started_unix or 0.0), row.place))
+
+
+def run_row(place: str, run: Glance, *, judged_all: bool) -> RunRow:
+    """Return the row of a run."""
+    manifest = run.manifest
+    return RunRow(
+        name=manifest.name if manifest else _last_part(place),
+        run_id=manifest.run_id if manifest else None, state=run.state,
+        started_unix=manifest.created_unix if manifest else None, attempt=run.attempt, steps=run.steps, loss=run.loss,
+        open_findings=run.open_findings, findings=len(run.findings), watched=run.watched, judged_all=judged_all,
+        covered=run.covered, cost_share=run.cost, place=place, url=run.url,
+        command=tuple(manifest.command) if manifest else (), problems=tuple(run.problems),
+    )
+
+
+def _below(root: str, name: str) -> str:
+    return str(Path(root) / name) if "://" not in root else f"{root.rstrip('/')}/{name}".rstrip("/")
+
+
+def _last_part(place: str) -> str:
+    return place.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,384 @@
+"""The closing word on a run: what was found, what it cost, and how much of it was seen at all."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectNotFound
+from barograph.judging.judged import Judged
+from barograph.judging.progress import Progress, RateJump
+from barograph.model.capsule import CapsuleHead
+from barograph.model.cause import Suspicion
+from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
+from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.plain import plain
+from barograph.queries.causes import diagnose
+from barograph.queries.problems import Problem, problems_of
+from barograph.queries.wording import not_evaluated_lines
+from barograph.rules.base import Rule
+from barograph.rules.words import sentence
+from barograph.runs.format.layout import ENDINGS, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes
+from barograph.runs.reading.view import group_of
+from barograph.runs.state.capsules import withheld_steps
+from barograph.runs.state.checkpoints import steps_to_go_on_from
+from barograph.runs.state.claim import attempts_of, workers_of
+from barograph.runs.state.control import STOP, read_answers, read_requests, read_stop
+from barograph.runs.state.process import is_alive, process_of
+from barograph.runs.state.vitals import heartbeat_of
+from barograph.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """How one worker fared.
+
+    Attributes:
+        name: Of the worker.
+        state: How it ended; None where it said no last word.
+        word: "finished", "stopped", "failed"; "running", "killed", or "silent" where it cannot be known.
+        reason: Why it ended, for people.
+        last: Its last heartbeat; None where it gave none that can be read.
+        published, published_seen: Steps that its records say it made, and those of them with tensors; where it was
+            killed they may be more than its last heartbeat knew. 0 where others' records tell of them, too.
+    """
+
+    name: str
+    state: EndState | None
+    word: str
+    reason: str
+    last: Heartbeat | None
+    published: int = 0
+    published_seen: int = 0
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps made, as far as anybody knows."""
+        return max(self.published, self.last.coverage.steps if self.last else 0)
+
+    @property
+    def steps_seen(self) -> int:
+        """Those of them whose tensors were recorded."""
+        return max(self.published_seen, self.last.coverage.steps_seen if self.last else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ActionTaken:
+    """What was asked of the training because of a finding, and what became of it.
+
+    Attributes:
+        action: "stop", "lower-lr", "skip-step", "capsule".
+        finding_id: The finding that asked; "" where a person did.
+        reason: Of the finding, one sentence.
+        requested_unix: When it was asked.
+        worker: Who answered; "" while nobody has.
+        step: Optimizer steps made when it was done; None while it is not.
+        done_unix: When it was done; None while it is not.
+        result: What was done, or why it was not.
+        done: Whether it was.
+    """
+
+    action: str
+    finding_id: str
+    reason: str
+    requested_unix: float
+    worker: str = ""
+    step: int | None = None
+    done_unix: float | None = None
+    result: str = "no answer yet"
+    done: bool = False
+
+    def __str__(self) -> str:
+        who = f"{self.worker} " if self.worker else ""
+        when = f" after {self.step} steps" if self.step is not None else ""
+        return f"{self.action}, asked by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
+
+
+NOTHING_RECORDED = "0 training steps were recorded."
+
+OF_TENSORS = "Tensors were recorded at "
+"""How a worker's word begins of the steps whose tensors its budget passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """All that is to be said of a run that was watched.
+
+    Attributes:
+        url: Where the run is.
+        attempt: Which life of it, from 0.
+        steps: Steps that were judged.
+        findings: All of them, open ones first, then the worst, then the oldest.
+        rules: Codes of the rules that watched.
+        not_evaluated: Those that could not judge what they are for, in whole or in part.
+        warnings: What went wrong with the watching.
+        workers: How each fared.
+        unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
+            that were passed over on purpose.
+        actions: What was asked of the training, and what it did.
+        would_have: What was not done and would have been, had the run still gone on: the finding's id and one sentence.
+        held: Steps of this attempt whose update was withheld and whose capsules can be read, in order.
+        go_on_from: Steps made when the last checkpoint was saved that this attempt, which did not finish, left to go
+            on from; None: it has finished, still runs, or left none.
+    """
+
+    url: str
+    attempt: int
+    steps: int
+    findings: tuple[Finding, ...]
+    rules: tuple[str, ...]
+    not_evaluated: tuple[NotEvaluated, ...]
+    warnings: tuple[str, ...]
+    workers: tuple[WorkerReport, ...]
+    unseen: tuple[str, ...]
+    actions: tuple[ActionTaken, ...] = ()
+    would_have: tuple[tuple[str, str], ...] = ()
+    held: tuple[CapsuleHead, ...] = ()
+    go_on_from: int | None = None
+    rate_jumps: tuple[RateJump, ...] = ()
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong, each with its findings, the worst first."""
+        return problems_of(self.findings, self.rate_jumps)
+
+    @property
+    def diagnosis(self) -> tuple[Suspicion, ...]:
+        """What is most likely behind the findings, the likeliest first."""
+        return diagnose(self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """How many problems; "No problems found" only of what was really seen. One more sentence of held steps."""
+        if not self.held:
+            return self._verdict_of_rules
+        return f"{self._verdict_of_rules} {_counted(len(self.held), 'step')} held by the flight recorder."
+
+    @property
+    def trained(self) -> bool:
+        """Whether a step of a training was recorded, or may have been by a worker of which nothing is known."""
+        return any(item.last is None or item.steps for item in self.workers) or self.steps > 0
+
+    @property
+    def _verdict_of_rules(self) -> str:
+        if problems := self.problems:
+            gone = sum(item.state is not FindingState.OPEN for item in problems)
+            over = "" if not gone else " (gone)" if gone == len(problems) == 1 else f" ({gone} of them gone)"
+            return f"{_counted(len(problems), 'problem')}{over}: {problems[0].title}."
+        if not self.trained:
+            return NOTHING_RECORDED
+        mute = {item.code for item in self.not_evaluated if not item.in_part}
+        if len(mute) == len(self.rules):
+            return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
+        if self.unseen:
+            # That of the tensors is a matter of course under a budget, and is said with the number of steps.
+            told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
+            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+            return f"No problems found. {sentence(told[0])}{more}"
+        made, seen = steps_made_and_seen(self.workers)
+        if seen < made:
+            return f"No problems found. Tensors were recorded at {seen:,} of {made:,} steps{_budget(self.workers)}."
+        return f"No problems found in {_counted(made, 'step')}."
+
+    def but_not_seen(self, *lines: str) -> RunSummary:
+        """Return it with more that was not seen, a sentence each."""
+        return replace(self, unseen=tuple(dict.fromkeys((*self.unseen, *lines))))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
+        data: dict[str, Any] = plain({
+            "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
+            "problems": [item.to_json() for item in self.problems],
+            "diagnosis": [asdict(item) for item in self.diagnosis],
+            "findings": [item.to_json() for item in self.findings], "rules": list(self.rules),
+            "not_evaluated": [asdict(item) for item in self.not_evaluated], "warnings": list(self.warnings),
+            "workers": [_worker_to_json(item) for item in self.workers], "unseen": list(self.unseen),
+            "actions": [asdict(item) for item in self.actions],
+            "would_have": [{"finding_id": name, "text": text} for name, text in self.would_have],
+            "held": [{"step": head.step, "optimizer": head.optimizer, "held": head.held, "text": head.text,
+                      "capsule": head.name} for head in self.held],
+            "go_on_from": self.go_on_from,
+        })
+        return data
+
+    def not_evaluated_lines(self, *, whole: bool) -> list[str]:
+        """Return the rules that could not judge and why, as `wording.not_evaluated_lines` does; none if none could."""
+        return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
+
+
+def summary_of(store: Store, judged: Judged) -> RunSummary:
+    """Return the summary of the newest attempt of the run on `store`, with what rules found in it so far.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    attempt = max(attempts_of(store), default=0)
+    declared = workers_of(store, attempt)
+    groups = Counter(group_of(worker.name) for worker in declared)
+    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None) for worker in declared]
+    workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
+    findings = sorted(judged.findings, key=lambda item: (
+        item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
+    return RunSummary(
+        url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
+        rules=_codes(judged.rules), not_evaluated=judged.not_evaluated,
+        warnings=(*judged.problems, *judged.unmet,
+                  *(text for item in workers if item.last for text in item.last.problems)),
+        workers=workers, unseen=tuple(_unseen(workers, judged, attempt)), actions=tuple(_actions(store, attempt)),
+        would_have=tuple((finding.id, text) for finding, text in judged.would_have),
+        held=tuple(withheld_steps(store, attempt)),
+        go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
+    )
+
+
+def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
+    """Return the optimizer steps made and those whose tensors were recorded; ranks of one training count once."""
+    least: dict[str, tuple[int, int]] = {}
+    for worker in workers:
+        if worker.last is not None:
+            coverage, group = worker.last.coverage, group_of(worker.name)
+            now = (coverage.steps, coverage.steps_seen)
+            least[group] = min(now, least.get(group, now), key=lambda pair: pair[1])
+    return sum(made for made, _ in least.values()), sum(seen for _, seen in least.values())
+
+
+def _report(store: Store, worker: Worker, judged: Judged | None) -> WorkerReport:
+    """Return how a worker fared; `judged` is None if others of its group recorded, too."""
+    ending = _ending(store, worker)
+    if ending is not None:
+        return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
+    word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
+    progress = judged.progress.get(group_of(worker.name)) if judged else None
+    if progress is None or progress.attempt != worker.attempt:
+        progress = Progress(worker.attempt)
+    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
+                        progress.with_tensors)
+
+
+def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
+    """Return whether it is known that nobody trains any more, and not all have finished."""
+    words = {worker.word for worker in workers}
+    return not words & {"running", "silent"} and bool(words - {EndState.FINISHED.value})
+
+
+def _ending(store: Store, worker: Worker) -> Ending | None:
+    name = metadata_name(ENDINGS, worker.name, worker.attempt)
+    try:
+        return ending_from_bytes(store.get(name), name)[0]
+    except (ObjectNotFound, DamagedChunk):
+        return None
+
+
+def _why_nobody_judged(rules: int) -> str:
+    if not rules:
+        return "no rule watched"
+    return "the one rule could not" if rules == 1 else f"none of {rules} rules could"
+
+
+def _unseen(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
+    lines = list(judged.damage)
+    if not workers:
+        return [*lines, "No training was recorded: no process made a step that Barograph hears: of an optimizer of "
+                        "torch, a fit of Keras, a round of boosting by train or fit, a step below "
+                        "barograph.jax.observe or barograph.tensorflow.step. A script that moves its weights itself "
+                        "says where a step ends: attach(explicit_steps=True) and run.step(loss)."]
+    for worker in workers:
+        of = f" of {worker.name}" if len(workers) > 1 else ""
+        if worker.last is None:
+            lines.append(f"Nothing is known{of or ' of the worker'}: it gave no sign that can be read.")
+            continue
+        lines += [sentence(f"{reason.rstrip('.')}{of}.") for reason in worker.last.coverage.reasons]
+        lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
+        if worker.word == "killed":
+            lines.append(f"The last steps{of}: it was killed, and what it had not published yet is lost.")
+        elif worker.word == "silent":
+            lines.append(f"The last steps{of}: it gives no sign, and has not ended.")
+        elif worker.word == "running":
+            lines.append(f"What is yet to come{of}: it is still running.")
+    lines += _unjudged(workers, judged, attempt)
+    lines += [text for text in judged.problems if "is not used any more" in text]
+    return list(dict.fromkeys(lines))
+
+
+def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
+    """Return where fewer steps were judged than recorded: what was removed, or is lost, before it was looked at."""
+    lines = []
+    for group in dict.fromkeys(group_of(worker.name) for worker in workers):
+        members = [worker for worker in workers if group_of(worker.name) == group]
+        if any(worker.state is None or worker.last is None or worker.last.dropped_steps for worker in members):
+            continue  # that is said already
+        _, recorded = steps_made_and_seen(members)
+        progress = judged.progress.get(group)
+        seen = progress.with_tensors if progress and progress.attempt == attempt else 0
+        if seen < recorded:
+            of = f" of {group}" if len(workers) > len(members) else ""
+            lines.append(f"{recorded - seen} of the {_counted(recorded, 'step')}{of} whose tensors were recorded: "
+                         "they were removed (keep_last, max_bytes) or lost before they were judged, or are yet to be.")
+    return lines
+
+
+def _gaps(last: Heartbeat) -> list[str]:
+    """Return what the counts say was not seen and no reason explains."""
+    coverage, gaps = last.coverage, []
+    if last.dropped_steps:
+        gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
+    if not coverage.steps:
+        gaps.append("No step of a training was seen" + (
+            ", evaluations alone. If this script trains, by an optimizer that is none of torch's, it says where a step "
+            "ends: attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations else (
+            ". An optimizer of torch that is compiled with fullgraph=True is not seen: leave that away. A step of JAX "
+            "is seen below barograph.jax.observe, a loop of TensorFlow below barograph.tensorflow.step. A script that "
+            "moves weights itself says where a step ends, with run.step")))
+    elif not coverage.steps_seen:
+        gaps.append(f"The tensors of none of {_counted(coverage.steps, 'step')} were recorded")
+    elif not coverage.reasons:
+        if not coverage.loss_seen:
+            gaps.append("No loss was seen")
+        for seen, there, what in (
+            (coverage.parameters_seen, coverage.parameters, "parameters"),
+            (coverage.gradients_seen, coverage.parameters, "gradients"),
+            (coverage.modules_seen, coverage.modules, "modules' outputs"),
+        ):
+            if seen < there:
+                gaps.append(f"{there - seen} of {there} {what} were not recorded")
+    return gaps
+
+
+def _actions(store: Store, attempt: int) -> list[ActionTaken]:
+    """Return what was asked of the newest attempt, with each worker's answer, in the order it was asked."""
+    stop = read_stop(store, attempt=attempt)
+    asked = [(STOP, stop.finding_id, stop.reason, stop.requested_unix)] if stop else []
+    asked += [(item.action, item.finding_id, item.reason, item.requested_unix)
+              for item in read_requests(store, attempt=attempt)]
+    answers = read_answers(store, attempt=attempt).values() if asked else ()
+    taken = []
+    for action, finding_id, reason, requested_unix in sorted(asked, key=lambda item: item[3]):
+        mine = [done for done in answers if (done.action, done.finding_id) == (action, finding_id)]
+        taken += [ActionTaken(action, finding_id, reason, requested_unix, done.worker, done.step, done.done_unix,
+                              done.result, done.done) for done in mine] or [
+            ActionTaken(action, finding_id, reason, requested_unix)]
+    return taken
+
+
+def _codes(rules: Iterable[Rule]) -> tuple[str, ...]:
+    return tuple(rule.code for rule in rules)
+
+
+def _budget(workers: Iterable[WorkerReport]) -> str:
+    budgets = {item.last.cost.budget for item in workers if item.last and not math.isnan(item.last.cost.budget)}
+    return f" (budget {100 * min(budgets):g}%)" if budgets else ""
+
+
+def _worker_to_json(worker: WorkerReport) -> dict[str, Any]:
+    last = None if worker.last is None else asdict(worker.last)
+    share = None if worker.last is None else worker.last.cost.share
+    return {"name": worker.name, "state": worker.word, "reason": worker.reason, "steps": worker.steps,
+            "capture_share": share, "last": last}
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

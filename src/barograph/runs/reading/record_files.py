@@ -1,0 +1,141 @@
+"""The files of records of a run, looked into one by one: proved, in order, and each row once."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.runs.format.belonging import check_origin
+from barograph.runs.format.events import open_records
+from barograph.runs.format.layout import ChunkName
+from barograph.runs.format.proof import proved
+from barograph.runs.state.survey import Stream, Survey, survey
+from barograph.store.base import Store
+
+_TRIES = 5
+_THREADS = min(4, os.cpu_count() or 1)
+
+Found = TypeVar("Found")
+
+
+class RecordFiles:
+    """Looks into the files of a run. What is damaged is named in `damage`, and the rest still reads.
+
+    Args:
+        store: The run's.
+        run_id: Of the run.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._last_chunks: dict[Stream, int] = {}
+        self.survey: Survey = survey(store, self._last_chunks)
+        self.damage: dict[str, str] = {}
+        self._footers: dict[ChunkName, pq.FileMetaData] = {}
+
+    def refresh(self) -> None:
+        """See what was published meanwhile."""
+        self.survey = survey(self._store, self._last_chunks)
+        # Who follows a run for weeks must not remember each file that was made one with others.
+        self._footers = {file: footer for file, footer in list(self._footers.items())
+                         if str(file) in self.survey.named}
+
+    def streams(self) -> list[Stream]:
+        """Return attempts and workers that published records, in order."""
+        return list(self.survey.chunks)
+
+    def look(
+        self,
+        streams: Iterable[Stream],
+        into: Callable[[ChunkName, pq.ParquetFile], Found],
+        *,
+        if_footer: Callable[[pq.FileMetaData], bool] | None = None,
+        known: Mapping[ChunkName, Found] | None = None,
+        beside: Collection[ChunkName] = (),
+    ) -> list[tuple[ChunkName, Found]]:
+        """Return what `into` finds in each file, in order; called from several threads.
+
+        Args:
+            streams: Whose files.
+            into: Looks into one file.
+            if_footer: Tells from a footer that was read before whether it is worth looking.
+            known: What was found in some files before; files never change, so these are not read again.
+            beside: Files to pass over: what is in them is known otherwise.
+
+        Raises:
+            StoreError: The store cannot be read, or files keep on going while they are read.
+        """
+        wanted = list(streams)
+        found: dict[ChunkName, Found | None] = dict(known or {})
+
+        def visit(file: ChunkName) -> tuple[ChunkName, Found | None]:
+            footer = self._footers.get(file)
+            if footer is not None and if_footer is not None and not if_footer(footer):
+                return file, None
+            records = open_records(proved(self._store, str(file), file.digest), str(file))
+            if footer is None:
+                check_origin(records, file, self._run_id)
+            self._footers[file] = records.metadata
+            if if_footer is not None and not if_footer(records.metadata):
+                return file, None
+            try:
+                return file, into(file, records)
+            except (pa.ArrowException, OSError) as error:
+                raise DamagedChunk(f"The file cannot be read as Parquet: {error} ({file}).") from error
+
+        for _ in range(_TRIES):
+            files = [file for stream in wanted for file in self.survey.files(stream, self.damage)
+                     if file not in beside]
+            if self._visit_all([file for file in files if file not in found], visit, found):
+                return [(file, result) for file in files if (result := found[file]) is not None]
+        raise StoreUnavailable("The files of the run kept changing while they were read. Try again "
+                               f"({self._store.url}).")
+
+    def _visit_all(
+        self,
+        files: list[ChunkName],
+        visit: Callable[[ChunkName], tuple[ChunkName, Found | None]],
+        found: dict[ChunkName, Found | None],
+    ) -> bool:
+        """Return whether all files could be looked into; else something is to be looked for again."""
+        complete = True
+        with _at_once(files, visit) as visited:
+            for file, result in visited:
+                try:
+                    found[file] = result()[1]
+                except DamagedChunk as error:
+                    self.damage[str(file)] = str(error)
+                    complete = False
+                except ObjectNotFound:
+                    complete = False
+        if not complete:
+            self.refresh()
+        return complete
+
+
+@contextmanager
+def _at_once(
+    files: Sequence[ChunkName], visit: Callable[[ChunkName], Found]
+) -> Iterator[list[tuple[ChunkName, Callable[[], Found]]]]:
+    """Lend files, each with what waits for what comes of its visit; several are visited at once."""
+    if len(files) == 1:
+        yield [(files[0], functools.partial(visit, files[0]))]  # a thread would take longer than it saves
+        return
+    pool = ThreadPoolExecutor(_THREADS)
+    try:
+        yield [(file, pool.submit(visit, file).result) for file in files]
+    finally:
+        # Where the store is away, or somebody interrupts, the files that have not been begun are left alone.
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,101 @@
+"""The files of the data trace, read: proved, each row once, and those alone that no later attempt supersedes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from barograph.errors import DamagedChunk, ObjectNotFound, StoreUnavailable
+from barograph.runs.format.layout import TRACE, TraceName
+from barograph.runs.format.trace_file import TRACE_SCHEMA, read_trace
+from barograph.runs.reading.supersession import Supersession
+from barograph.runs.reading.view import worker_order
+from barograph.store.base import Store
+
+_TRIES = 5
+
+
+class TraceFiles(NamedTuple):
+    """What the files hold.
+
+    Attributes:
+        table: Rows of `TRACE_SCHEMA`, attempt by attempt and worker by worker.
+        damage: What could not be read, one sentence a file.
+        dropped_batches: Batches that were not taken down.
+    """
+
+    table: pa.Table
+    damage: tuple[str, ...]
+    dropped_batches: int
+
+
+def read_files(store: Store, run_id: str) -> TraceFiles:
+    """Return what the files of a run's data trace hold.
+
+    Raises:
+        StoreError: The store cannot be read, or files keep on going while they are read.
+    """
+    for _ in range(_TRIES):
+        try:
+            return _read_once(store, run_id)
+        except ObjectNotFound:
+            continue  # the newest file was made anew meanwhile
+    raise StoreUnavailable(f"The files of the run kept changing while they were read. Try again ({store.url}).")
+
+
+def counting_rows(table: pa.Table, superseding: Supersession | None) -> pa.Table:
+    """Return the rows that count: a later attempt's steps stand for an earlier one's. None: there is but one."""
+    if superseding is None or not len(table):
+        return table
+    attempts, steps = table["attempt"].to_numpy(), table["step"].to_numpy()
+    optimizers = np.array(table["optimizer"].to_pylist(), object)
+    counting = np.ones(len(table), bool)
+    for attempt in np.unique(attempts).tolist():
+        for optimizer in set(optimizers[attempts == attempt].tolist()):
+            limit = superseding.limit(attempt, optimizer)
+            if limit is not None:
+                counting &= (attempts != attempt) | (optimizers != optimizer) | (steps < limit)
+    return table.filter(pa.array(counting))
+
+
+def _read_once(store: Store, run_id: str) -> TraceFiles:
+    streams: dict[tuple[int, str], list[TraceName]] = {}
+    for item in store.list(TRACE):
+        if name := TraceName.from_name(item.name):
+            streams.setdefault((name.attempt, name.worker), []).append(name)
+    tables, damage, dropped = [TRACE_SCHEMA.empty_table()], list[str](), 0
+    for stream in sorted(streams, key=lambda stream: (stream[0], worker_order(stream[1]))):
+        found = _read_stream(store, run_id, streams[stream], damage)
+        tables += [table for table, _ in found]
+        dropped += max((count for _, count in found), default=0)
+    return TraceFiles(pa.concat_tables(tables), tuple(damage), dropped)
+
+
+def _read_stream(
+    store: Store, run_id: str, names: Sequence[TraceName], damage: list[str]
+) -> list[tuple[pa.Table, int]]:
+    """Return the files of one worker and attempt; where one is damaged, what it was made of may be there still."""
+    good = list(names)
+    while True:
+        found = []
+        for name in _apart(good):
+            try:
+                found.append(read_trace(store, name, run_id))
+            except DamagedChunk as error:
+                damage.append(str(error))
+                good.remove(name)
+                break
+        else:
+            return found
+
+
+def _apart(names: Sequence[TraceName]) -> Iterator[TraceName]:
+    """Yield the files to read: of those whose ranges overlap the one with the longest."""
+    last = -1
+    for name in sorted(names, key=lambda name: (name.first, -name.last, name.digest)):
+        if name.first > last:
+            yield name
+            last = name.last

@@ -1,0 +1,62 @@
+"""What a command that never trained leaves behind: what it opened, printed and parsed, handed over when it ends.
+
+A training hands that to the process that writes its run. A command that ends before its first step has none, and yet it
+is just then that somebody wants to see what it said. So its process leaves a file to whoever started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from pathlib import Path
+
+from barograph.model.origin import Option
+from barograph.runs.format.layout import ORIGIN, OUTPUT
+from barograph.runs.state.output import OutputShelf
+from barograph.runs.writing.data_writer import DataWriter
+from barograph.runs.writing.options_writer import OptionsWriter
+from barograph.runs.writing.writer_messages import Around
+from barograph.store.base import Store
+
+_MOST_BYTES = 64 * 2**20
+_WORKER = "p0"
+
+
+def take_in(store: Store, attempt: int, path: Path) -> None:
+    """Write into a run what its command left, where no worker has written such: one that trains does.
+
+    Raises:
+        StoreError: The store does not take it.
+    """
+    around = _word(path)
+    if around is None or _is_told(store, attempt):
+        return
+    output = OutputShelf(store, attempt, os.environ)
+    output.add(around.printed, around.left_out)
+    output.write(_WORKER, last=True)
+    options = OptionsWriter(store, attempt, os.environ)
+    options.put(around.options or {})
+    options.write(_WORKER)
+    data = DataWriter(store, attempt)
+    data.add(around.opened, around.beyond)
+    data.finish(_WORKER)
+
+
+def _is_told(store: Store, attempt: int) -> bool:
+    parts = [part.name.rpartition("/")[2] for part in store.list(OUTPUT)]
+    about = re.compile(rf"{ORIGIN}/{attempt:04d}-(?:options|data)-")
+    return (any(name.startswith(f"{attempt:04d}-") for name in parts)
+            or any(about.match(part.name) for part in store.list(ORIGIN)))
+
+
+def _word(path: Path) -> Around | None:
+    """Return what was left; None where nothing was, or not all of it: the command was killed."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        if path.stat().st_size <= _MOST_BYTES:
+            said = json.loads(path.read_bytes())
+            options = {name: Option(value, tuple(flags)) for name, (value, flags) in said["options"].items()}
+            return Around(tuple(said["opened"]), said["beyond"], tuple((name, text) for name, text in said["printed"]),
+                          said["left_out"], options)
+    return None

@@ -1,0 +1,9 @@
+"""A training that records on request, and small rules."""
+
+from watched import clock as clock
+from watched import high as high
+from watched import new_store as new_store
+from watched import new_training as new_training
+from watched import raises as raises
+from watched import store as store
+from watched import training as training
