@@ -161,4 +161,4 @@ def test_what_is_no_server_is_told_what_to_start(tmp_path: Path) -> None:
     said = barograph(tmp_path, "export", "mlflow", "own", "--to", "sqlite:///mlflow.db", "--root", "runs", code=2)
     assert "mlflow server --backend-store-uri sqlite:///mlflow.db" in said
     said = barograph(tmp_path, "export", "mlflow", "own", "--to", "http://127.0.0.1:9", "--root", "runs", code=2)
-    assert "did not take what was sent (experiments/get-by-name): it cannot be reached: Connection refused" in said
+    assert "refused a request (experiments/get-by-name): it cannot be reached: Connection refused" in said

@@ -104,7 +104,7 @@ def test_several_runs_are_told_one_by_one(call: Call, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["import", "tensorboard", "nowhere", "-o", "run"], "There are no event files at"),
+    (["import", "tensorboard", "nowhere", "-o", "run"], "No event files"),
     (["export", "tensorboard", "nowhere"], "No run at nowhere"),
 ])
 def test_where_there_is_nothing_it_says_so(

@@ -95,7 +95,7 @@ class _Import:
             self._book.damage = self._damage
             if not self._steps:
                 what = self._damage[0] if self._damage else "its steps are empty."
-                raise ImportFailed(f"Nothing to import: {what} ({self._source.url})")
+                raise ImportFailed(f"Nothing to import: {what.removesuffix('.')} ({self._source.url}).")
             self._writer.finish()
         except BaseException as error:
             self._writer.give_up(f"The import was interrupted: {type(error).__name__}: {error}")

@@ -102,7 +102,7 @@ def import_tensorboard(
         GatheredWriter(store, found, source.url, on_progress).write()
         made.append(_told(store.url, name, found))
     if not made:
-        raise ImportFailed(f"Nothing to import: {_why(empty, damage)} ({source.url})")
+        raise ImportFailed(f"Nothing to import: {_why(empty, damage).removesuffix('.')} ({source.url}).")
     return Imported(source.url, made, empty, damage)
 
 
