@@ -234,7 +234,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, root: Path) -> No
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(ImportFailed, match=r"Not an SQLite database .*notes\.txt"):
         imported(tmp_path / "notes.txt", root)
-    with pytest.raises(ImportFailed, match="no such file"):
+    with pytest.raises(ImportFailed, match="file does not exist"):
         imported(f"sqlite:///{tmp_path}/none.db", root)
     assert not (tmp_path / "none.db").exists()
     (tmp_path / "cut.db").write_bytes(b"SQLite format 3\0" + bytes(50))

@@ -38,7 +38,7 @@ QUIET = ["--no-origin", "--budget", "off", "--rules", "none"]
 def run_cell(shell: Any, shown: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a cell as a notebook does, but for its watcher, which is another process."""
     monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
-    cell = RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock())
+    cell = RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock())
     return lambda words, text: cell.run([*QUIET, *words], text)
 
 
@@ -165,7 +165,7 @@ def test_the_text_of_the_cell_is_kept_without_secrets(
     monkeypatch.setattr("barograph.attaching.start_gatherer", lambda *_: None)
     secret = "-".join(("hunter2", "hunter2"))
     text = f"password = '{secret}'\nx = 1"
-    RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)
+    RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)
     kept = [path.read_text() for path in (tmp_path / "barograph-runs/.catalog/artifacts").rglob("*") if path.is_file()]
     assert len(kept) == 1
     assert "x = 1" in kept[0]
@@ -210,7 +210,7 @@ def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
     shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
-    cell = RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock())
+    cell = RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock())
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / ".catalog").write_text("in the way")
     with pytest.raises(StoreError):

@@ -39,7 +39,7 @@ class RecordedCell:
 
     Args:
         shell: IPython shell that runs the cell.
-        executor: Draw the run below the cell; otherwise findings are printed to standard error, as in a terminal.
+        draws: Draw the run below the cell; otherwise findings are printed to standard error, as in a terminal.
         make_display: Creates the output to draw on.
         clock: Clock.
     """
@@ -48,12 +48,12 @@ class RecordedCell:
         self,
         shell: Any,
         *,
-        executor: bool,
+        draws: bool,
         make_display: Callable[[], Display] = CellDisplay,
         clock: Clock | None = None,
     ) -> None:
         self._shell = shell
-        self._executor = executor
+        self._draws = draws
         self._make_display = make_display
         self._clock = clock or SystemClock()
 
@@ -82,7 +82,7 @@ class RecordedCell:
             return
         attached, kept = self._begun(typed, options)
         with _Lent(self._shell.user_ns, name, attached):
-            self._recorded(attached, cell, live=bool(typed["live"]) and self._executor, kept=kept)
+            self._recorded(attached, cell, live=bool(typed["live"]) and self._draws, kept=kept)
 
     def _begun(self, typed: Mapping[str, Any], options: Sequence[str]) -> tuple[AttachedRun, bool]:
         """Start recording; return the run, and whether its origin is recorded."""
@@ -93,7 +93,7 @@ class RecordedCell:
         config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
         # Findings are drawn below the cell, so they are not printed, too.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
-                         words_to=DEVNULL if self._executor else None)
+                         words_to=DEVNULL if self._draws else None)
         return attached, settings.origin
 
     def _keep(self, attached: AttachedRun, cell: str) -> None:
@@ -111,7 +111,7 @@ class RecordedCell:
             with attached:
                 if kept:
                     self._keep(attached, cell)
-                if self._executor:
+                if self._draws:
                     view = LiveView(open_run(attached.url), display=self._make_display(), clock=self._clock)
                     if live:
                         view.start()

@@ -103,7 +103,7 @@ class Magic:
         if not words or words[0] != "run":
             raise UsageError("%%barograph only has the command run. Use a line magic for others: "
                              f"%barograph {' '.join(words) or 'runs'}")
-        RecordedCell(self._shell, executor=self.in_notebook).run(words[1:], cell)
+        RecordedCell(self._shell, draws=self.in_notebook).run(words[1:], cell)
 
     def _here(self, words: Sequence[str]) -> None:
         named = [name for name in words[:1] if name in COMMANDS]

@@ -93,7 +93,7 @@ class GatheredWriter:
         gathered: Data of the run.
         source: Where it came from.
         on_progress: Called regularly with the steps and numbers written and their total.
-        metadata files: Metadata of another tracker's run; None: as for event files.
+        metadata: Metadata of another tracker's run; None: as for event files.
     """
 
     def __init__(
