@@ -21,7 +21,8 @@ from barograph.capture.torch.entry_point import Door, entry_point, in_backward, 
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.kept import Keeper, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, ParameterName, Root
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, slot_of
+from barograph.capture.torch.optimizer_entry import Entry, slot_of
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.recomputation import gets_gradients
 from barograph.capture.torch.ring import Ring, Taken
