@@ -36,7 +36,7 @@ from barograph.runs.state.control import Request
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
 
 if TYPE_CHECKING:
-    from barograph.capture.torch.trace import MadeOf
+    from barograph.capture.torch.loader_pass import MadeOf
 
 _LEAST_SCALE = 1.0
 """Gradients that are not finite at this scale or below are so by themselves."""
