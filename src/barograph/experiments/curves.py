@@ -14,7 +14,6 @@ from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nea
 from barograph.experiments.item import Item
 from barograph.measures.thinning import kept_points
 from barograph.model.plain import plain
-from barograph.report.notebook import curve_html
 from barograph.runs.reading.metrics import metrics_in
 from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
@@ -44,9 +43,6 @@ class Curve:
         """Return the points that a chart can show; at least one."""
         kept = kept_points(self.at, self.values, low=float(self.at[0]), high=float(self.at[-1]))
         return Curve(self.at[kept], self.values[kept])
-
-    def _repr_html_(self) -> str:
-        return curve_html("curve", self.at.tolist(), self.values.tolist(), "")
 
 
 def metric_series(

@@ -57,10 +57,6 @@ class Lineage(list[Edge]):
         return [{**edge._asdict(), "source_name": names.get(edge.source), "target_name": names.get(edge.target)}
                 for edge in self]
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # imported only in notebooks
-
-        return showing.lineage_html(self)
 
 
 def lineage_of(

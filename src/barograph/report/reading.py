@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from barograph.model.clock import Clock
+from barograph.model.exhibits import Exhibit
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
 from barograph.queries.curves import Curve, curves_of
@@ -16,7 +17,6 @@ from barograph.report.background import Background
 from barograph.report.classes import classes_in
 from barograph.report.content import Judgement, Report, RunFacts
 from barograph.report.distributions import distributions_in
-from barograph.report.exhibits import Exhibit
 from barograph.report.layers import layers_in
 from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in
