@@ -58,7 +58,6 @@ class Lineage(list[Edge]):
                 for edge in self]
 
 
-
 def lineage_of(
     catalog: Catalog, uid: str, direction: str = "both", *, depth: int | None = None,
     kinds: Iterable[ItemKind | str] = (), since_unix: float | None = None,

@@ -1,4 +1,4 @@
-"""Numbers over the steps: losses, what the script logged, learning rates; read span by span, and reduced."""
+"""Losses, logged scalars and learning rates over the steps, read in parts and reduced."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from barograph.runs.reading.windows import windows_of
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A number over the steps.
+    """A series of numbers over the steps.
 
     Attributes:
-        key: Of what, "loss:total"; or a name of its own.
-        mode: In which mode.
-        optimizer: In whose steps; "" where the run has one.
-        count: Points recorded.
-        first, last: The first value and the last.
-        least, greatest: Of the finite values; NaN where there is none.
-        least_step, greatest_step: Where; -1 where there is none.
-        nonfinite: Points that are NaN or infinite.
+        key: Key such as "loss:total", or a name.
+        mode: Its mode.
+        optimizer: Optimizer that counts the steps; "" if there is only one.
+        count: Number of recorded points.
+        first, last: First and last value.
+        least, greatest: Minimum and maximum of the finite values; NaN if there are none.
+        least_step, greatest_step: Their steps; -1 if there are none.
+        nonfinite: Number of NaN and infinite values.
         steps, values: Reduced to what a chart can show.
     """
 
@@ -50,19 +50,19 @@ class Curve:
     values: tuple[float, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data."""
+        """Return strict JSON data."""
         data: dict[str, Any] = plain(self)
         return data
 
 
 class CurveMaker:
-    """Makes a curve of parts that come one after the other.
+    """Builds a curve from consecutive parts.
 
     Args:
-        key: Of what.
+        key: Key of the curve.
         mode, optimizer: See `Curve`.
-        low, high: The first and the last step of the chart.
-        columns: Of pixels.
+        low, high: First and last step of the chart.
+        columns: Number of pixel columns.
     """
 
     def __init__(self, key: str, mode: Mode, optimizer: str, *, low: int, high: int, columns: int = COLUMNS) -> None:
@@ -75,7 +75,7 @@ class CurveMaker:
         self._least, self._greatest = (math.nan, -1), (math.nan, -1)
 
     def add(self, steps: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Take in more points; as many steps as values, later than those before."""
+        """Add points, later than those before."""
         if not len(steps):
             return
         if not self._count:
@@ -95,10 +95,10 @@ class CurveMaker:
         self._values.append(values[kept])
 
     def curve(self) -> Curve:
-        """Return the curve of what was taken in."""
+        """Return the curve of all points."""
         steps = np.concatenate([*self._steps, np.empty(0, np.int64)])
         values = np.concatenate([*self._values, np.empty(0)])
-        # Spans meet within a column.
+        # Parts may meet within a pixel column.
         kept = kept_points(steps.astype(np.float64), values, low=self._low, high=self._high, columns=self._columns)
         return Curve(
             *self._what, count=self._count, first=self._first, last=self._last,
@@ -111,13 +111,13 @@ class CurveMaker:
 def curves_of(
     run: Run, kind: Kind, only: Collection[Key] | None = None, *, columns: int = COLUMNS
 ) -> list[Curve]:
-    """Return every plain number of a kind, in the order of `series_names`.
+    """Return every scalar of a kind, in the order of `series_names`.
 
     Args:
-        run: Which.
-        kind: Of what.
+        run: The run.
+        kind: Kind of the scalars.
         only: Only these keys; None: all.
-        columns: Columns of pixels of a chart; of each, at most three points are kept.
+        columns: Pixel columns of a chart; at most three points of each are kept.
 
     Raises:
         StoreError: The store cannot be read.

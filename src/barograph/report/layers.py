@@ -1,4 +1,4 @@
-"""The health of a run's layers, and how large their gradients were."""
+"""Health and gradient norms of layers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
 MOST_LAYERS = 150
-"""Most layers that a report holds."""
+"""Maximum number of layers in a report."""
 
 _COLUMNS = 48
 
 
 def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[tuple[LayerHealth, ...], int]:
-    """Return the layers in the order they ran, and how many more there are.
+    """Return the layers in execution order, and the number left out.
 
-    Where there are more than a report holds, those that a finding names are kept first.
+    If there are too many, those that a finding names come first.
 
     Args:
-        run: Which.
-        findings: What was found in it.
-        judged: Whether a watcher has looked at all there is.
+        run: The run.
+        findings: Its findings.
+        judged: Whether all records were evaluated.
 
     Raises:
         StoreError: The store cannot be read.
@@ -46,7 +46,7 @@ def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[t
 
 
 def gradient_norms(run: Run) -> dict[str, Curve]:
-    """Return the norm of the gradient of all parameters of each module, over the steps; NaN where it was not finite."""
+    """Return the gradient norm of each module over the steps; NaN where it is not finite."""
     windows = windows_of(run, Kind.GRADIENT, mode=Mode.TRAIN)
     makers: dict[str, CurveMaker] = {}
     for start, stop in windows:

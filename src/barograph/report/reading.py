@@ -1,4 +1,4 @@
-"""From a run to its report."""
+"""Builds the report of a run."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ MOST_NUMBERS = 60
 _NUMBERS = (Kind.SCALAR, Kind.LEARNING_RATE)
 
 UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
-"""States of a run that goes on."""
+"""States of an active run."""
 
 
 def report_of(
     run: Run, *, price: Price | None = None, background: Background | None = None, exhibits: Sequence[Exhibit] = (),
     clock: Clock,
 ) -> Report:
-    """Return the report of a run as it stands; nothing is written.
+    """Return the report of the current state of a run; nothing is written.
 
-    Of several processes that trained by themselves the first one's figures are told, and the findings of all.
+    If several processes trained independently, the values are those of the first, the findings those of all.
 
     Args:
-        run: Which.
-        price: Of an hour of it; None: not known.
-        background: What is known of it beside its records; None: nothing of it is told.
-        exhibits: What it was given to show.
-        clock: Tells when the report was made.
+        run: The run.
+        price: Price per hour; None: unknown.
+        background: Its metadata; None: left out.
+        exhibits: Its exhibits.
+        clock: Clock.
 
     Raises:
         StoreError: The store cannot be read.
@@ -60,7 +60,7 @@ def report_of(
     now = run_now(run, speaker)
     facts = _facts(run, now, speaker)
     findings, own, judged = now.summary.findings, now.findings, now.judged
-    # Of a hundred thousand names no more are read than are shown.
+    # Of 100,000 names, only those shown are read.
     names = [name for kind in _NUMBERS for name in series_names(shown, kind)]
     kept = {name.key for name in names[:MOST_NUMBERS]}
     numbers = [curve for kind in _NUMBERS for curve in curves_of(shown, kind, kept)]
