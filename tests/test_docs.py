@@ -16,7 +16,7 @@ import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +34,7 @@ from barograph.model.key import Kind
 from barograph.model.selection import Histogram
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
+from barograph.queries import classes, curves, distributions, machine, predictions, trees
 from barograph.report import background, content
 from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
@@ -282,21 +283,23 @@ def test_every_statistic_of_a_series_is_documented(name: str) -> None:
 
 _REPORTED = {
     content.Report: "The whole", content.RunFacts: "`run`", content.Judgement: "`judgement`",
-    content.Savings: "`savings`", content.Curve: "A curve", content.LayerHealth: "An entry of `layers`",
-    content.TensorFigures: "A tensor's figures", content.Distribution: "An entry of `distributions`",
-    content.Classes: "An entry of `classes`", content.ConfusionFrame: "An entry of `frames`",
-    content.StepTime: "`step_time`", content.Gauge: "An entry of `machine`",
-    content.Importance: "An entry of `importance`", content.Roc: "An entry of `roc`",
-    content.Residuals: "An entry of `residuals`", content.Missing: "An entry of `missing`",
+    content.Savings: "`savings`", curves.Curve: "A curve", content.LayerHealth: "An entry of `layers`",
+    content.TensorFigures: "A tensor's figures", distributions.Distribution: "An entry of `distributions`",
+    classes.Classes: "An entry of `classes`", classes.ConfusionFrame: "An entry of `frames`",
+    machine.StepTime: "`step_time`", machine.Gauge: "An entry of `machine`",
+    trees.Importance: "An entry of `importance`", predictions.Roc: "An entry of `roc`",
+    predictions.Residuals: "An entry of `residuals`", content.Missing: "An entry of `missing`",
     background.Background: "`background`", background.Made: "`made`", background.SourceCode: "`code`",
     background.OpenedFile: "An entry of `data`", background.Remark: "An entry of `notes`",
     background.ArtifactFacts: "An entry of `artifacts`",
 }
 
+_PARTS = (content, background, classes, curves, distributions, machine, predictions, trees)
+
 
 def test_every_entry_of_a_report_is_documented() -> None:
-    made = {value for module in (content, background) for value in vars(module).values()
-            if inspect.isclass(value) and value.__module__ == module.__name__}
+    made = {value for module in _PARTS for name, value in vars(module).items()
+            if is_dataclass(value) and value.__module__ == module.__name__ and not name.startswith("_")}
     assert made == set(_REPORTED)
     tables = section(DOCS / "reference/report.md", "As JSON")
     text = {of: tables.partition(f"\n### {heading}\n")[2].partition("\n### ")[0] for of, heading in _REPORTED.items()}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from barograph.errors import DamagedChunk
+from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, FindingState
 from barograph.model.manifest import Heartbeat, Manifest
 from barograph.model.origin import Origin
@@ -24,14 +25,6 @@ from barograph.runs.reading.roster import WorkerState
 from barograph.runs.reading.view import group_of
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.runs.state.origins import read_origin
-
-
-class HasJson(Protocol):
-    """Something that a run was given to show: a confusion matrix, a table, a picture."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +143,7 @@ class RunDetails:
     numbers: tuple[Number, ...]
     layers: tuple[LayerRow, ...]
     checkpoints: tuple[int, ...]
-    exhibits: tuple[HasJson, ...]
+    exhibits: tuple[Exhibit, ...]
     damage: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -190,7 +183,7 @@ def run_now(run: Run, worker: str | None = None) -> RunNow:
     return RunNow(run.url, run.manifest, now, recalled(run.store, run.damage), worker, figures_of(run, worker))
 
 
-def run_details(run: Run, worker: str | None = None, *, exhibits: Sequence[HasJson] = ()) -> RunDetails:
+def run_details(run: Run, worker: str | None = None, *, exhibits: Sequence[Exhibit] = ()) -> RunDetails:
     """Return everything that is known of a run; arguments and errors as of `run_now`.
 
     Args:

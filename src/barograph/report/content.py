@@ -13,8 +13,13 @@ from barograph.model.cause import Suspicion
 from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.plain import plain
+from barograph.queries.classes import Classes
 from barograph.queries.curves import Curve
+from barograph.queries.distributions import Distribution
+from barograph.queries.machine import Gauge, StepTime
+from barograph.queries.predictions import Residuals, Roc
 from barograph.queries.problems import Problem
+from barograph.queries.trees import Importance
 from barograph.report.background import Background
 
 
@@ -173,170 +178,6 @@ class TensorFigures:
     std: float
     zeros: float
     nonfinite: int
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """Distribution of the magnitudes of a tensor over the steps.
-
-    Attributes:
-        key: Key of the tensor.
-        layer: Class of its module.
-        steps: Steps with a histogram.
-        quantiles: For each step, the 5%, 25%, 50%, 75% and 95% quantiles of the nonzero magnitudes, within a factor
-            of two.
-        zeros: For each step, the share of zeros.
-        nonfinite: For each step, the number of NaN and infinite elements.
-    """
-
-    key: str
-    layer: str
-    steps: tuple[int, ...]
-    quantiles: tuple[tuple[float, ...], ...]
-    zeros: tuple[float, ...]
-    nonfinite: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ConfusionFrame:
-    """A confusion matrix.
-
-    Attributes:
-        first_step, last_step: Range of steps.
-        counts: A row per target, a column per prediction, both in the order of `classes`.
-    """
-
-    first_step: int
-    last_step: int
-    counts: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Classes:
-    """Labels and predictions of one loss in one mode.
-
-    Attributes:
-        name: Name of the loss, or a name given by the script.
-        mode: Its mode.
-        classes: Class numbers, ascending; the most frequent, if there are very many.
-        left_out: Number of classes left out.
-        labels: Number of targets of each class, over all recorded steps.
-        frames: Confusion matrices, oldest first.
-        confused: Most confused pairs over all recorded steps: target, prediction, count, share of the target.
-        accuracy: Accuracy over the steps; None without predictions.
-        accuracy_by_class: Class to its accuracy over the steps.
-    """
-
-    name: str
-    mode: str
-    classes: tuple[int, ...]
-    left_out: int
-    labels: tuple[float, ...]
-    frames: tuple[ConfusionFrame, ...]
-    confused: tuple[tuple[int, int, float, float], ...]
-    accuracy: Curve | None
-    accuracy_by_class: dict[int, Curve]
-
-
-@dataclass(frozen=True, slots=True)
-class StepTime:
-    """Step time by part.
-
-    Attributes:
-        secs: Mean seconds of a step, as "step", and of its parts.
-        over_time: Part to its seconds over the steps.
-    """
-
-    secs: dict[str, float]
-    over_time: dict[str, Curve]
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A metric of the machine over the run.
-
-    Attributes:
-        name: "cpu", "gpu[0]", "memory" and so on.
-        unit: "percent", "bytes", "bytes a second", "count".
-        mean, greatest, last: Of all values.
-        secs: Seconds since the run started, reduced to what a chart can show.
-        values: Values at these times.
-    """
-
-    name: str
-    unit: str
-    mean: float
-    greatest: float
-    last: float
-    secs: tuple[float, ...]
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Importance:
-    """Importance of a feature in a tree model.
-
-    Attributes:
-        feature: Name of the feature.
-        share: Share of the total importance at the last recorded step.
-        over_time: Importance over the rounds.
-    """
-
-    feature: str
-    share: float
-    over_time: Curve
-
-
-@dataclass(frozen=True, slots=True)
-class Roc:
-    """ROC curve of a class.
-
-    Attributes:
-        name: Name of the saved scores.
-        step: Step.
-        label: The class.
-        positives, negatives: Number of samples of the class, and of others.
-        area: AUC: 0.5 is chance, 1 is perfect.
-        false_positives, true_positives: Rates along the curve.
-    """
-
-    name: str
-    step: int
-    label: int
-    positives: int
-    negatives: int
-    area: float
-    false_positives: tuple[float, ...]
-    true_positives: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Residuals:
-    """Residuals of a regression.
-
-    Attributes:
-        name: Name of the saved predictions.
-        step: Step.
-        count: Number of samples.
-        nonfinite: Number of samples with NaN or infinite target or prediction, left out below.
-        mean, std, mean_abs: Of prediction minus target.
-        r2: Coefficient of determination, R².
-        edges, counts: Histogram of the residuals.
-        predictions, residuals: Some hundred evenly spaced samples.
-    """
-
-    name: str
-    step: int
-    count: int
-    nonfinite: int
-    mean: float
-    std: float
-    mean_abs: float
-    r2: float
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-    predictions: tuple[float, ...]
-    residuals: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from barograph.queries.classes import Classes, ConfusionFrame
+from barograph.queries.predictions import Residuals, Roc
 from barograph.report.charts import Line, line_chart
-from barograph.report.content import Classes, ConfusionFrame, Report, Residuals, Roc
+from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_exhibits import percent, roc_chart
 from barograph.report.page_numbers import line_of

@@ -16,8 +16,8 @@ from barograph.model.exhibits import (
     RocCurves,
     Sheet,
 )
+from barograph.queries.classes import MOST_CLASSES
 from barograph.report.charts import Line, figure_of, line_chart
-from barograph.report.classes import MOST_CLASSES
 from barograph.report.markup import Markup, element, joined
 from barograph.report.small_charts import matrix
 from barograph.report.tables import table

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from barograph.queries.machine import Gauge
 from barograph.report.charts import Line, line_chart
-from barograph.report.content import Gauge, Report
+from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_numbers import line_of
 from barograph.report.small_charts import bars

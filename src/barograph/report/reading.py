@@ -8,21 +8,21 @@ from barograph.model.clock import Clock
 from barograph.model.exhibits import Exhibit
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
+from barograph.queries.classes import classes_in
 from barograph.queries.curves import Curve, curves_of
+from barograph.queries.distributions import distributions_in
+from barograph.queries.machine import machine_in, step_time_in
+from barograph.queries.predictions import predictions_in
 from barograph.queries.recall import Recall
 from barograph.queries.run import RunNow, run_now
 from barograph.queries.summary import steps_made_and_seen
+from barograph.queries.trees import importance_in, trees_in
 from barograph.queries.workers import chosen
 from barograph.report.background import Background
-from barograph.report.classes import classes_in
 from barograph.report.content import Judgement, Report, RunFacts
-from barograph.report.distributions import distributions_in
 from barograph.report.layers import layers_in
-from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in
-from barograph.report.predictions import predictions_in
 from barograph.report.savings import Price, savings_of, trained_secs
-from barograph.report.trees import importance_in, trees_in
 from barograph.runs.reading.bundle import series_names
 from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.one_worker import workers_in

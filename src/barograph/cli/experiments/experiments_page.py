@@ -6,8 +6,9 @@ import shlex
 from typing import Any
 
 from barograph.cli.experiments.catalog_options import open_catalog
-from barograph.cli.experiments.search_page import print_table, usual
+from barograph.cli.experiments.search_page import print_table
 from barograph.cli.printing import Column, Printer
+from barograph.experiments.finding import usual
 from barograph.experiments.item import Item
 from barograph.experiments.overview import experiment_of, experiments_of
 from barograph.model.items import ItemKind
@@ -61,8 +62,8 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
     for note in item.notes:
         printer.entries([(f"{local_time(note.time_unix)} {note.by}".rstrip(), note.text)])
     if len(table):
-        shown, left_out = usual(table)
-        print_table(printer, shown, left_out=left_out)
+        shown = usual(table)
+        print_table(printer, shown.table, left_out=shown.left_out)
     else:
         printer.line(f"No trials yet. To start one:  barograph run --experiment {shlex.quote(item.name)} train.py")
 

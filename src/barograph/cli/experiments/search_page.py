@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rich.text import Text
@@ -11,21 +11,13 @@ from rich.text import Text
 from barograph.cli.experiments.catalog_options import open_catalog
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.experiments.columns import Columns
-from barograph.experiments.echoes import echoed, same
-from barograph.experiments.search.hints import hints, missing_name
-from barograph.experiments.search.parser import search_from_text
-from barograph.experiments.search.syntax import Field, Search
+from barograph.experiments.finding import found_by
 from barograph.experiments.table import ComponentTable, column_name
-from barograph.experiments.tabulating import component_table
-from barograph.model.items import STATISTICS
 from barograph.model.one_line import shown_lines
 from barograph.watch.figures import count, duration, figure, local_time
 
-_LAST = ("created_unix", "trials", "findings")
 _SHOWN = 100
 _STATISTIC = "last"
-_MOST_METRICS = 30
 _MOST_NAME, _MOST_TEXT = 32, 20
 """Characters of a cell on a terminal."""
 _FIRST_METRICS = 4
@@ -36,50 +28,22 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
     """Find components and print them as a table; errors as of `open_catalog`, SearchError, UnknownName."""
     catalog = open_catalog(root)
     wanted = [name.strip() for name in columns.split(",") if name.strip()] if columns is not None else None
-    search = search_from_text(question)
-    with catalog.reading() as connection:
-        table = component_table(connection, catalog.ids(question, connection))
-        wrong = hints(connection, search) if not len(table) else []
-        wrong += [missing_name(connection, *split) for name in wanted or () if (split := _named(name)) is not None]
-    for sentence in filter(None, dict.fromkeys(wrong)):
+    found = found_by(catalog, question, wanted)
+    table = found.table
+    for sentence in found.hints:
         print(f"barograph: {shown_lines(sentence)}", file=sys.stderr)
-    if wanted is not None:
-        table = table.only(wanted)
     if output is not None:
         table.write(output)
         print(f"barograph: {count(len(table), 'row')} written to {output}", file=sys.stderr)
     elif as_json:
-        Printer().json(list(table.rows()))
+        Printer().json(found.to_json())
     elif not len(table):
         Printer().line(f"Nothing in {catalog.store.url} matches this search." if question else
                        f"There are no runs and no components in {catalog.store.url} yet.")
     elif wanted is not None:
         print_table(Printer(), table, hidden="" if "uid" in map(column_name, wanted) else "uid", whole=True)
     else:
-        kept, left_out = usual(table, search)
-        print_table(Printer(), kept, left_out=left_out)
-
-
-def usual(table: ComponentTable, search: Search | None = None) -> tuple[ComponentTable, int]:
-    """Return what a person wants to see first: what the rows are sorted by, what a row is, and in what rows differ.
-
-    Returns:
-        The table; and how many more metrics there are, which only few rows have.
-    """
-    ordered = [name for order in (search.orders if search is not None else ())
-               if (name := _column_of(order.field)) in table.columns]
-    names = table.columns.metrics.commonest(_MOST_METRICS)
-    whole = echoed(names)
-    metrics = [column for name in names if not _repeats(table, name, whole)
-               if (column := f"metrics.{name}.{_STATISTIC}") and _differs(table, column)]
-    told = [name for name in table.columns.before
-            if name.partition(".")[0] in ("params", "tags") and _differs(table, name)]
-    parameters = [name for name in told if name.startswith("params.")]
-    last = [name for name in _LAST if name == "created_unix" or _differs(table, name)]
-    state = ["state"] if _differs(table, "state") else []
-    chosen = dict.fromkeys([*ordered, "name", *state, *parameters, *metrics, *last, *told, "uid"])
-    return ComponentTable(Columns({name: table.columns[name] for name in chosen})), (
-        table.columns.metrics.count - len(names))
+        print_table(Printer(), found.usual.table, left_out=found.usual.left_out)
 
 
 def print_table(
@@ -122,35 +86,9 @@ def _ranks(columns: Sequence[tuple[str, Sequence[Any]]]) -> dict[str, int]:
     return {**{name: 0 for name, _ in first}, "name": 0, **{name: rank + 1 for rank, name in enumerate(order)}}
 
 
-def _column_of(field: Field) -> str:
-    name = column_name(".".join(field.path))
-    statistic = field.path[-1] in STATISTICS and len(field.path) > 2
-    return f"{name}.{_STATISTIC}" if name.startswith("metrics.") and not statistic else name
-
-
 def _field(name: str) -> str:
     """Return the name of a column as a search and `--columns` know it."""
     return name.removesuffix("_unix")
-
-
-def _named(name: str) -> tuple[str, str] | None:
-    """Return the group and the name of a parameter, a metric or a tag that a column is of."""
-    group, dot, rest = column_name(name).partition(".")
-    if not dot or group not in ("params", "metrics", "tags"):
-        return None
-    before, _, statistic = rest.rpartition(".")
-    return group, before if group == "metrics" and statistic in STATISTICS and before else rest
-
-
-def _repeats(table: ComponentTable, name: str, whole: Mapping[str, str]) -> bool:
-    return name in whole and same(table.columns[f"metrics.{name}.{_STATISTIC}"],
-                                  table.columns[f"metrics.{whole[name]}.{_STATISTIC}"])
-
-
-def _differs(table: ComponentTable, name: str) -> bool:
-    """Return whether rows differ in a column; of one row alone all is shown."""
-    values = table.columns[name]
-    return len(table) == 1 or len({repr(value) for value in values}) > 1
 
 
 def _title(name: str) -> str:

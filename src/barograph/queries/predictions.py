@@ -7,6 +7,7 @@ By convention: `run.save("targets", …)` and `run.save("predictions", …)` in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from barograph.errors import DamagedChunk, SplitTensor, UnknownStep
 from barograph.measures.scores import area_under, roc_curve
 from barograph.model.key import Key, Kind
-from barograph.report.content import Residuals, Roc
+from barograph.model.plain import plain
 from barograph.runs.reading.reader import Run
 
 TARGETS, PREDICTIONS = "targets", "predictions"
@@ -32,6 +33,68 @@ _BINS = 40
 _SCATTERED = 400
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Roc:
+    """ROC curve of a class.
+
+    Attributes:
+        name: Name of the saved scores.
+        step: Step.
+        label: The class.
+        positives, negatives: Number of samples of the class, and of others.
+        area: AUC: 0.5 is chance, 1 is perfect.
+        false_positives, true_positives: Rates along the curve.
+    """
+
+    name: str
+    step: int
+    label: int
+    positives: int
+    negatives: int
+    area: float
+    false_positives: tuple[float, ...]
+    true_positives: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Residuals:
+    """Residuals of a regression.
+
+    Attributes:
+        name: Name of the saved predictions.
+        step: Step.
+        count: Number of samples.
+        nonfinite: Number of samples with NaN or infinite target or prediction, left out below.
+        mean, std, mean_abs: Of prediction minus target.
+        r2: Coefficient of determination, R².
+        edges, counts: Histogram of the residuals.
+        predictions, residuals: Some hundred evenly spaced samples.
+    """
+
+    name: str
+    step: int
+    count: int
+    nonfinite: int
+    mean: float
+    std: float
+    mean_abs: float
+    r2: float
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    predictions: tuple[float, ...]
+    residuals: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], list[str]]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from barograph.measures.thinning import kept_points
 from barograph.model.key import Kind
+from barograph.model.plain import plain
 from barograph.model.step import Mode
-from barograph.queries.curves import CurveMaker
-from barograph.report.content import Gauge, StepTime
+from barograph.queries.curves import Curve, CurveMaker
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.time_of_steps import STEP_PARTS, time_of_steps
@@ -28,6 +30,50 @@ _UNITS = (
     (re.compile(r"(memory|memory_total|process_memory|gpu_memory_bytes\[.*)$"), "bytes"),
     (re.compile(r"(disk|net)_"), "bytes a second"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Step time by part.
+
+    Attributes:
+        secs: Mean seconds of a step, as "step", and of its parts.
+        over_time: Part to its seconds over the steps.
+    """
+
+    secs: dict[str, float]
+    over_time: dict[str, Curve]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A metric of the machine over the run.
+
+    Attributes:
+        name: "cpu", "gpu[0]", "memory" and so on.
+        unit: "percent", "bytes", "bytes a second", "count".
+        mean, greatest, last: Of all values.
+        secs: Seconds since the run started, reduced to what a chart can show.
+        values: Values at these times.
+    """
+
+    name: str
+    unit: str
+    mean: float
+    greatest: float
+    last: float
+    secs: tuple[float, ...]
+    values: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 def step_time_in(run: Run) -> StepTime | None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barograph.report.predictions import predictions_in
+from barograph.queries.predictions import predictions_in
 
 
 def test_scores_of_two_classes_are_one_curve(diary: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.model.key import Kind
-from barograph.report.machine import machine_in, step_time_in
+from barograph.queries.machine import machine_in, step_time_in
 from barograph.runs.reading import windows
 
 

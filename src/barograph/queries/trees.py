@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
+from barograph.model.plain import plain
 from barograph.queries.curves import Curve, curves_of
-from barograph.report.content import Importance
 from barograph.runs.reading.reader import Run
 
 MOST_FEATURES = 30
 """Maximum number of features in a report."""
+
+
+@dataclass(frozen=True, slots=True)
+class Importance:
+    """Importance of a feature in a tree model.
+
+    Attributes:
+        feature: Name of the feature.
+        share: Share of the total importance at the last recorded step.
+        over_time: Importance over the rounds.
+    """
+
+    feature: str
+    share: float
+    over_time: Curve
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:

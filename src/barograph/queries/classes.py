@@ -7,14 +7,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from barograph.model.key import Kind
+from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.queries.curves import Curve, CurveMaker
-from barograph.report.content import Classes, ConfusionFrame
 from barograph.runs.reading.counts import Counts, counts_of
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import Windows, windows_of
@@ -28,6 +29,57 @@ MOST_FRAMES = 6
 _MOST_CONFUSED = 12
 _SLOTS = {Mode.EVAL: 200, Mode.PREDICT: 200, Mode.TRAIN: 30}
 _CLASSES = re.compile(r"^(.*)\[(\d+)(?:,(\d+))?\]$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionFrame:
+    """A confusion matrix.
+
+    Attributes:
+        first_step, last_step: Range of steps.
+        counts: A row per target, a column per prediction, both in the order of `classes`.
+    """
+
+    first_step: int
+    last_step: int
+    counts: tuple[tuple[float, ...], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Labels and predictions of one loss in one mode.
+
+    Attributes:
+        name: Name of the loss, or a name given by the script.
+        mode: Its mode.
+        classes: Class numbers, ascending; the most frequent, if there are very many.
+        left_out: Number of classes left out.
+        labels: Number of targets of each class, over all recorded steps.
+        frames: Confusion matrices, oldest first.
+        confused: Most confused pairs over all recorded steps: target, prediction, count, share of the target.
+        accuracy: Accuracy over the steps; None without predictions.
+        accuracy_by_class: Class to its accuracy over the steps.
+    """
+
+    name: str
+    mode: str
+    classes: tuple[int, ...]
+    left_out: int
+    labels: tuple[float, ...]
+    frames: tuple[ConfusionFrame, ...]
+    confused: tuple[tuple[int, int, float, float], ...]
+    accuracy: Curve | None
+    accuracy_by_class: dict[int, Curve]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 @dataclass

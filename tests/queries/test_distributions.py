@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barograph.report.distributions import MOST_TENSORS, QUANTILES, distributions_in
+from barograph.queries.distributions import MOST_TENSORS, QUANTILES, distributions_in
 
 
 def test_quantiles_of_magnitudes_are_within_a_factor_of_two(diary: Any) -> None:

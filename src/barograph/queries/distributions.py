@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from barograph.measures.histogram import magnitude_quantile
 from barograph.model.finding import Finding
 from barograph.model.key import Key
+from barograph.model.plain import plain
 from barograph.model.records import Subject
 from barograph.model.summary import Summary
-from barograph.report.content import Distribution
 from barograph.runs.reading.bundle import optimizers_of
 from barograph.runs.reading.histograms import steps_with_histogram
 from barograph.runs.reading.layers import LAYER_KINDS, layer_path
@@ -25,6 +27,33 @@ MOST_TENSORS = 48
 
 _MOST_STEPS = 16
 _MOST_ASKED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Distribution of the magnitudes of a tensor over the steps.
+
+    Attributes:
+        key: Key of the tensor.
+        layer: Class of its module.
+        steps: Steps with a histogram.
+        quantiles: For each step, the 5%, 25%, 50%, 75% and 95% quantiles of the nonzero magnitudes, within a factor
+            of two.
+        zeros: For each step, the share of zeros.
+        nonfinite: For each step, the number of NaN and infinite elements.
+    """
+
+    key: str
+    layer: str
+    steps: tuple[int, ...]
+    quantiles: tuple[tuple[float, ...], ...]
+    zeros: tuple[float, ...]
+    nonfinite: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:

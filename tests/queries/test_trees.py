@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from barograph.report.trees import MOST_FEATURES, importance_in, trees_in
+from barograph.queries.trees import MOST_FEATURES, importance_in, trees_in
 
 
 def test_features_are_told_by_their_share_at_last_the_heaviest_first(diary: Any) -> None:

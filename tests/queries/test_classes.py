@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barograph.model.step import Mode
-from barograph.report.classes import MOST_CLASSES, MOST_FRAMES, classes_in
+from barograph.queries.classes import MOST_CLASSES, MOST_FRAMES, classes_in
 
 
 def test_an_evaluation_is_told_as_matrix_labels_and_accuracy(diary: Any) -> None:
