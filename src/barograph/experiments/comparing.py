@@ -45,11 +45,6 @@ class Comparison:
         said = ", ".join(f"{len(rows)} {part}" for part, rows in self.parts.items())
         return f"Comparison({', '.join(self.names)}: {said or 'nothing'} differ)"
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import comparison_html
-
-        return comparison_html(self)
-
 
 _CODE = ("command", "repository", "branch", "commit", "dirty")
 

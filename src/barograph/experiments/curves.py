@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nearest
 from barograph.experiments.item import Item
-from barograph.report.notebook import curve_html
-from barograph.report.thinning import kept_points
+from barograph.measures.thinning import kept_points
 from barograph.runs.reading.metrics import metrics_in
 from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
@@ -42,9 +41,6 @@ class Curve:
         """Return the points that a chart can show; at least one."""
         kept = kept_points(self.at, self.values, low=float(self.at[0]), high=float(self.at[-1]))
         return Curve(self.at[kept], self.values[kept])
-
-    def _repr_html_(self) -> str:
-        return curve_html("curve", self.at.tolist(), self.values.tolist(), "")
 
 
 def metric_series(

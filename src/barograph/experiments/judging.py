@@ -66,11 +66,6 @@ class Judgement:
         best = f", {self.groups[0].name} first, {self.verdict.outcome}" if self.verdict is not None else ""
         return f"Judgement({self.metric} by {self.by}, {len(self.groups)} groups{best})"
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import judgement_html
-
-        return judgement_html(self)
-
 
 def judged(
     items: Sequence[Item], by: str, metric: str, *, less_is_better: bool | None = None, level: float = 0.95,

@@ -51,11 +51,6 @@ class Lineage(list[Edge]):
             known = _ends(connection, {end for edge in self for end in (edge.source, edge.target)})
         return {uid: f"{end.kind} {end.name}" for uid, end in known.items()}
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # imported only in notebooks
-
-        return showing.lineage_html(self)
-
 
 def lineage_of(
     catalog: Catalog, uid: str, direction: str = "both", *, depth: int | None = None,

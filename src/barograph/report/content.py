@@ -10,11 +10,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from barograph.model.cause import Suspicion
+from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.plain import plain
 from barograph.queries.problems import Problem
 from barograph.report.background import Background
-from barograph.report.exhibits import Exhibit
 
 
 @dataclass(frozen=True, slots=True)

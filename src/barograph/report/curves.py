@@ -8,10 +8,10 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.thinning import COLUMNS, kept_points
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.report.content import Curve
-from barograph.report.thinning import COLUMNS, kept_points
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from barograph.model.clock import Clock
+from barograph.model.exhibits import Exhibit
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
 from barograph.queries.recall import Recall, recalled
@@ -15,7 +16,6 @@ from barograph.report.classes import classes_in
 from barograph.report.content import Curve, Judgement, Report, RunFacts
 from barograph.report.curves import MOST_NUMBERS, curves_of
 from barograph.report.distributions import distributions_in
-from barograph.report.exhibits import Exhibit
 from barograph.report.layers import layers_in
 from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in

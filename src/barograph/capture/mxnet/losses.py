@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mxnet.gluon.loss import SigmoidBinaryCrossEntropyLoss, SoftmaxCrossEntropyLoss
 
-from barograph.capture.array_integration import TOTAL
+from barograph.capture.array_recorder import TOTAL
 from barograph.capture.mxnet.arrays import array_of, mean_of, wait_for
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
