@@ -39,7 +39,7 @@ OWNERS = {
     "safetensors": ("runs/",),
     "xxhash": ("runs/",),
     "ml_dtypes": ("measures/", "runs/", "ingest/", "wire/", "debugger/"),
-    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "report/", "cli/",
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "queries/", "report/", "cli/",
               "testing/", "ingest/", "wire/", "export/", "debugger/", "experiments/", "share/comparison"),
     "markdown_it": ("report/markdown",),
     "psutil": ("machine/",),

@@ -52,7 +52,7 @@ def test_the_parts_of_a_step_stand_one_behind_the_other_up_to_its_end() -> None:
     found = events(part("step", 101.0, 0.5), part("data", 101.0, 0.125), part("forward", 101.0, 0.25),
                    part("steps", 101.0, 7.0), part("longest", 101.0, 0.75))
     assert slices(found, "part") == [("data", 625000.0, 125000.0), ("forward", 750000.0, 250000.0)]
-    (curve,) = [item for item in found if item["name"] == "milliseconds a step"]
+    (curve,) = [item for item in found if item["name"] == "step time (ms)"]
     assert curve["args"] == {"data": 125.0, "forward": 250.0}
 
 

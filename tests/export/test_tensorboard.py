@@ -143,7 +143,7 @@ def test_a_folder_with_other_events_is_refused(place: Path, tmp_path: Path) -> N
     other = tmp_path / "out" / "train" / "events.out.tfevents.1.host"
     other.parent.mkdir(parents=True)
     other.write_bytes(b"theirs")
-    with pytest.raises(ExportError, match=r"holds events that are not of this run .*events.out.tfevents.1.host"):
+    with pytest.raises(ExportError, match=r"has events of something else, .*events.out.tfevents.1.host"):
         exported(place, tmp_path / "out")
     assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [other]
     assert other.read_bytes() == b"theirs"
@@ -163,7 +163,7 @@ def test_where_the_writing_fails_nothing_is_left(
 
 def test_a_file_in_the_place_of_the_folder_is_refused(place: Path, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("x")
-    with pytest.raises(ExportError, match="is a file; event files need a folder"):
+    with pytest.raises(ExportError, match="Event files need a directory; this is a file"):
         exported(place, tmp_path / "out")
 
 

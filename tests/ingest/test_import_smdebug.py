@@ -84,7 +84,7 @@ def test_a_bucket_is_read_like_a_directory(target: Path) -> None:
 def test_a_run_that_is_there_stays_as_it_is(target: Path) -> None:
     imported(SAVED, target)
     before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
-    with pytest.raises(ImportFailed, match="already"):
+    with pytest.raises(ImportFailed, match="not empty"):
         imported(SAVED, target)
     assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before
 
@@ -105,7 +105,7 @@ def test_what_is_nothing_of_smdebugs_is_refused_and_no_run_is_begun(tmp_path: Pa
 def test_where_nothing_can_be_read_no_run_is_begun(saved: Path, target: Path) -> None:
     for path in saved.rglob("*.tfevents"):
         path.write_bytes(b"no record")
-    with pytest.raises(ImportFailed, match=r"^Nothing at"):
+    with pytest.raises(ImportFailed, match=r"^Nothing to import"):
         imported(saved, target)
     assert not target.exists()
 
@@ -143,7 +143,7 @@ def test_a_wrong_length_costs_one_record_where_there_is_an_index(saved: Path, ta
 
 def test_without_index_the_values_tell_their_mode(saved: Path, target: Path) -> None:
     (saved / FIRST_INDEX).unlink()
-    assert f"{FIRST}: there is no index of this step" in damage_of(saved, target)
+    assert f"{FIRST}: the index of this step is missing" in damage_of(saved, target)
     assert barograph.open(target).series("loss:total", worker="r0").steps.tolist() == [0, 1]
 
 
@@ -164,12 +164,12 @@ def test_an_index_of_nonsense_is_named(saved: Path, target: Path, text: str) -> 
 
 def test_a_file_of_values_that_is_gone_is_named(saved: Path, target: Path) -> None:
     (saved / FIRST).unlink()
-    assert "the file of 5 values that it speaks of is not there" in damage_of(saved, target)
+    assert "the file with its 5 values is missing" in damage_of(saved, target)
 
 
 def test_a_file_that_is_of_another_step_is_named(saved: Path, target: Path) -> None:
     (saved / FIRST).write_bytes((saved / SECOND).read_bytes())
-    assert "an event is of step 1, and the file of step 0" in damage_of(saved, target)
+    assert "an event has step 1, but the file step 0" in damage_of(saved, target)
 
 
 def test_collections_that_are_none_are_named(saved: Path, target: Path) -> None:
@@ -180,7 +180,7 @@ def test_collections_that_are_none_are_named(saved: Path, target: Path) -> None:
 def test_a_worker_of_which_only_collections_are_there_is_named(saved: Path, target: Path) -> None:
     source = saved / "collections/000000000/worker_1_collections.json"
     shutil.copy(source, source.with_name("worker_2_collections.json"))
-    assert "nothing of worker_2 is there" in damage_of(saved, target)
+    assert "worker_2 has no files" in damage_of(saved, target)
 
 
 def test_foreign_files_are_told_and_passed_over(saved: Path, target: Path) -> None:

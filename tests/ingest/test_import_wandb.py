@@ -146,7 +146,7 @@ def test_logs_of_one_run_that_was_resumed_are_one_run(log: Path, root: Path) -> 
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    (b"hello, I am a text\n", "does not begin as one"), (b"", "does not begin as one"),
+    (b"hello, I am a text\n", "the header is wrong"), (b"", "the header is wrong"),
 ])
 def test_a_file_that_is_no_log_is_told(content: bytes, said: str, tmp_path: Path, root: Path) -> None:
     (tmp_path / "run-x.wandb").write_bytes(content)
@@ -166,4 +166,4 @@ def test_records_that_are_no_messages_are_named(tmp_path: Path, root: Path) -> N
     (tmp_path / "run-one.wandb").write_bytes(logged([run, b"\xff" * 30, huge, history]))
     found = imported(tmp_path, root)
     assert [run.name for run in found.runs] == ["one"]
-    assert sum("makes no sense" in line for line in found.damage) == 3
+    assert sum("a record is invalid" in line for line in found.damage) == 3

@@ -133,7 +133,7 @@ def test_a_run_of_our_own_is_told_to_mlflow(server: str, tmp_path: Path) -> None
         run.note("good")
     out = barograph(tmp_path, "export", "mlflow", run.url, "--to", server)
     assert "exported: 1 run with 5 numbers and 1 artifact." in out
-    assert 'MLflow takes no metric "acc [best]"; it is "acc _best_" there.' in out
+    assert 'MLflow allows no metric "acc [best]"; renamed to "acc _best_".' in out
 
     web = Web(server)
     experiment = web.get("api/2.0/mlflow/experiments/get-by-name", {"experiment_name": "ours"})["experiment"]
@@ -161,4 +161,4 @@ def test_what_is_no_server_is_told_what_to_start(tmp_path: Path) -> None:
     said = barograph(tmp_path, "export", "mlflow", "own", "--to", "sqlite:///mlflow.db", "--root", "runs", code=2)
     assert "mlflow server --backend-store-uri sqlite:///mlflow.db" in said
     said = barograph(tmp_path, "export", "mlflow", "own", "--to", "http://127.0.0.1:9", "--root", "runs", code=2)
-    assert "did not take what was sent (experiments/get-by-name): it cannot be reached: Connection refused" in said
+    assert "refused a request (experiments/get-by-name): it cannot be reached: Connection refused" in said

@@ -120,7 +120,7 @@ def test_outside_a_repository_the_rest_is_kept(desk: Any) -> None:
     assert desk.run("train.py").code == 0
     origin = origin_at(desk.folder / "run")
     assert origin.code is None
-    assert "in no git repository" in origin.problems[0]
+    assert "not in a git repository" in origin.problems[0]
     assert origin.packages
 
 

@@ -94,7 +94,7 @@ def test_wrong_words_say_what_would_be_right(desks: tuple[Path, Path]) -> None:
     assert "no directory" in barograph(here, "export", "archive", "widths", "-o", "no/x.zip", code=2)
     assert "is a directory" in barograph(here, "export", "archive", "widths", "-o", ".", code=2)
     assert "no such file" in barograph(there, "import", "archive", "x.zip", code=2)
-    assert "is no archive" in barograph(here, "import", "archive", "train.py", code=2)
+    assert "Not an archive" in barograph(here, "import", "archive", "train.py", code=2)
     assert list(here.glob(".*.part")) == []
 
 

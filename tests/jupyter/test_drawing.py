@@ -98,7 +98,7 @@ def test_comparisons_verdicts_lineages_and_curves_draw_themselves(root: Path) ->
     assert "params" not in checked(drawn(compared([first.item, second.item])))
     assert "0.2" in drawn(compared([first.item, second.item]))
     assert "accepted" in checked(drawn(verdict([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])))
-    assert "A single independent result" in checked(drawn(verdict([3.0], [1.0])))
+    assert "One independent result" in checked(drawn(verdict([3.0], [1.0])))
     lineage = checked(drawn(second.lineage()))
     assert "run other" in lineage
     assert "derived from" in lineage

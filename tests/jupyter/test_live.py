@@ -63,7 +63,7 @@ def test_of_a_run_that_has_ended_no_thread_is_begun(small_run: str, shown: Any) 
 
 def test_a_curve_that_has_not_begun_is_waited_for(small_run: str, shown: Any) -> None:
     watch(small_run, "acc", "acccc", display=shown, clock=ManualClock())
-    assert "There is no curve &quot;acccc&quot; so far." in shown.pages[0]
+    assert "No curve &quot;acccc&quot; so far." in shown.pages[0]
 
 
 def test_where_a_drawing_takes_long_the_next_is_waited_for_longer(small_run: str, shown: Any) -> None:

@@ -38,7 +38,7 @@ QUIET = ["--no-origin", "--budget", "off", "--rules", "none"]
 def run_cell(shell: Any, shown: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a cell as a notebook does, but for its watcher, which is another process."""
     monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
-    cell = RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock())
+    cell = RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock())
     return lambda words, text: cell.run([*QUIET, *words], text)
 
 
@@ -165,7 +165,7 @@ def test_the_text_of_the_cell_is_kept_without_secrets(
     monkeypatch.setattr("barograph.attaching.start_gatherer", lambda *_: None)
     secret = "-".join(("hunter2", "hunter2"))
     text = f"password = '{secret}'\nx = 1"
-    RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)
+    RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock()).run(["--rules", "none"], text)
     kept = [path.read_text() for path in (tmp_path / "barograph-runs/.catalog/artifacts").rglob("*") if path.is_file()]
     assert len(kept) == 1
     assert "x = 1" in kept[0]
@@ -176,8 +176,8 @@ def test_the_text_of_the_cell_is_kept_without_secrets(
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    (["train.py"], "'train.py' is too much"), (["--as"], "--as is followed by a name"), (["--nope"], "No such option"),
-    (["--to", "memory://x"], "--to a directory or bucket"), (["--json"], "--json is for the command line"),
+    (["train.py"], "takes no 'train.py'"), (["--as"], "--as needs a variable name"), (["--nope"], "No such option"),
+    (["--to", "memory://x"], "a directory or bucket with --to"), (["--json"], "has no --json"),
 ])
 def test_options_that_make_no_sense_are_refused_before_anything_runs(
     shell: Any, run_cell: Any, words: list[str], said: str
@@ -196,7 +196,7 @@ def test_a_cell_with_another_command_is_told_how_lines_are_written(
     shell: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = shell.run_cell("%%barograph show\nx")
-    assert "with one %: %barograph show" in str(done.error_in_exec)
+    assert "Use a line magic for others: %barograph show" in str(done.error_in_exec)
 
 
 def test_a_run_is_called_as_its_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,7 +210,7 @@ def test_a_cell_whose_text_cannot_be_kept_leaves_nothing_behind(
     shell: Any, shown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("barograph.attaching.start_watcher", lambda *_: None)
-    cell = RecordedCell(shell, executor=True, make_display=lambda: shown, clock=ManualClock())
+    cell = RecordedCell(shell, draws=True, make_display=lambda: shown, clock=ManualClock())
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / ".catalog").write_text("in the way")
     with pytest.raises(StoreError):

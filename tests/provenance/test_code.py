@@ -102,7 +102,7 @@ def test_what_is_too_large_is_left_out_and_named(repository: Repository) -> None
     assert kept.code is not None
     assert {item.what: item.why for item in kept.code.left_out} == {
         "train.py": "2,000 bytes, more than 1,000", "large.bin": "3,000 bytes, more than 1,000",
-        "second.py": "all together are more than 100 bytes",
+        "second.py": "total size over 100 bytes",
     }
     assert (kept.diff, names(kept.untracked)) == (b"", {"small.py": b"1\n"})
 
@@ -133,13 +133,13 @@ def test_runs_in_the_repository_are_no_code(repository: Repository) -> None:
 def test_a_folder_in_no_repository_says_so(tmp_path: Path) -> None:
     kept = keep(tmp_path)
     assert (kept.code, kept.diff) == (None, b"")
-    assert "in no git repository" in kept.problems[0]
+    assert "not in a git repository" in kept.problems[0]
 
 
 def test_without_git_it_is_said(repository: Repository) -> None:
     kept = keep(repository.root, git=Git(repository.root, program="no-such-git"))
     assert kept.code is None
-    assert "git cannot be run" in kept.problems[0]
+    assert "cannot run git" in kept.problems[0]
 
 
 def test_a_git_that_hangs_is_ended(repository: Repository, tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_files_that_are_called_like_secrets_are_left_out_whatever_is_in_them(rep
 def test_a_file_that_changed_after_the_start_is_named(repository: Repository) -> None:
     repository.write("train.py", "changed\n")
     kept = kept_code(repository.root, secrets=Secrets(), started_unix=time.time() - 3600)
-    assert kept.problems == ["Changed after the command was started, and kept as it is now: train.py."]
+    assert kept.problems == ["Changed after the command started, saved with these changes: train.py."]
 
 
 def test_no_program_that_the_repository_names_is_run(repository: Repository, tmp_path: Path) -> None:

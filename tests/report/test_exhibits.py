@@ -89,4 +89,4 @@ def test_a_picture_that_no_page_shows_is_named(picture: Picture) -> None:
 
 def test_a_large_table_says_how_much_more_there_is() -> None:
     html = exhibit(Sheet("t", tuple(f"c{number}" for number in range(50)), (tuple("x" * 50),) * 2, 1000))
-    assert "There are 998 more rows and 10 more columns." in html
+    assert "998 more rows and 10 more columns not shown." in html

@@ -183,7 +183,7 @@ def test_a_loss_that_was_never_finite_is_drawn_all_the_same(diary: Any, page: Ca
 
     text = page(diary.ended()).text
 
-    assert "no value was finite" in text
+    assert "no finite values" in text
     assert "never finite" in text
 
 

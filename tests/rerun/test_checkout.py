@@ -132,7 +132,7 @@ def test_submodules_are_laid_out_and_changes_in_them_are_said(
     (repository.root / "library" / "train.py").write_text("changed\n")
     made = checked_out(store, kept(repository, store), tmp_path / "out")
     assert (made.folder / "library" / "train.py").read_text() == "print(1)\nprint(2)\nprint(3)\n"
-    assert made.notes == ("The submodule library had changes, which were not kept.",)
+    assert made.notes == ("Submodule library had uncommitted changes, which were not saved.",)
 
 
 def test_lines_of_the_commit_in_which_a_secret_was_hidden_are_whole_again(
@@ -164,14 +164,14 @@ def test_a_commit_that_is_gone_is_said(
     origin = kept(repository, store)
     shutil.rmtree(repository.root)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckoutFailed, match=r"^The commit \w{12} is gone: .* and it has no remote"):
+    with pytest.raises(CheckoutFailed, match=r"^Commit \w{12} not found: .* and it has no remote"):
         checked_out(store, origin, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_code_that_was_not_kept_is_said(store: Store, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
-    with pytest.raises(CheckoutFailed, match="in no git repository"):
+    with pytest.raises(CheckoutFailed, match="not in a git repository"):
         checked_out(store, kept(Repository(tmp_path / "plain"), store), tmp_path / "out")
 
 
@@ -191,7 +191,7 @@ def test_a_patch_that_climbs_out_lays_nothing_out(
     origin = kept(repository, store)
     assert origin.code is not None
     hostile = replace(origin, code=replace(origin.code, diff=name))
-    with pytest.raises(CheckoutFailed, match="nothing was laid out"):
+    with pytest.raises(CheckoutFailed, match="Nothing was checked out"):
         checked_out(store, hostile, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.rglob("evil.py"))
@@ -199,7 +199,7 @@ def test_a_patch_that_climbs_out_lays_nothing_out(
 
 @pytest.mark.parametrize("path", ["../evil", "/evil", ".git/config", "a\\..\\..\\evil"])
 def test_a_deleted_path_that_climbs_out_is_refused(store: Store, tmp_path: Path, path: str) -> None:
-    with pytest.raises(CheckoutFailed, match="nothing was laid out"):
+    with pytest.raises(CheckoutFailed, match="Nothing was checked out"):
         checked_out(store, Origin(code=Code(str(tmp_path), deleted=(path,))), tmp_path / "out")
 
 
@@ -230,7 +230,7 @@ def archive(*entries: tuple[str, str]) -> bytes:
 def test_an_archive_that_climbs_out_lays_nothing_out(tmp_path: Path, entries: list[tuple[str, str]]) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    with pytest.raises(CheckoutFailed, match="nothing was laid out"):
+    with pytest.raises(CheckoutFailed, match="Nothing was checked out"):
         unpack(archive(*entries), folder)
     assert list(folder.rglob("*")) == []
     assert list(tmp_path.rglob("evil")) == []
@@ -247,7 +247,7 @@ def test_nothing_is_written_through_a_link_that_the_commit_has(tmp_path: Path) -
 
 
 def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
-    with pytest.raises(CheckoutFailed, match="cannot be laid out"):
+    with pytest.raises(CheckoutFailed, match="Cannot unpack"):
         unpack(b"no archive", tmp_path)
 
 
@@ -283,7 +283,7 @@ def test_a_patch_that_makes_a_link_that_leads_out_lays_nothing_out(
     repository: Repository, store: Store, tmp_path: Path, path: str, target: str, committed: bool
 ) -> None:
     origin = kept(repository, store) if committed else Origin(code=Code(str(repository.root)))
-    with pytest.raises(CheckoutFailed, match="nothing was laid out"):
+    with pytest.raises(CheckoutFailed, match="Nothing was checked out"):
         checked_out(store, with_patch(store, origin, link_patch(path, target)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -297,7 +297,7 @@ def test_a_patch_that_turns_a_file_into_a_link_that_leads_out_is_refused(
     patch = repository.git("diff") + "\n"
     assert "120000" in patch
     repository.git("checkout", "--", "train.py")
-    with pytest.raises(CheckoutFailed, match="leads out of the folder"):
+    with pytest.raises(CheckoutFailed, match="leaves the directory"):
         checked_out(store, with_patch(store, origin, patch), tmp_path / "out")
 
 
@@ -339,7 +339,7 @@ def test_nothing_is_done_in_a_directory_behind_a_link_that_the_commit_has(
     through = replace(made, directory=made.folder / "link" / "deep")
     with pytest.raises(StoreDenied, match="through a link"):
         through.make_directory()
-    with pytest.raises(CheckoutFailed, match="do not fit"):
+    with pytest.raises(CheckoutFailed, match="Cannot apply the uncommitted changes"):
         checked_out(store, replace(origin, code=replace(origin.code, deleted=("link/kept",))), tmp_path / "second")
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["kept"]
 
@@ -371,5 +371,5 @@ def test_a_line_break_in_the_name_of_a_package_begins_no_line_of_the_listing() -
                               "good": Package("3.0.0+cpu")}, directory="/a\nb")
     lines = environment_listing(origin, "runs/x\ny").splitlines()
     assert [line for line in lines if not line.startswith("#")] == ["good==3.0.0+cpu"]
-    with pytest.raises(RerunFailed, match="names a package that cannot be one"):
+    with pytest.raises(RerunFailed, match="has an invalid package"):
         requirements({"--index-url=http://evil": Package("1")})

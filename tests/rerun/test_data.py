@@ -19,7 +19,7 @@ def test_what_changed_or_went_is_named(tmp_path: Path) -> None:
     paths[2].unlink()
     check = checked_data(origin)
     assert (check.same, check.unknown) == (1, 0)
-    assert check.changed == (f"{paths[1]} (its content is another)", f"{paths[2]} (No such file or directory)")
+    assert check.changed == (f"{paths[1]} (its content has changed)", f"{paths[2]} (No such file or directory)")
 
 
 def test_what_the_run_has_written_itself_is_not_looked_for(tmp_path: Path) -> None:

@@ -59,14 +59,14 @@ def test_an_environment_is_built_of_the_list_by_uv(here: Origin, tmp_path: Path)
 
 
 def test_without_uv_another_python_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RerunFailed, match=r"made with Python 3\.1, and this is"):
+    with pytest.raises(RerunFailed, match=r"used Python 3\.1, but this is"):
         built_environment(Origin(python_version="3.1.4"), tmp_path / "env", run=Builder(), uv="")
 
 
 def test_the_package_that_cannot_be_had_is_named(here: Origin, tmp_path: Path) -> None:
     builder = Builder("torch==9.9", "ERROR: No matching distribution found for torch==9.9")
     origin = Origin(python_version=here.python_version, packages={"numpy": Package("2.0"), "torch": Package("9.9")})
-    with pytest.raises(RerunFailed, match=r"Cannot build the environment: torch cannot be had\. ERROR: No matching"):
+    with pytest.raises(RerunFailed, match=r"the environment: torch cannot be installed\. ERROR: No matching"):
         built_environment(origin, tmp_path / "env", run=builder, uv="")
 
 
@@ -77,7 +77,7 @@ def test_a_real_environment_without_packages_is_built(here: Origin, tmp_path: Pa
 
 
 def test_a_package_from_a_folder_that_is_gone_is_named() -> None:
-    with pytest.raises(RerunFailed, match="The package mine 1 was installed from /no/such/place, and nothing is there"):
+    with pytest.raises(RerunFailed, match=r"Package mine 1 .* no longer exists.*/no/such/place"):
         requirements({"mine": Package("1", "", "editable file:///no/such/place")})
 
 
@@ -88,5 +88,5 @@ def test_a_package_from_a_folder_is_installed_from_there(tmp_path: Path) -> None
 
 
 def test_a_package_behind_credentials_is_named() -> None:
-    with pytest.raises(RerunFailed, match="asks for credentials"):
+    with pytest.raises(RerunFailed, match="needs credentials"):
         requirements({"mine": Package("1", "", "git https://***@host/mine@abc")})

@@ -69,7 +69,7 @@ def test_the_page_tells_it_and_nothing_breaks_out(place: str) -> None:
     for anchor in ("notes", "origin", "artifacts"):
         assert f'<section id="{anchor}"' in page
     assert "<strong>by the run</strong>" in page
-    assert "abc123 with changes that were not committed" in page
+    assert "abc123 with uncommitted changes" in page
     assert "<script" not in page
     assert "<img" not in page
 

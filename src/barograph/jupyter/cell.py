@@ -1,4 +1,4 @@
-"""`%%barograph run`: the training of one cell, recorded from its first line to its last and drawn below it."""
+"""`%%barograph run`: records the training of one cell and draws it below."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from barograph.runs.state.places import new_place
 
 _NAMED = "--as"
 _HELP = """
-In a notebook the cell stands in the place of COMMAND, and there is also:
-  --as NAME                   The run under that name, in the cell."""
+In a notebook, the cell replaces COMMAND. There is one more option:
+  --as NAME                   Name of a variable with the run, in the cell."""
 _STANDS_FOR_A_COMMAND = "cell"
 
 
 class RecordedCell:
-    """A cell of a notebook, run while what it trains is recorded.
+    """Runs a notebook cell while recording what it trains.
 
     Args:
-        shell: Of IPython, whose names the cell uses.
-        executor: Draw the run below the cell; else findings are told on standard error, as in a terminal.
-        make_display: Where it is drawn.
-        clock: Time.
+        shell: IPython shell that runs the cell.
+        draws: Draw the run below the cell; otherwise findings are printed to standard error, as in a terminal.
+        make_display: Creates the output to draw on.
+        clock: Clock.
     """
 
     def __init__(
         self,
         shell: Any,
         *,
-        executor: bool,
+        draws: bool,
         make_display: Callable[[], Display] = CellDisplay,
         clock: Clock | None = None,
     ) -> None:
         self._shell = shell
-        self._executor = executor
+        self._draws = draws
         self._make_display = make_display
         self._clock = clock or SystemClock()
 
@@ -62,12 +62,12 @@ class RecordedCell:
 
         Args:
             words: Options of `barograph run`, and `--as NAME`.
-            cell: Its text.
+            cell: Code of the cell.
 
         Raises:
-            SettingsError: The words are not understood.
-            AlreadyAttached: The process is being recorded already.
-            Exception: Whatever the cell raises.
+            SettingsError: An option is invalid.
+            AlreadyAttached: The process is recorded already.
+            Exception: Any error of the cell.
         """
         __tracebackhide__ = True
         name, options = _taken_out(words)
@@ -77,27 +77,27 @@ class RecordedCell:
             return
         _check(typed)
         if recording.launched() is not None:
-            print("This notebook runs under barograph run, which records all of it; so it records this cell, too.")
+            print("This notebook already runs under barograph run, which records this cell, too.")
             self._execute(cell)
             return
         attached, kept = self._begun(typed, options)
         with _Lent(self._shell.user_ns, name, attached):
-            self._recorded(attached, cell, live=bool(typed["live"]) and self._executor, kept=kept)
+            self._recorded(attached, cell, live=bool(typed["live"]) and self._draws, kept=kept)
 
     def _begun(self, typed: Mapping[str, Any], options: Sequence[str]) -> tuple[AttachedRun, bool]:
-        """Begin to record, and return what does with whether what made it is kept."""
+        """Start recording; return the run, and whether its origin is recorded."""
         settings = settings_of(typed)
         if settings.to.startswith("memory:"):
-            raise SettingsError("A run in memory has no watcher; give --to a directory or bucket.")
+            raise SettingsError("A run in memory cannot be watched. Pass a directory or bucket with --to.")
         settings = replaced(settings, to=settings.to or new_place(notebook_name()))
         config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
-        # What the executor draws need not be told a second time.
+        # Findings are drawn below the cell, so they are not printed, too.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
-                         words_to=DEVNULL if self._executor else None)
+                         words_to=DEVNULL if self._draws else None)
         return attached, settings.origin
 
     def _keep(self, attached: AttachedRun, cell: str) -> None:
-        """Keep the text of the cell, without secrets: it is what the run was made of."""
+        """Store the code of the cell, without secrets, as the code of the run."""
         run = open_run(attached.url)
         text = Secrets(os.environ).hide(cell)
         link = artifact_from_bytes(root_of(run.store), text.encode(), "cell.py", "text/x-python")
@@ -111,7 +111,7 @@ class RecordedCell:
             with attached:
                 if kept:
                     self._keep(attached, cell)
-                if self._executor:
+                if self._draws:
                     view = LiveView(open_run(attached.url), display=self._make_display(), clock=self._clock)
                     if live:
                         view.start()
@@ -119,13 +119,13 @@ class RecordedCell:
         finally:
             if view is not None:
                 view.stop()
-                # Once more, since its watcher has had its last word now.
+                # Drawn once more, because its watcher has finished now.
                 view.update()
             else:
-                print(f"The run: {attached.url}")
+                print(f"Run: {attached.url}")
 
     def _execute(self, cell: str) -> None:
-        """Run code as a cell: its names are the notebook's, and its last line is shown where it is a value."""
+        """Run code as a cell, with the notebook's variables; a value on the last line is displayed."""
         __tracebackhide__ = True
         shell = self._shell
         text = shell.transform_cell(cell)
@@ -141,12 +141,12 @@ class RecordedCell:
 
 
 def notebook_name() -> str:
-    """Return what the notebook is called, where its server says so; else "notebook"."""
+    """Return the name of the notebook if its server provides it; else "notebook"."""
     return Path(os.environ.get("JPY_SESSION_NAME", "")).stem or "notebook"
 
 
 class _Lent:
-    """Puts the run among the names of the notebook while its cell runs, and what was there before back."""
+    """Assigns the run to a variable while its cell runs, and restores the previous value."""
 
     def __init__(self, names: MutableMapping[str, Any], name: str, attached: AttachedRun) -> None:
         self._names, self._name, self._attached = names, name, attached
@@ -158,7 +158,7 @@ class _Lent:
             self._names[self._name] = self._attached
 
     def __exit__(self, *_: object) -> None:
-        # The cell may have given the name to something of its own.
+        # The cell may have reassigned the variable.
         if self._name and self._names.get(self._name) is self._attached:
             if self._was_there:
                 self._names[self._name] = self._before
@@ -167,20 +167,20 @@ class _Lent:
 
 
 def _taken_out(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name that `--as` says, "" for none, and the other words."""
+    """Return the name after `--as`, or "", and the other words."""
     left, name = list(words), ""
     if _NAMED in left:
         at = left.index(_NAMED)
         name = left[at + 1] if at + 1 < len(left) else ""
         if not name.isidentifier():
-            raise SettingsError(f"{_NAMED} is followed by a name for the run in the cell, as in {_NAMED} run.")
+            raise SettingsError(f"{_NAMED} needs a variable name for the run, as in {_NAMED} run.")
         del left[at:at + 2]
     return name, left
 
 
 def _check(typed: Mapping[str, Any]) -> None:
     if list(typed["command"]) != [_STANDS_FOR_A_COMMAND]:
-        raise SettingsError(f"%%barograph run runs the cell below it; {typed['command'][0]!r} is too much. A script is "
-                            "run by a line: %barograph run train.py.")
+        raise SettingsError(f"%%barograph run runs the cell below it and takes no {typed['command'][0]!r}. To run a "
+                            "script, use a line magic: %barograph run train.py.")
     if typed["as_json"]:
-        raise SettingsError("%%barograph run draws the run below the cell; --json is for the command line.")
+        raise SettingsError("%%barograph run has no --json; it draws the run below the cell.")

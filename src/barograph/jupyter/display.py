@@ -1,4 +1,4 @@
-"""An output of a notebook that is drawn anew in its place."""
+"""A notebook output that can be redrawn."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import Any, Protocol
 
 
 class Display(Protocol):
-    """Where HTML is shown, each time in the place of what was shown before."""
+    """An output for HTML; each call replaces the previous content."""
 
     def show(self, html: str) -> None:
-        """Show it."""
+        """Show HTML."""
         ...
 
 
 class CellDisplay:
-    """An output below the cell that makes this.
+    """An output below the cell that creates this object.
 
     Args:
-        text: What is shown where there is no HTML.
+        text: Fallback without HTML.
     """
 
     def __init__(self, text: str = "a run, drawn by barograph") -> None:
@@ -25,7 +25,7 @@ class CellDisplay:
         self._handle: Any = None
 
     def show(self, html: str) -> None:
-        """Show it; from any thread."""
+        """Show HTML. Thread-safe."""
         from IPython.display import display
 
         bundle = {"text/html": html, "text/plain": self._text}

@@ -1,4 +1,4 @@
-"""Registers how IPython displays our objects: by the names of their types, so that nothing is loaded for it."""
+"""HTML formatters of IPython for our objects, registered by type name so that nothing is imported for it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _DRAWN_BY = {
 
 
 def register(shell: Any) -> None:
-    """Have a notebook display our objects as HTML; may be called again.
+    """Register the HTML formatters of our objects; idempotent.
 
     Args:
-        shell: Of IPython.
+        shell: IPython shell.
     """
     html = shell.display_formatter.formatters["text/html"]
     for (module, name), function in _DRAWN_BY.items():

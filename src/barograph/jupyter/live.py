@@ -1,4 +1,4 @@
-"""A run drawn again and again while it goes on, from a thread of its own, at a cost that stays small."""
+"""Redraws a run in a thread while it is active, at limited cost."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from barograph.runs.reading.reader import Run
 from barograph.store.base import Store
 
 MOST_COST = 0.05
-"""Greatest share of the time that drawing takes: where one drawing takes long, the next is waited for longer."""
+"""Maximum share of time spent drawing: after a slow redraw, the next waits longer."""
 
 MOST_FAILURES = 20
-"""A run that so many times one after the other could not be read is not looked at any more."""
+"""After this many consecutive read errors, the run is given up."""
 
 SILENT_SECS = 900.0
-"""A run of another machine, of which nobody knows whether it lives, is drawn until nothing has changed for so long."""
+"""A run on another machine, whose liveness is unknown, is drawn until it is unchanged for this long."""
 
 _GOES_ON = frozenset({RunState.RUNNING, RunState.STARTING, RunState.UNKNOWN})
 
 
 class LiveView:
-    """A run, drawn until it has ended.
+    """A view that redraws a run until it ends.
 
     Args:
-        run: Which.
-        metrics: Curves that are wanted; none: the losses and the first numbers.
-        display: Where.
-        clock: How long a drawing takes.
-        every_secs: Least time between two drawings.
-        look: Tells how the run in a store stands.
+        run: Run to draw.
+        metrics: Names of curves; none: the losses and the first scalars.
+        display: Output to draw on.
+        clock: Clock.
+        every_secs: Minimum time between two redraws.
+        look: Returns the state of the run in a store.
     """
 
     def __init__(
@@ -62,31 +62,31 @@ class LiveView:
         return f"LiveView({self._run.url!r}, {'running' if self.running else 'ended'})"
 
     def _ipython_display_(self) -> None:
-        # It is shown already; as the last line of a cell it would be twice.
+        # It is displayed already; the last line of a cell would display it twice.
         pass
 
     @property
     def running(self) -> bool:
-        """Whether it is still drawn anew."""
+        """Whether it is still redrawn."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def wait_secs(self) -> float:
-        """How long the next drawing is waited for."""
+        """Time until the next redraw."""
         return max(self._every_secs, self._cost_secs / MOST_COST)
 
     def start(self) -> Self:
-        """Draw it once, and then from a thread; it ends by itself when the run has."""
+        """Draw the run now, then from a thread until it ends."""
         if self.update():
             self._thread = threading.Thread(target=self._draw, name="barograph-live", daemon=True)
             self._thread.start()
         return self
 
     def update(self) -> bool:
-        """Draw the run as it stands, where anything has changed; return whether it goes on."""
+        """Redraw the run if it has changed; return whether it is still active."""
         with self._updating:
             begin = self._clock.monotonic()
-            # Before it is drawn: what comes after the last sign of life must not be missing at the end.
+            # Checked before drawing, so that nothing before the end is missed.
             goes_on = True
             try:
                 now = self._look(self._run.store)
@@ -96,7 +96,7 @@ class LiveView:
                 html = run_html(self._run, self._metrics, now=now)
                 self._failures = 0
             except (BarographError, OSError) as error:
-                # A store may be away for a moment, and a curve may not have begun.
+                # A store may be briefly unreachable, and a curve may not exist yet.
                 self._failures += 1
                 goes_on = goes_on and self._failures < MOST_FAILURES
                 html = fragment(element("p", str(error), class_="note"))
@@ -107,13 +107,13 @@ class LiveView:
             return goes_on
 
     def stop(self) -> None:
-        """End it; what was drawn last stays."""
+        """Stop redrawing; the last drawing stays."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
 
     def wait(self, timeout_secs: float | None = None) -> bool:
-        """Return once the run has ended and was drawn the last time; False: that took too long."""
+        """Wait until the run has ended and is drawn; return False after a timeout."""
         if self._thread is not None:
             self._thread.join(timeout_secs)
         return not self.running

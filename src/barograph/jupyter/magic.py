@@ -1,4 +1,4 @@
-"""`%barograph` and `%%barograph`: the command line in a notebook."""
+"""`%barograph` and `%%barograph`: the command line in notebooks."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from barograph.processes.command import own_module
 from barograph.processes.streamed_process import StreamedProcess
 
 APART = frozenset({"run", "watch", "resume", "rerun", "replay"})
-"""Commands that run scripts, or go on for long: in a process of their own, which an interrupt ends and no kernel."""
+"""Commands that run scripts, or run for long: started in a subprocess, so that an interrupt ends only them."""
 
 _LOOK_SECS = 1.0
-"""So late it is noticed that a command has ended whose output others keep open."""
+"""Interval at which the end of a command is noticed while other processes keep its output open."""
 
 LESSON = """\
-%barograph COMMAND …     what barograph COMMAND does, here; %barograph COMMAND --help teaches it
-  %barograph runs                        the runs below this folder
-  %barograph show RUN                    one of them: findings, numbers, layers
+%barograph COMMAND …     any command of barograph; see %barograph COMMAND --help
+  %barograph runs                        runs below this directory
+  %barograph show RUN                    one run: findings, metrics, layers
   %barograph search "metrics.loss.last < 0.3"
-  %barograph compare RUN RUN             in what they differ
-  %barograph rules                       what is looked for; rules explain CODE
+  %barograph compare RUN RUN             their differences
+  %barograph rules                       all rules; rules explain CODE
 %%barograph run [OPTIONS]                record, watch and draw what this cell trains
-  --experiment NAME, --tag NAME=TEXT, --to PLACE, --budget 5%, …   as of barograph run
-  --as NAME                              the run under that name, in the cell
-In Python: barograph.open("RUN"), barograph.tracking, barograph.notebook.watch("RUN") draw themselves.
-{name} stands for a variable: %barograph show {run.url}
+  --experiment NAME, --tag NAME=TEXT, --to PLACE, --budget 5%, …   options of barograph run
+  --as NAME                              name of a variable with the run, in the cell
+In Python: barograph.open("RUN"), barograph.tracking, barograph.notebook.watch("RUN").
+{name} inserts a variable: %barograph show {run.url}
 """
 
 
 class Magic:
-    """The command line, for one shell of IPython.
+    """The magics of one IPython shell.
 
     Args:
-        shell: Of IPython.
+        shell: IPython shell.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -49,18 +49,18 @@ class Magic:
 
     @property
     def in_notebook(self) -> bool:
-        """Whether a page shows what comes out; else it is a terminal."""
+        """Whether the shell is in a notebook; otherwise in a terminal."""
         return hasattr(self._shell, "kernel")
 
     def load(self) -> None:
-        """Teach the shell both magics, what to complete them with, and how to draw what is ours."""
+        """Register both magics, their completion, and the HTML formatters."""
         self._shell.register_magic_function(self.both, "line_cell", "barograph")
         for name in ("%barograph", "%%barograph"):
             self._shell.set_hook("complete_command", self.complete, str_key=name)
         register(self._shell)
 
     def both(self, line: str, cell: str | None = None) -> None:
-        """Run a command of Barograph, or record what a cell trains. Alone it says how."""
+        """Run a command of Barograph, or record what a cell trains. Without arguments, print help."""
         __tracebackhide__ = True
         from IPython.core.error import UsageError
 
@@ -83,7 +83,7 @@ class Magic:
             raise UsageError(str(error)) from None
 
     def complete(self, shell: Any, event: Any) -> list[str]:
-        """Return the commands, and then the options, that a line may go on with."""
+        """Return completions: commands, then options."""
         words = str(event.line).split()
         typed = "" if str(event.line).endswith(" ") else words.pop()
         if len(words) <= 1:
@@ -97,13 +97,13 @@ class Magic:
         __tracebackhide__ = True
         from IPython.core.error import UsageError
 
-        # Loaded here, since to look at runs needs nothing of what records.
+        # Imported here, because reading runs does not need the recorder.
         from barograph.jupyter.cell import RecordedCell
 
         if not words or words[0] != "run":
-            raise UsageError("%%barograph run records what the cell trains; other commands are lines, with one %: "
+            raise UsageError("%%barograph only has the command run. Use a line magic for others: "
                              f"%barograph {' '.join(words) or 'runs'}")
-        RecordedCell(self._shell, executor=self.in_notebook).run(words[1:], cell)
+        RecordedCell(self._shell, draws=self.in_notebook).run(words[1:], cell)
 
     def _here(self, words: Sequence[str]) -> None:
         named = [name for name in words[:1] if name in COMMANDS]
@@ -115,13 +115,13 @@ class Magic:
 
     def _apart(self, words: Sequence[str]) -> None:
         __tracebackhide__ = True
-        # Not in the kernel's own group: an interrupt is passed on once, as at a terminal.
+        # In a process group of its own: an interrupt is forwarded once, as in a terminal.
         self._ended(words, _printed(StreamedProcess(own_module("barograph", *words), merged=True)))
 
     def _ended(self, words: Sequence[str], code: object) -> None:
         from IPython.core.error import UsageError
 
-        # As of a command with an exclamation mark.
+        # As after a command with an exclamation mark.
         self._shell.user_ns["_exit_code"] = code if isinstance(code, int) else int(code is not None)
         if code == EXIT_ERROR:
             raise UsageError(f"barograph {words[0]} ended with exit code {EXIT_ERROR}.")
@@ -129,20 +129,20 @@ class Magic:
 
 @contextlib.contextmanager
 def _told_at_once() -> Iterator[None]:
-    """Print what is printed in this block at its end, since each line would be a message to the page."""
+    """Print the output of this block at its end, because each line would be a message to the page."""
     told = io.StringIO()
     try:
         with in_notebook(), contextlib.redirect_stdout(told):
             yield
     finally:
-        # What Rich pads to the width of a terminal would be broken on a narrow page.
+        # Padding to the width of a terminal would wrap on a narrow page.
         print("\n".join(line.rstrip() for line in told.getvalue().splitlines()))
 
 
 def _printed(process: StreamedProcess) -> int:
-    """Print what a command prints as it comes, and return its exit code.
+    """Forward the output of a command, and return its exit code.
 
-    An interrupt goes to the command and, once that has ended, to us; a second one kills the command.
+    An interrupt goes to the command first; a second one kills it.
     """
     __tracebackhide__ = True
     interrupted: KeyboardInterrupt | None = None
@@ -166,7 +166,7 @@ def _printed(process: StreamedProcess) -> int:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether an error came before the cell began: one that its code raises is shown with its lines."""
+    """Return whether an error came before the cell began; errors of its code are shown with a traceback."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_name == "_execute":

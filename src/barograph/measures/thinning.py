@@ -1,4 +1,4 @@
-"""A long series reduced to what a chart can show, so that no spike is lost."""
+"""Reduces a long series to what a chart can show, without losing spikes."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 COLUMNS = 200
-"""Columns of pixels that a chart is taken to have; of each at most three points are kept."""
+"""Number of pixel columns of a chart; each keeps at most three points."""
 
 
 def kept_points(
     places: NDArray[np.float64], values: NDArray[np.float64], *, low: float, high: float, columns: int = COLUMNS
 ) -> NDArray[np.intp]:
-    """Return which points a chart needs: of each column of pixels the least, the greatest, and one that is no number.
+    """Return the points a chart needs: minimum, maximum and one non-finite value per pixel column.
 
     Args:
-        places: Where each stands, on the axis; shape (n,).
-        values: As many. NaN and infinities are kept apart from the least and the greatest.
-        low, high: The ends of the axis.
-        columns: Of pixels.
+        places: Positions on the axis. Shape (n,).
+        values: Values. Shape (n,). NaN and infinities are kept separately from minimum and maximum.
+        low, high: Ends of the axis.
+        columns: Number of pixel columns.
 
     Returns:
-        Their indices, rising; at most three a column and the two ends.
+        Their indexes, ascending; at most three per column, and the two ends.
 
     Example:
         >>> kept_points(np.arange(6.0), np.array([1.0, 9.0, 2.0, 3.0, -5.0, 4.0]), low=0, high=5, columns=1).tolist()

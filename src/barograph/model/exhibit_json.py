@@ -1,4 +1,4 @@
-"""Matrices and curves as JSON files, which other programs can read, and back."""
+"""Conversion of matrices and curves to JSON files and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BEGINNING, _END = "application/vnd.barograph.", "+json"
 
 
 def media_type_of(exhibit: Exhibit) -> str:
-    """Return by which an artifact is known to be one.
+    """Return the media type of an exhibit.
 
     Example:
         >>> media_type_of(RocCurves("roc", ()))
@@ -32,7 +32,7 @@ def media_type_of(exhibit: Exhibit) -> str:
 
 
 def is_exhibit_json(media_type: str) -> bool:
-    """Return whether an artifact of that media type is a matrix or a curve of ours."""
+    """Return whether a media type is that of a matrix or a curve of Barograph."""
     return media_type.startswith(_BEGINNING) and media_type.endswith(_END)
 
 
@@ -43,10 +43,10 @@ def exhibit_to_bytes(exhibit: Exhibit) -> bytes:
 
 
 def exhibit_from_bytes(data: bytes) -> Exhibit:
-    """Return what `exhibit_to_bytes` wrote.
+    """Return the matrix or curves in the bytes of `exhibit_to_bytes`.
 
     Raises:
-        DamagedChunk: It is something else.
+        DamagedChunk: It is invalid.
         NewerFormat: A newer Barograph wrote it.
     """
     try:

@@ -1,4 +1,4 @@
-"""What a run was given to show: confusion matrices, curves of scores, tables, pictures."""
+"""Exhibits of a run: confusion matrices, score curves, tables and figures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from barograph.model.plain import plain
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Exhibit:
-    """Something to look at; each sort of it is a class of its own below.
+    """Base class of exhibits.
 
     Attributes:
-        title: By which the component calls it.
+        title: Its title.
     """
 
     kind: ClassVar[str] = ""
@@ -25,22 +25,22 @@ class Exhibit:
         return f"{type(self).__name__}({self.title!r}{self._figures()})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data."""
+        """Return strict JSON data."""
         return {"kind": self.kind, **{item.name: plain(getattr(self, item.name)) for item in fields(self)}}
 
     def _figures(self) -> str:
-        """Return what its `repr` says beside the title."""
+        """Return the part of `repr` after the title."""
         return ""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConfusionMatrix(Exhibit):
-    """How often each class was taken for each.
+    """A confusion matrix.
 
     Attributes:
-        labels: Of the classes.
-        counts: A row for each truth, a column for each answer, both in the order of `labels`.
-        normalize: "true", "pred" or "all": the counts are shares of their row, of their column, of all; "": counts.
+        labels: Labels of the classes.
+        counts: A row per target, a column per prediction, both in the order of `labels`.
+        normalize: "true", "pred" or "all": shares of the row, the column or all; "": counts.
     """
 
     kind: ClassVar[str] = "confusion-matrix"
@@ -50,7 +50,7 @@ class ConfusionMatrix(Exhibit):
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers; NaN where there are none, or rows or columns are normalized."""
+        """Accuracy; NaN if the matrix is empty, or rows or columns are normalized."""
         total = sum(map(sum, self.counts))
         if not total or self.normalize in ("true", "pred"):
             return math.nan
@@ -62,14 +62,14 @@ class ConfusionMatrix(Exhibit):
 
 @dataclass(frozen=True, slots=True)
 class RocOfClass:
-    """How well scores tell one class from the others.
+    """ROC curve of one class.
 
     Attributes:
-        label: Of the class.
-        positives, negatives: Samples of it, and of the others; by weight, where they have one.
-        area: Under the curve: 0.5 is chance, 1 is perfect; NaN where one sort is missing.
-        false_positives, true_positives: The curve, as shares; NaN where a sort is missing.
-        thresholds: Of the scores; the first is infinite.
+        label: Label of the class.
+        positives, negatives: Number of samples of the class, and of others; weighted, if weights are given.
+        area: AUC: 0.5 is chance, 1 is perfect; NaN if positives or negatives are missing.
+        false_positives, true_positives: Rates along the curve; NaN if undefined.
+        thresholds: Score thresholds; the first is infinite.
     """
 
     label: str
@@ -86,7 +86,7 @@ class RocCurves(Exhibit):
     """ROC curves: of the positive class, or of each class against the others.
 
     Attributes:
-        curves: One for each class.
+        curves: One per class.
     """
 
     kind: ClassVar[str] = "roc"
@@ -94,7 +94,7 @@ class RocCurves(Exhibit):
 
     @property
     def area(self) -> float:
-        """The mean of the areas, each class counting alike; NaN where one is not defined."""
+        """Macro-averaged AUC; NaN if one is undefined."""
         return _mean([curve.area for curve in self.curves])
 
     def _figures(self) -> str:
@@ -103,14 +103,14 @@ class RocCurves(Exhibit):
 
 @dataclass(frozen=True, slots=True)
 class PrecisionRecallOfClass:
-    """Precision over recall of one class.
+    """Precision-recall curve of one class.
 
     Attributes:
-        label: Of the class.
-        positives, negatives: As of `RocOfClass`.
-        average_precision: The precision at each threshold, weighted by the recall that it adds.
-        precision, recall: Shares; the last point, 1 and 0, belongs to no threshold.
-        thresholds: One fewer, rising.
+        label: Label of the class.
+        positives, negatives: As in `RocOfClass`.
+        average_precision: Precision at each threshold, weighted by the increase in recall.
+        precision, recall: Values along the curve; the last point, 1 and 0, has no threshold.
+        thresholds: One fewer, ascending.
     """
 
     label: str
@@ -124,11 +124,11 @@ class PrecisionRecallOfClass:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrecisionRecallCurves(Exhibit):
-    """Curves of precision and recall: of the positive class, or of each class against the others.
+    """Precision-recall curves: of the positive class, or of each class against the others.
 
     Attributes:
-        curves: One for each class.
-        no_skill: Precision of answers that know nothing, drawn beside them; None: not said.
+        curves: One per class.
+        no_skill: Precision of a model without skill, drawn as a baseline; None: not given.
     """
 
     kind: ClassVar[str] = "precision-recall"
@@ -137,7 +137,7 @@ class PrecisionRecallCurves(Exhibit):
 
     @property
     def average_precision(self) -> float:
-        """The mean over the classes, each counting alike."""
+        """Macro-averaged average precision."""
         return _mean([curve.average_precision for curve in self.curves])
 
     def _figures(self) -> str:
@@ -146,12 +146,12 @@ class PrecisionRecallCurves(Exhibit):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sheet(Exhibit):
-    """The beginning of a table.
+    """First rows of a table.
 
     Attributes:
-        columns: Their names.
-        rows: The first ones, as texts.
-        count: Of all rows.
+        columns: Column names.
+        rows: The first rows, as strings.
+        count: Number of all rows.
     """
 
     kind: ClassVar[str] = "table"
@@ -162,7 +162,7 @@ class Sheet(Exhibit):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Picture(Exhibit):
-    """A picture.
+    """An image.
 
     Attributes:
         media_type: image/png, image/svg+xml, image/jpeg, image/gif or image/webp.
@@ -174,16 +174,16 @@ class Picture(Exhibit):
     data: bytes
 
     def to_json(self) -> dict[str, Any]:
-        """Return what it is; the bytes are in the artifact."""
+        """Return JSON data without the bytes, which are in the artifact."""
         return {"kind": self.kind, "title": self.title, "media_type": self.media_type, "size_bytes": len(self.data)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class NotShown(Exhibit):
-    """Something that cannot be shown.
+    """An exhibit that cannot be shown.
 
     Attributes:
-        reason: Why, in a sentence.
+        reason: Reason, in a sentence.
     """
 
     kind: ClassVar[str] = "not-shown"

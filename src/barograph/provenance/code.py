@@ -1,4 +1,4 @@
-"""The repository that a command was started in: its commit, and all that differs from it."""
+"""The repository of a command: its commit, and all differences from it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _NOT_A_REPOSITORY = "not a git repository"
 
 @dataclass(frozen=True, slots=True)
 class KeptCode:
-    """What was found.
+    """Code of a run.
 
     Attributes:
-        code: None where there is no repository, or git does not tell.
-        diff: The difference from the commit, as `git apply` takes it; without names yet in `code`.
-        untracked: The archive of what git does not track.
-        problems: What could not be learnt.
+        code: None without a repository, or if git failed.
+        diff: Difference from the commit, for `git apply`; `code` does not name it yet.
+        untracked: Archive of untracked files.
+        problems: What could not be read, one sentence each.
     """
 
     code: Code | None = None
@@ -40,34 +40,34 @@ def kept_code(
     folder: str | Path, *, secrets: Secrets, away: Iterable[Path] = (), started_unix: float | None = None,
     git: Git | None = None, limits: Limits | None = None, diff_bytes: int = _HIGHEST_DIFF_BYTES,
 ) -> KeptCode:
-    """Return the code of the repository that a folder lies in, as it stands now.
+    """Return the current code of the repository that contains a directory.
 
     Args:
-        folder: Where the command is started.
-        secrets: Are hidden in all that is kept.
-        away: Folders of runs, which are no code.
-        started_unix: When the command was started: what was changed since is said. None: now.
-        git: Is asked.
-        limits: Of untracked files.
-        diff_bytes: Longest difference that is kept, and greatest file that is in it.
+        folder: Working directory of the command.
+        secrets: Secrets to hide in everything that is stored.
+        away: Directories of runs, which are not code.
+        started_unix: Start time of the command; later changes are reported. None: now.
+        git: The git command.
+        limits: Limits of untracked files.
+        diff_bytes: Maximum size of the difference, and of a file in it.
     """
     started = time.time() if started_unix is None else started_unix
     git = git or Git(folder)
     try:
         root = Path(os.fsdecode(git.ask("rev-parse", "--show-toplevel").rstrip(b"\n")))
     except GitFailed as error:
-        why = "the folder is in no git repository" if _NOT_A_REPOSITORY in str(error) else f"git does not tell: {error}"
+        why = "the directory is not in a git repository" if _NOT_A_REPOSITORY in str(error) else f"git failed: {error}"
         return KeptCode(problems=[f"The code was not saved: {why} ({folder})."])
     problems: list[str] = []
     git = git.at(root).without_filters()
-    # First what may change meanwhile.
+    # Files that may change meanwhile come first.
     commit = git.maybe("rev-parse", "--verify", "--quiet", "HEAD")
     changes = _Changes(git, root, commit, secrets, diff_bytes, problems)
     submodules = _submodules(git, root, problems)
     untracked, left_out, any_untracked = _untracked(git, root, secrets, limits or Limits(), away, problems)
     late = [name for name in changes.paths if _modified_unix(root / name) > started]
     if late:
-        problems.append(f"Changed after the command was started, and kept as it is now: {', '.join(sorted(late)[:5])}.")
+        problems.append(f"Changed after the command started, saved with these changes: {', '.join(sorted(late)[:5])}.")
     code = Code(
         root=str(root), remote=_remote(git, secrets), branch=git.maybe("symbolic-ref", "--quiet", "--short", "HEAD"),
         commit=commit, dirty=bool(changes.paths or changes.deleted or any_untracked or any(
@@ -80,13 +80,13 @@ def kept_code(
 
 
 class _Changes:
-    """What differs from the commit in tracked files, staged or not.
+    """Differences of tracked files from the commit, staged or not.
 
     Attributes:
-        paths: That differ and are there.
-        deleted: That are gone.
+        paths: Changed files that exist.
+        deleted: Deleted files.
         diff: For `git apply`.
-        left_out: What is not in it.
+        left_out: Omissions.
     """
 
     def __init__(self, git: Git, root: Path, commit: str, secrets: Secrets, most_bytes: int,
@@ -117,7 +117,7 @@ class _Changes:
         passed_over = []
         for path in self.paths[:_MOST_CHANGED]:
             size_bytes = _size_bytes(root / path)
-            why = ("its name is that of a file with secrets" if is_secret_file(path) else
+            why = ("files of this name usually contain secrets" if is_secret_file(path) else
                    f"{size_bytes:,} bytes, more than {most_bytes:,}" if size_bytes > most_bytes else "")
             if why:
                 passed_over.append(path)
@@ -125,7 +125,7 @@ class _Changes:
         words = ("diff", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv",
                  "--diff-filter=d", "--ignore-submodules=all", "--src-prefix=a/", "--dst-prefix=b/", base, "--")
         self.diff, hidden = hide_in_patch(git.ask(*words, *all_but(passed_over), most_bytes=most_bytes), secrets)
-        self.left_out += [LeftOut(path, "a secret in it was replaced") for path in hidden]
+        self.left_out += [LeftOut(path, "a secret was replaced") for path in hidden]
 
 
 def _untracked(
@@ -133,10 +133,10 @@ def _untracked(
 ) -> tuple[bytes, list[LeftOut], bool]:
     try:
         names = git.names("ls-files", "--others", "--exclude-standard", "-z")
-        # A repository within that is no submodule is named as a folder.
+        # A nested repository that is not a submodule is listed as a directory.
         files = sorted(name for name in names if not name.endswith("/"))
         packed, left_out = archived(root, files, secrets=secrets, limits=limits, away=away)
-        left_out += [LeftOut(name, "a repository of its own") for name in names if name.endswith("/")]
+        left_out += [LeftOut(name, "a nested repository") for name in names if name.endswith("/")]
         return packed, left_out, bool(packed or left_out)
     except GitFailed as error:
         problems.append(f"Untracked files were not saved: {error}.")

@@ -1,4 +1,4 @@
-"""Gathers what made a run, beside the training: first what may change meanwhile, and then the rest."""
+"""Collects the origin of a run, concurrently with the training: what may change comes first."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """An origin, and what belongs to it and is no JSON.
+    """An origin, with its files.
 
     Attributes:
-        origin: Whose entries that name objects are still "".
-        diff, untracked, settings: Their bytes; b"" where there are none.
+        origin: Its fields with names of objects are still "".
+        diff, untracked, settings: Contents; b"" if there are none.
     """
 
     origin: Origin
@@ -35,11 +35,11 @@ class Gathered:
 
 
 def gathered(question: Question, *, is_soon: Callable[[], None] = lambda: None) -> Gathered:
-    """Return what made a run. What cannot be learnt is told in `problems`; nothing raises.
+    """Return the origin of a run. Never raises: failures are listed in `problems`.
 
     Args:
-        question: Of which.
-        is_soon: Called once all is read that the training may change.
+        question: What to collect.
+        is_soon: Called when everything is read that the training may change.
     """
     problems: list[str] = []
     secrets = Secrets(question.environment)
@@ -79,8 +79,8 @@ def gathered(question: Question, *, is_soon: Callable[[], None] = lambda: None) 
 def _learnt(learn: Callable[[], _Found], otherwise: _Found, what: str, problems: list[str]) -> _Found:
     try:
         return learn()
-    except Exception as error:  # noqa: BLE001 - a training goes on whatever cannot be learnt of it; it is told in the run
-        problems.append(f"Nothing is known of the {what}: {type(error).__name__}: {error}.")
+    except Exception as error:  # noqa: BLE001 - failures are recorded in the run; the training continues
+        problems.append(f"The {what} could not be saved: {type(error).__name__}: {error}.")
         return otherwise
 
 

@@ -1,4 +1,4 @@
-"""git, asked in a process of its own: within a time, without the network, and without a change to the repository."""
+"""Runs git in a subprocess, with a timeout, without network and without changing the repository."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _ALWAYS = (
     "-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "color.ui=false",
     "-c", "diff.noprefix=false", "-c", "diff.mnemonicPrefix=false", "-c", "diff.ignoreSubmodules=none",
     "-c", "diff.relative=false", "-c", "core.pager=cat", "-c", "advice.detachedHead=false",
-    # A repository without a worktree may have come with somebody's files, and its settings run programs.
+    # A bare repository may have come with someone's files, and its settings can run programs.
     "-c", "safe.bareRepository=explicit",
 )
 _LEFT_OUT = frozenset((
     "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS", "GIT_TRACE", "GIT_PAGER",
-    # A command that a hook of git started is told of the hook's repository; asked is the one that a folder lies in.
+    # In a git hook, these variables name the hook's repository; wanted is that of the directory.
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR",
     "GIT_NAMESPACE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
 ))
@@ -29,21 +29,21 @@ _MOST_BYTES = 32 * 2**20
 
 
 class GitFailed(Exception):
-    """git did not do what was asked; the text says why. It never leaves this room."""
+    """git failed; the text says why. Internal to this package."""
 
 
 class TooMuch(GitFailed):
-    """git said more than was wanted."""
+    """git printed more than the limit."""
 
 
 class Git:
-    """git in one folder.
+    """git in one directory.
 
     Args:
-        folder: Where.
-        patience_secs: For all that is asked, together.
-        program: Of git.
-        may_fetch: Let it use the network.
+        folder: The directory.
+        patience_secs: Timeout of all calls together.
+        program: The git program.
+        may_fetch: Allow network access.
     """
 
     def __init__(self, folder: str | Path, *, patience_secs: float = 20.0, program: str = "git",
@@ -54,15 +54,15 @@ class Git:
         self._environment = _environment(os.environ, may_fetch=may_fetch)
 
     def at(self, folder: str | Path) -> Git:
-        """Return git in another folder, within the same time."""
+        """Return git in another directory, with the same timeout."""
         other = copy.copy(self)
         other._folder = folder
         return other
 
     def without_filters(self) -> Git:
-        """Return git in the same folder that takes files as they are: no program cleans them before they are compared.
+        """Return git in the same directory without clean filters, which run programs.
 
-        Which programs those are a repository says by names of its own, so each is looked up and set to none.
+        A repository names its filters freely, so each is looked up and set to none.
         """
         other = copy.copy(self)
         named = self.maybe("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|process|required)$")
@@ -84,13 +84,13 @@ class Git:
             TooMuch: It printed more.
             GitFailed: It is not installed, refused, or took too long.
         """
-        # In a session of its own: what it starts finds no terminal to ask for a password at, and ends with it.
+        # In a session of its own: its children have no terminal to ask for a password, and end with it.
         command = Command((self._program, *_ALWAYS, *words), os.fspath(self._folder), self._environment)
         try:
             done = run_to_end(command, timeout_secs=self._deadline - time.monotonic(), limit_bytes=most_bytes,
                               stdin=stdin)
         except OSError as error:
-            raise GitFailed(f"git cannot be run: {error.strerror or error}") from None
+            raise GitFailed(f"cannot run git: {error.strerror or error}") from None
         except TooMuchOutput:
             raise TooMuch(f"git {words[0]} printed more than {most_bytes:,} bytes") from None
         except TimedOut:
@@ -100,17 +100,17 @@ class Git:
         return done.out
 
     def text(self, *words: str) -> str:
-        """Return what git prints, as one text without the line's end; raises as `ask`."""
+        """Return the output of git as text without the last line break; raises as `ask`."""
         return self.ask(*words).decode("utf-8", "replace").strip("\n")
 
     def maybe(self, *words: str) -> str:
-        """Return likewise; "" where git has no answer."""
+        """Return the output of git, or "" if it fails."""
         with contextlib.suppress(GitFailed):
             return self.text(*words)
         return ""
 
     def names(self, *words: str) -> list[str]:
-        """Return the paths that git prints, each ended by NUL; raises as `ask`."""
+        """Return the NUL-terminated paths that git prints; raises as `ask`."""
         return [os.fsdecode(name) for name in self.ask(*words).split(b"\0") if name]
 
 
@@ -118,13 +118,13 @@ def _environment(known: Mapping[str, str], *, may_fetch: bool) -> dict[str, str]
     quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_ASKPASS": "true",
              "SSH_ASKPASS": "true", "GCM_INTERACTIVE": "never"}
     if not may_fetch:
-        # A clone that holds a part only would fetch what it lacks.
+        # A partial clone would fetch missing objects.
         quiet |= {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
     return {**{name: value for name, value in known.items() if name not in _LEFT_OUT}, **quiet}
 
 
 def _with_setting(environment: Mapping[str, str], name: str, value: str) -> dict[str, str]:
-    """Return an environment in which git has a setting; unlike after `-c`, an equals sign may be in its name."""
+    """Return an environment with a git setting; unlike `-c`, it allows an equals sign in the name."""
     count = environment.get("GIT_CONFIG_COUNT", "")
     number = int(count) if count.isdecimal() else 0
     return {**environment, "GIT_CONFIG_COUNT": str(number + 1), f"GIT_CONFIG_KEY_{number}": name,
@@ -137,7 +137,7 @@ def _first_line(said: bytes, verb: str) -> str:
 
 
 def all_but(paths: Sequence[str]) -> list[str]:
-    """Return what has git pass these paths over, to stand after the `--` of a command.
+    """Return pathspecs that exclude these paths, for use after the `--` of a command.
 
     Example:
         >>> all_but(["a*.bin"])

@@ -1,4 +1,4 @@
-"""The distributions that a Python has installed, each with its version and a digest of its files."""
+"""Installed distributions of a Python, with version and digest."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _ASKED = "import json, sys; print(json.dumps([sys.executable, sys.version.split(
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The Python that runs a script.
+    """A Python interpreter.
 
     Attributes:
         executable: Its path.
-        version: Of it.
-        paths: Where it looks for modules.
+        version: Its version.
+        paths: Its module search path.
     """
 
     executable: str
@@ -40,15 +40,15 @@ class Interpreter:
 
 
 def this_interpreter() -> Interpreter:
-    """Return the one that this process is."""
+    """Return the interpreter of this process."""
     return Interpreter(sys.executable, sys.version.split()[0], tuple(path for path in sys.path if path))
 
 
 def interpreter_of(command: Sequence[str]) -> Interpreter | None:
-    """Return the Python that runs a command; None where it is none, or does not answer.
+    """Return the Python that runs a command; None if it is not Python, or does not respond.
 
     Args:
-        command: A file of Python is run by this Python, as `barograph run` does it.
+        command: A Python file is run by this Python, as in `barograph run`.
     """
     if command[0].endswith(".py"):
         return this_interpreter()
@@ -61,7 +61,7 @@ def interpreter_of(command: Sequence[str]) -> Interpreter | None:
 
 
 def asked(program: str) -> Interpreter | None:
-    """Return what another Python says of itself; None where it does not answer."""
+    """Return the interpreter of another Python; None if it does not respond."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH_")}
     try:
         done = run_to_end(Command((program, "-c", _ASKED), environment=environment), timeout_secs=_ASK_SECS)
@@ -74,7 +74,7 @@ def asked(program: str) -> Interpreter | None:
 
 
 def packages_of(interpreter: Interpreter, secrets: Secrets) -> dict[str, Package]:
-    """Return name to package of all that is installed there; of several of one name the first that is found."""
+    """Return installed packages by name; of several with one name, the first on the path."""
     found: dict[str, Package] = {}
     for distribution in distributions(path=list(interpreter.paths)):
         name, version = _name_and_version(distribution)
@@ -84,9 +84,8 @@ def packages_of(interpreter: Interpreter, secrets: Secrets) -> dict[str, Package
 
 
 def _name_and_version(distribution: Distribution) -> tuple[str, str]:
-    """Return both; "" of a folder without its metadata file, as an installation leaves that was interrupted."""
-    # By ourselves: to have the whole metadata file taken apart, for each of the two anew, takes a second for an
-    # environment.
+    """Return name and version; "" without a metadata file, as after an interrupted installation."""
+    # Parsed here: importlib.metadata parses the whole file for each of the two, which takes a second per environment.
     text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     said: dict[str, str] = {}
     for line in text.splitlines():
@@ -106,9 +105,9 @@ def _digest(distribution: Distribution) -> str:
 
 
 def _is_of_the_package(line: str) -> bool:
-    """Return whether a line of a RECORD is the same wherever the package is installed.
+    """Return whether a line of a RECORD is the same in every installation of the package.
 
-    Compiled files are not, nor scripts, which name their Python, nor what an installer notes of itself.
+    Compiled files, scripts and notes of the installer are not.
     """
     if not line or ".pyc," in line or line.startswith(("../", "/", '"../', '"/')):
         return False
@@ -130,7 +129,7 @@ def _source(distribution: Distribution, secrets: Secrets) -> str:
 
 
 def _python_behind(program: str) -> str:
-    """Return the Python that a program is, or that its first line names; "" where it is neither."""
+    """Return the Python that a program is or that its shebang names; else ""."""
     if _PYTHON.fullmatch(Path(program).name):
         return program
     try:
@@ -145,17 +144,17 @@ def _python_behind(program: str) -> str:
 
 
 def _same_place(first: str, second: str) -> bool:
-    # By folder and not by file: the Python of a virtual environment is often a link to the system's.
+    # By directory: the Python of a virtual environment is often a link to the system's.
     return (os.path.realpath(os.path.dirname(first)) == os.path.realpath(os.path.dirname(second))
             and os.path.realpath(first) == os.path.realpath(second))
 
 
 def differing(first: Mapping[str, Package], second: Mapping[str, Package], *, but: Iterable[str] = ()) -> list[str]:
-    """Return the names of packages that are not the same in two environments.
+    """Return the names of packages that differ between two environments.
 
     Args:
-        first, second: As `packages_of` gives them.
-        but: Names that do not count.
+        first, second: From `packages_of`.
+        but: Names to ignore.
     """
     return sorted(name for name in {*first, *second} - set(but) if not _same(first.get(name), second.get(name)))
 
@@ -163,5 +162,5 @@ def differing(first: Mapping[str, Package], second: Mapping[str, Package], *, bu
 def _same(first: Package | None, second: Package | None) -> bool:
     if first is None or second is None or first.version != second.version:
         return False
-    # The files of one that is edited in its place say nothing: its RECORD names none of them.
+    # The digest of an editable installation means nothing: its RECORD lists none of its files.
     return first.digest == second.digest or not first.digest or not second.digest

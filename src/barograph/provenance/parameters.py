@@ -1,4 +1,4 @@
-"""The options of a script as numbers, texts, booleans and lists; and a command with some of them replaced."""
+"""Parses the options of a script, and replaces some of them in a command."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _VALUED_FLAGS = ("-W", "-X", "--check-hash-based-pycs")
 
 
 def parameters_of(command: Sequence[str]) -> dict[str, Parameter]:
-    """Return name to value of the options of the script in a command, without dashes.
+    """Return the options of the script in a command by name, without dashes.
 
-    An option without a value is True; one with several values, or given several times, a list.
+    An option without a value is True; one with several values, or given several times, is a list.
 
     Example:
         >>> parameters_of(["torchrun", "train.py", "--lr", "0.1", "--epochs=3", "--amp", "--sizes", "1", "2"])
@@ -52,15 +52,15 @@ def parameters_of(command: Sequence[str]) -> dict[str, Parameter]:
 def replaced(
     command: Sequence[str], changes: Mapping[str, str], flags: Mapping[str, Sequence[str]] | None = None
 ) -> list[str]:
-    """Return the command with options of its script set to other values; one that it does not have is added.
+    """Return the command with some options of its script replaced or added.
 
     Args:
-        command: As it was typed.
-        changes: Name to value as typed. "true" gives an option that stands alone, "false" takes it away.
-        flags: Name to how the script's parser has it given, where that told.
+        command: The original command.
+        changes: Name to value as text. "true" adds a flag, "false" removes it.
+        flags: Name to its spellings in the script's parser, if known.
 
     Raises:
-        SettingsError: A name begins with a dash, or is that of an argument which is given by its place.
+        SettingsError: A name begins with a dash, or is a positional argument.
 
     Example:
         >>> replaced(["train.py", "--lr", "0.5", "--epochs=3"], {"lr": "0.1", "epochs": "9", "seed": "1"})
@@ -77,13 +77,13 @@ def replaced(
     for name, value in changes.items():
         known = _flags_of(name, flags or {})
         if known is not None and not known and not _is_given(tail, {name}):
-            raise SettingsError(f'"{name}" is given by its place among the words of the command, and has no option; '
-                                "run the script anew with another word there.")
+            raise SettingsError(f'"{name}" is a positional argument, which cannot be changed here. Run the script with '
+                                "another value.")
         if not name or name.startswith("-"):
-            raise SettingsError(f'"{name}={value}" names no option; write it without dashes, as in lr=0.1.')
+            raise SettingsError(f'"{name}={value}" is not an option; write it without dashes, as in lr=0.1.')
         opposites = _opposites(known or ())
         if opposites and value in ("true", "false"):
-            # Of the two that exclude each other one is given, whatever was typed and whatever is the default.
+            # One of the two opposite flags is always given, whatever the default.
             other = [flag for flag in known or () if flag not in opposites]
             spellings = {flag.lstrip("-") for flag in known or ()}
             tail = [word for word in tail
@@ -95,12 +95,12 @@ def replaced(
 
 
 def script_at(command: Sequence[str]) -> int:
-    """Return the place of the script in a command: the first `.py`, the module after `-m`, or its first word."""
+    """Return the index of the script in a command: the first `.py`, the module after `-m`, or the first word."""
     for at, word in enumerate(command):
         if word.endswith(".py"):
             return at
         if word == "-m" and at + 1 < len(command):
-            # `python -m torch.distributed.run train.py`: the script of a launcher comes later.
+            # `python -m torch.distributed.run train.py`: the script comes after the launcher.
             later = [place for place, other in enumerate(command) if place > at and other.endswith(".py")]
             return later[0] if later else at + 1
     if command and _PYTHON.fullmatch(os.path.basename(command[0])):
@@ -109,7 +109,7 @@ def script_at(command: Sequence[str]) -> int:
 
 
 def value_of(text: str) -> Parameter:
-    """Return a value as typed: a number, a boolean, a list, or else the text.
+    """Parse a value: a number, a boolean, a list, or else the text.
 
     Example:
         >>> [value_of(text) for text in ("3", "1e-4", "true", "[1, 2]", "adam", "nan", "007")]
@@ -125,7 +125,7 @@ def value_of(text: str) -> Parameter:
             return text
         return listed if isinstance(listed, list) and all(isinstance(item, bool | int | float | str)
                                                           for item in listed) else text
-    # What begins with a zero is a name made of digits: it would not be written so again.
+    # Digits with a leading zero are a name: a number would be written differently.
     if not _NUMBER.fullmatch(text) or re.match(r"[+-]?0\d", text):
         return text
     try:
@@ -136,7 +136,7 @@ def value_of(text: str) -> Parameter:
 
 
 def is_option(word: str) -> bool:
-    """Return whether a word is an option, and no negative number."""
+    """Return whether a word is an option and not a negative number."""
     return len(word) > 1 and word.startswith("-") and not _NUMBER.fullmatch(word)
 
 
@@ -152,7 +152,7 @@ def _listed(value: Parameter) -> list[Any]:
 
 
 def _flags_of(name: str, flags: Mapping[str, Sequence[str]]) -> Sequence[str] | None:
-    """Return how an option is given, by the name that its parser has for it, or by one of its flags."""
+    """Return the spellings of an option, by its name or one of its flags."""
     for known, ways in flags.items():
         if name in (known, *(flag.lstrip("-").rstrip("=") for flag in ways)):
             return ways
@@ -160,7 +160,7 @@ def _flags_of(name: str, flags: Mapping[str, Sequence[str]]) -> Sequence[str] | 
 
 
 def _opposites(flags: Sequence[str]) -> list[str]:
-    """Return those of an option's flags that take it away: `--no-amp` of argparse, `--noamp` of absl."""
+    """Return the flags that negate an option: `--no-amp` in argparse, `--noamp` in absl."""
     return [flag for flag in flags
             if flag.startswith("--no-") or (flag.startswith("--no") and f"--{flag[4:]}" in flags)]
 

@@ -1,4 +1,4 @@
-"""A patch of git, line by line: secrets hidden in it, and what they stood in front of found again in the commit."""
+"""Hides secrets in git patches, and restores hidden context lines from the commit."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _OLD = re.compile(rb'--- (?:"a/(?P<quoted>.*)"|a/(?P<plain>.*?))\t?$')
 
 
 def hide_in_patch(patch: bytes, secrets: Secrets) -> tuple[bytes, list[str]]:
-    """Return the patch without secrets, and the files in which an added line had one.
+    """Return the patch without secrets, and the files with a secret in an added line.
 
-    What was hidden in other lines is no loss: the commit has them, see `refilled`. The number of lines stays.
+    Hidden context lines can be restored from the commit, see `refilled`. The number of lines stays the same.
 
     Args:
-        patch: As `git diff` prints it.
-        secrets: Are looked for.
+        patch: Output of `git diff`.
+        secrets: Secrets to hide.
     """
     text = patch.decode("latin-1")
-    # By bytes and not by characters, so that what is no text comes through; a secret is of plain letters.
+    # In bytes, so that binary content survives; secrets are ASCII.
     hidden = secrets.hide(text).encode("latin-1")
     if hidden == patch:
         return patch, []
@@ -31,7 +31,7 @@ def hide_in_patch(patch: bytes, secrets: Secrets) -> tuple[bytes, list[str]]:
     for at, (file, _) in enumerate(_walk(before)):
         if at < len(after) and before[at] != after[at]:
             if not file or before[at][:1] not in (b"+", b"-", b" "):
-                # A name, or what compressed bytes look like by chance: to change it would break the patch.
+                # A name, or compressed bytes that look like a secret: changing them would break the patch.
                 after[at] = before[at]
             elif after[at][:1] != before[at][:1]:
                 after[at] = before[at][:1] + MARK.encode()
@@ -41,11 +41,11 @@ def hide_in_patch(patch: bytes, secrets: Secrets) -> tuple[bytes, list[str]]:
 
 
 def refilled(patch: bytes, old_lines: Callable[[str], list[bytes]]) -> bytes:
-    """Return the patch with the lines of the commit in place of those in which a secret was hidden.
+    """Return the patch with hidden context lines restored from the commit.
 
     Args:
-        patch: As `hide_in_patch` returned it.
-        old_lines: Returns the lines of a file as the commit has it.
+        patch: From `hide_in_patch`.
+        old_lines: Returns the lines of a file in the commit.
     """
     lines = patch.split(b"\n")
     known: dict[str, list[bytes]] = {}
@@ -59,7 +59,7 @@ def refilled(patch: bytes, old_lines: Callable[[str], list[bytes]]) -> bytes:
 
 
 def paths_in(patch: bytes) -> list[str]:
-    """Return every path that a patch names, as it names it."""
+    """Return every path in a patch, as written."""
     found: dict[str, None] = {}
     lines = patch.split(b"\n")
     for line, (file, _) in zip(lines, _walk(lines), strict=True):
@@ -83,7 +83,7 @@ def _names(line: bytes) -> Iterator[str]:
 
 
 def _walk(lines: list[bytes]) -> Iterator[tuple[str, int]]:
-    """Yield for each line the file whose hunk it is in ("": none), and its number in the old file (0: it has none)."""
+    """Yield for each line the file of its hunk ("": none) and its number in the old file (0: none)."""
     file, old, left_old, left_new = "", 0, 0, 0
     for line in lines:
         if left_old > 0 or left_new > 0:

@@ -1,7 +1,7 @@
-"""Secrets in what is kept of a run's origin: found by the names and shapes that they have, and replaced by a mark.
+"""Finds secrets in the origin of a run by their names and formats, and replaces them with a mark.
 
-Nothing finds every secret. What is known is looked for: values of variables that are called like one, options that are
-called like one, credentials in URLs, and the shapes that the usual services give their keys.
+Detection is best effort: variables and options with names of secrets, credentials in URLs, and key formats of common
+services.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from barograph.model.origin import Parameter
 
 MARK = "***"
-"""Stands where a secret stood."""
+"""Replaces a secret."""
 
 class _Late:
-    """A pattern that is compiled when it is first needed: most commands need none, and their start waits for it."""
+    """A lazily compiled pattern: most commands need none, and compiling delays their start."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
         self._pattern, self._flags = pattern, flags
@@ -32,14 +32,14 @@ _INNOCENT = re.compile(
     r"(?:max|min|num|n|pad|eos|bos|unk|mask|sep|cls|special|new|per|vocab|image|stop|next|total)[_\-.]?(?:new[_\-.])?tokens?"
     r"(?:$|[_\-.])|tokens?[_\-.](?:per|len|count|num|id)|key[_\-.](?:dim|size|bias|padding|dims)|token(?:s|izers?|ization)",
     re.IGNORECASE)
-"""Names that training scripts use, and that hold no secret."""
+"""Names that look like secrets but are common in training scripts."""
 
 _FOLDERS = ("PWD", "OLDPWD")
-"""Where the shell stands, and stood: no password, though called like one."""
+"""The shell's working directories: not passwords, although named like one."""
 
 _SURE = re.compile(r"passw|passphrase|pwd|secret|api_?-?key|access_?-?key|private_?-?key|credential|connection_?string",
                    re.IGNORECASE)
-"""Of the names of secrets those that name nothing else in code."""
+"""Names of secrets that have no other meaning in code."""
 
 _SHAPES = _Late("|".join((
     r"-----BEGIN[A-Z ]*PRIVATE KEY-----(?:(?!-----END)[\s\S]){0,20000}(?:-----END[A-Z ]*PRIVATE KEY-----)?",
@@ -70,7 +70,7 @@ _LINE_ASSIGNED = _Late(
 _BEARER = _Late(r"(?P<lead>\b(?:Bearer|Basic)[ \t]+)(?P<value>[A-Za-z0-9+/_.=\-]{16,})")
 
 _SHORTEST_VALUE = 6
-"""What is shorter is not looked for in texts: it would be found everywhere."""
+"""Shorter values are not searched for: they would match everywhere."""
 
 _SHORTEST_SHAPE = 14
 
@@ -81,21 +81,21 @@ _SECRET_FILES = _Late(
 
 
 class Secrets:
-    """Finds secrets, among them the values that an environment holds under names of secrets.
+    """Finds secrets, including the values of an environment's secret variables.
 
     Args:
-        environment: Of the training.
+        environment: Environment of the training.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         values = {value for name, value in (environment or {}).items() if names_secret(name)}
-        # In bytes that are looked through as if each were a letter, such as those of a patch, it is written so.
+        # Also in the encoding used for bytes, such as those of a patch.
         values |= {value.encode("utf-8", "surrogateescape").decode("latin-1") for value in values}
-        # The longest first, so that no rest of one is left standing.
+        # Longest first, so that no part of a secret is left.
         self._values = sorted((value for value in values if len(value) >= _SHORTEST_VALUE), key=len, reverse=True)
 
     def hide(self, text: str) -> str:
-        """Return the text with the mark in place of every secret; line breaks stay where they are.
+        """Return the text with every secret replaced by the mark; line breaks stay.
 
         Example:
             >>> Secrets({"API_TOKEN": "hunter2hunter2"}).hide("login as hunter2hunter2 at https://me:pass@host/x")
@@ -116,11 +116,11 @@ class Secrets:
         return _LINE_ASSIGNED().sub(lambda match: f"{match['lead']}{_unless_innocent(match)}", text)
 
     def holds(self, text: str) -> bool:
-        """Return whether there is a secret in the text."""
+        """Return whether the text has a secret."""
         return self.hide(text) != text
 
     def hide_parameter(self, name: str, value: Parameter) -> Parameter:
-        """Return the value of a parameter without secrets; one that is called like a secret is none but the mark.
+        """Return the value of a parameter without secrets; a parameter named like a secret becomes the mark.
 
         Example:
             >>> secrets = Secrets()
@@ -134,7 +134,7 @@ class Secrets:
         return [self.hide_parameter(name, item) for item in value] if isinstance(value, list) else value
 
     def hide_words(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the words of a command without secrets: also what follows an option that is called like one.
+        """Return the words of a command without secrets, including values of options named like one.
 
         Example:
             >>> Secrets().hide_words(["train.py", "--api-key", "abc", "--token=x", "--lr", "0.1"])
@@ -155,7 +155,7 @@ class Secrets:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether something of that name is likely a secret.
+    """Return whether a name is likely that of a secret.
 
     Example:
         >>> names_secret("WANDB_API_KEY"), names_secret("max_tokens"), names_secret("keyboard")
@@ -165,7 +165,7 @@ def names_secret(name: str) -> bool:
 
 
 def is_secret_file(path: str) -> bool:
-    """Return whether a file is by its name one that holds secrets.
+    """Return whether a file usually contains secrets, by its name.
 
     Example:
         >>> is_secret_file("config/.env"), is_secret_file("train.py")
@@ -175,7 +175,7 @@ def is_secret_file(path: str) -> bool:
 
 
 def held_back(words: Iterable[str]) -> bool:
-    """Return whether something in a command was replaced by the mark, so that it cannot be started again as it was."""
+    """Return whether a command has a replaced secret, so that it cannot be run again."""
     return any(MARK in word for word in words)
 
 
@@ -185,14 +185,14 @@ def _mark(secret: str) -> str:
 
 
 def _hide_user(match: re.Match[str]) -> str:
-    # `git@host` names no secret; a token may stand in place of the user, too.
+    # `git@host` has no secret, but a token may be used as a user name.
     harmless = not match["password"] and match["user"] in ("", "git")
     return match[0] if harmless else f"{match['scheme']}{MARK}@"
 
 
 def _unless_innocent(match: re.Match[str]) -> str:
     name, value = match["name"], match["value"]
-    # `key = "train_loss"` and `token = "<mask>"` are what code is full of, and it must still run when it is made again.
+    # `key = "train_loss"` and `token = "<mask>"` are common in code, which must still run after a checkout.
     return MARK if names_secret(name) and (_SURE.search(name) or _looks_random(value)) else value
 
 

@@ -1,4 +1,4 @@
-"""What stands around a training: variables of its environment, seeds, the machine, who and where."""
+"""Environment variables, seeds, hardware, host and user of a training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_VALUE = 4096
 
 
 def allowed_environment(environment: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
-    """Return the variables that say something of a training; no other is ever kept.
+    """Return the environment variables relevant for training; no others are ever stored.
 
     Example:
         >>> allowed_environment({"OMP_NUM_THREADS": "1", "TORCH_TOKEN": "x", "EDITOR": "vi"}, Secrets())
@@ -41,7 +41,7 @@ def allowed_environment(environment: Mapping[str, str], secrets: Secrets) -> dic
 
 
 def seeds_of(environment: Mapping[str, str], parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """Return what decides over chance: of the environment, and of the script's options.
+    """Return the seeds in the environment and in the script's options.
 
     Example:
         >>> seeds_of({"PYTHONHASHSEED": "0"}, {"random-seed": 3, "lr": 0.1})
@@ -53,7 +53,7 @@ def seeds_of(environment: Mapping[str, str], parameters: Mapping[str, Parameter]
 
 
 def hardware_now(gpus: tuple[str, ...]) -> Hardware:
-    """Return the machine that this is.
+    """Return the hardware of this machine.
 
     Args:
         gpus: Names of its GPUs.
@@ -67,7 +67,7 @@ def host_now() -> str:
 
 
 def user_now() -> str:
-    """Return who this is; "" where nobody knows, as in a container without accounts."""
+    """Return the user name; "" if unknown, as in a container without accounts."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

@@ -1,4 +1,4 @@
-"""The files of a repository that git does not track and does not ignore, in one archive within limits."""
+"""Archives the untracked, not ignored files of a repository, within limits."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from barograph.model.origin import LeftOut
 from barograph.provenance.secrets import Secrets, is_secret_file
 
 _METADATA = ("run.json", "attempts")
-"""What stands in the folder of every run."""
+"""Marks a directory as a run."""
 _OF_ROOTS = re.compile(r"(?:^|/)\.catalog/(?:journal/|artifacts/|catalog\.sqlite)")
-"""What stands beside runs: what was told of them, the files that they kept, the index."""
+"""Directory beside runs with journal, artifacts and index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is kept.
+    """Limits of the archive.
 
     Attributes:
-        file_bytes: Of one file.
-        all_bytes: Of all together.
-        files: How many.
+        file_bytes: Maximum size of a file.
+        all_bytes: Maximum total size.
+        files: Maximum number of files.
     """
 
     file_bytes: int = 2 * 2**20
@@ -39,21 +39,21 @@ class Limits:
 def archived(
     root: Path, names: Sequence[str], *, secrets: Secrets, limits: Limits, away: Iterable[Path] = ()
 ) -> tuple[bytes, list[LeftOut]]:
-    """Return an archive of these files (`b""` where none is kept), and what is not in it.
+    """Return an archive of these files (`b""` if empty), and the omissions.
 
     Args:
-        root: Of the repository.
+        root: Root of the repository.
         names: Paths below it.
-        secrets: Are hidden in what is kept.
-        limits: How much.
-        away: Folders whose files are no code: those of runs. They are passed over in silence.
+        secrets: Secrets to hide.
+        limits: Limits of the archive.
+        away: Directories of runs; silently skipped.
     """
     left_out: list[LeftOut] = []
     kept: list[tuple[str, bytes, int]] = []
     room, passed_over = limits.all_bytes, 0
     for name in _no_runs(root, names, away):
         if len(kept) >= limits.files:
-            # Not even looked at: there may be any number of them.
+            # Not read: there may be any number of them.
             why, data, mode = f"more than {limits.files:,} files", b"", 0
         else:
             why, data, mode = _content(root / name, name, limits, room, secrets)
@@ -68,7 +68,7 @@ def archived(
             kept.append((name, hidden, mode))
             room -= len(hidden)
     if passed_over:
-        left_out.append(LeftOut(f"{passed_over:,} more untracked files", "beyond the limits"))
+        left_out.append(LeftOut(f"{passed_over:,} more untracked files", "over the limits"))
     return (_packed(kept) if kept else b""), left_out
 
 
@@ -83,7 +83,7 @@ def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator
 
 
 def _content(path: Path, name: str, limits: Limits, room: int, secrets: Secrets) -> tuple[str, bytes, int]:
-    """Return why a file is left out ("": it is not), its bytes, and its mode."""
+    """Return why a file is left out ("" if it is not), its bytes, and its mode."""
     if is_secret_file(name):
         return "its name is that of a file with secrets", b"", 0
     try:
@@ -91,17 +91,17 @@ def _content(path: Path, name: str, limits: Limits, room: int, secrets: Secrets)
         if stat.S_ISLNK(status.st_mode):
             return "", os.fsencode(os.readlink(path)), status.st_mode
         if not stat.S_ISREG(status.st_mode):
-            return "no file", b"", 0
+            return "not a regular file", b"", 0
         if status.st_size > limits.file_bytes:
             return f"{status.st_size:,} bytes, more than {limits.file_bytes:,}", b"", 0
         if status.st_size > room:
-            return f"all together are more than {limits.all_bytes:,} bytes", b"", 0
+            return f"total size over {limits.all_bytes:,} bytes", b"", 0
         with path.open("rb") as file:
             data = file.read(limits.file_bytes + 1)
     except OSError as error:
         return f"cannot be read: {error.strerror}", b"", 0
     if _text(data) is None and secrets.holds(data.decode("latin-1")):
-        return "a secret in bytes that are no text", b"", 0
+        return "a secret in a binary file", b"", 0
     return "", data, status.st_mode
 
 
@@ -121,7 +121,7 @@ def _text(data: bytes) -> str | None:
 
 def _packed(files: Sequence[tuple[str, bytes, int]]) -> bytes:
     packed = io.BytesIO()
-    # Nothing of the time or of who made it: the same files make the same archive.
+    # Without times and owners: the same files give the same archive.
     with (gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped,
           tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive):
         for name, data, mode in files:

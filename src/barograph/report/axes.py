@@ -1,4 +1,4 @@
-"""Scales of charts: from numbers to pixels, and where the ticks stand."""
+"""Axes of charts: scales and ticks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _LEAST_DECADES = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis.
+    """An axis.
 
     Attributes:
-        low, high: The numbers at its ends; of a logarithmic one both are above 0.
-        start, stop: The pixels there.
-        log: Logarithmic.
-        unit: Ticks are round numbers of these.
+        low, high: Values at its ends; above 0 on a logarithmic axis.
+        start, stop: Pixels at its ends.
+        log: Whether it is logarithmic.
+        unit: Ticks are round multiples of this.
     """
 
     low: float
@@ -30,7 +30,7 @@ class Axis:
     unit: float = 1.0
 
     def at(self, value: float) -> float:
-        """Return the pixel of a number, kept within the axis; NaN for what is not finite."""
+        """Return the pixel of a value, clamped to the axis; NaN if the value is not finite."""
         if not math.isfinite(value):
             return math.nan
         if self.log:
@@ -38,12 +38,12 @@ class Axis:
                 return self.start
             share = (math.log10(value) - math.log10(self.low)) / (math.log10(self.high) - math.log10(self.low))
         else:
-            # Halved, since the whole span may be beyond the greatest number.
+            # Halved, because the whole span may overflow.
             share = (value / 2 - self.low / 2) / (self.high / 2 - self.low / 2)
         return self.start + min(1.0, max(0.0, share)) * (self.stop - self.start)
 
     def ticks(self, most: int = 5) -> list[float]:
-        """Return round numbers on the axis, rising."""
+        """Return round values on the axis, ascending."""
         if self.log:
             return _log_ticks(self.low, self.high, most)
         return [tick * self.unit for tick in _linear_ticks(self.low / self.unit, self.high / self.unit, most)]
@@ -53,14 +53,14 @@ def axis_for(
     values: Iterable[float], start: float, stop: float, *, log: bool | None = None, from_zero: bool = False,
     binary: bool = False,
 ) -> Axis:
-    """Return an axis that all finite values are on.
+    """Return an axis that covers all finite values.
 
     Args:
-        values: Which.
-        start, stop: The pixels at its ends.
-        log: Logarithmic; None: where all are above 0 and span more than two decades.
-        from_zero: A linear axis begins at 0 at least.
-        binary: Of bytes: ticks are round in KiB, MiB and so on.
+        values: Values to cover.
+        start, stop: Pixels at its ends.
+        log: Whether it is logarithmic; None: if all values are above 0 and span more than two decades.
+        from_zero: Whether a linear axis includes 0.
+        binary: Whether values are bytes, with round ticks in KiB, MiB and so on.
     """
     finite = [value for value in values if math.isfinite(value)]
     if log is None:

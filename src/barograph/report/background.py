@@ -1,4 +1,4 @@
-"""What a report says of a run beside its records: what made it, what was said of it, what it read and made."""
+"""Metadata of a run in its report: origin, notes, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class SourceCode:
-    """The repository that the command was started in.
+    """Repository of the command.
 
     Attributes:
-        repository: Where it is fetched from, or its folder.
-        branch, commit: As they were; "" where there was none.
-        describe: The commit by its nearest tag.
-        dirty: Files were changed since the commit, or new.
-        changed: Which, as far as the run keeps them.
-        left_out: What the run does not keep of them, with the reason.
+        repository: URL of its remote, or its directory.
+        branch, commit: "" if there was none.
+        describe: The commit relative to its nearest tag.
+        dirty: Whether there were uncommitted changes or new files.
+        changed: Changed files, as far as they are saved.
+        left_out: Changes that are not saved, with the reason.
     """
 
     repository: str
@@ -31,12 +31,12 @@ class SourceCode:
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """A file that the training opened to read.
+    """A file that the training read.
 
     Attributes:
-        path: The whole.
-        size_bytes: As it was then.
-        fingerprint: XXH3; "" where none could be taken.
+        path: Full path.
+        size_bytes: Size at that time.
+        fingerprint: XXH3; "" if not computed.
     """
 
     path: str
@@ -46,21 +46,21 @@ class OpenedFile:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What made the run, its newest attempt. Secrets are replaced by `***`.
+    """Origin of the newest attempt of a run. Secrets are replaced by `***`.
 
     Attributes:
-        directory: In which the command was typed.
-        code: None where there was no repository.
-        python: Version and path of the interpreter; "" where that is not known.
+        directory: Working directory of the command.
+        code: None without a repository.
+        python: Version and path of the interpreter; "" if unknown.
         packages: Name to version.
-        environment: Variables that say something of the training.
-        seeds: Seeds and switches of determinism.
-        machine: Name, processor, memory, GPUs and system, a text each.
-        user: Who.
-        data: Files that were opened.
-        data_left_out: How many more were.
-        derived_from: Id of the run that it is a rerun of; "" where it is none.
-        problems: What could not be learnt, a sentence each.
+        environment: Environment variables relevant for training.
+        seeds: Seeds and determinism settings.
+        machine: Host name, processor, memory, GPUs and system, as text.
+        user: User name.
+        data: Opened files.
+        data_left_out: Number of opened files that are not listed.
+        derived_from: ID of the original run of a rerun; "" otherwise.
+        problems: What could not be recorded, one sentence each.
     """
 
     directory: str
@@ -79,12 +79,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What somebody said of the run.
+    """A note on the run.
 
     Attributes:
-        time_unix: When.
-        by: Who; "" where that is not known.
-        text: What, in Markdown.
+        time_unix: Time of the note.
+        by: Author; "" if unknown.
+        text: Markdown.
     """
 
     time_unix: float
@@ -94,15 +94,15 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFacts:
-    """A file or an address that the run read or made.
+    """An input or output of the run.
 
     Attributes:
         role: "input" or "output".
-        name: By which the run calls it.
-        uri: Where it is.
-        media_type: What it is made of; "" where that is not known.
-        digest: Of its bytes; "" where it was not computed.
-        size_bytes: How large it is; -1 where that is not known.
+        name: Name in the run.
+        uri: Location.
+        media_type: "" if unknown.
+        digest: "" if not computed.
+        size_bytes: -1 if unknown.
     """
 
     role: str
@@ -115,17 +115,17 @@ class ArtifactFacts:
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What is known of a run beside its records.
+    """Metadata of a run.
 
     Attributes:
-        made: What made it; None where that was not kept.
-        description: What it is, in Markdown; "" where nobody said so.
-        trials: Experiment and trial that it belongs to.
-        parameters: By name.
-        tags: By name.
+        made: Its origin; None if not recorded.
+        description: Markdown; "" if there is none.
+        trials: Pairs of experiment and trial.
+        parameters: Parameters by name.
+        tags: Tags by name.
         notes: Oldest first.
-        artifacts: That it read, then that it made.
-        damage: What of this could not be read, a sentence each.
+        artifacts: Inputs, then outputs.
+        damage: What cannot be read, one sentence each.
     """
 
     made: Made | None = None

@@ -1,5 +1,4 @@
-"""Line charts as SVG: readable on a phone, in the colours of the page, with a title and a description for those who
-cannot see them."""
+"""Line charts as SVG: readable on a phone, in the page's colors, with title and description for screen readers."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ WIDTH, HEIGHT = 420, 220
 LEFT, RIGHT, TOP, BOTTOM = 54, 10, 12, 32
 
 COLOURS = 8
-"""Colours of the style sheet, `s0` and so on; further lines begin anew, dashed."""
+"""Number of colors in the style sheet, `s0` and so on; further lines reuse them, dashed."""
 
 _LETTER = 7.0
 _FEW_POINTS = 40
@@ -24,11 +23,11 @@ _DENSE_PIXELS = 4
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a chart.
+    """A line of a chart.
 
     Attributes:
-        name: For the legend.
-        xs, ys: Of one length; what is not finite breaks the line, and is marked at the top.
+        name: Name in the legend.
+        xs, ys: Equal length; values that are not finite break the line and are marked at the top.
     """
 
     name: str
@@ -38,12 +37,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An upright line in a chart.
+    """A vertical line in a chart.
 
     Attributes:
-        x: Where.
-        text: What it stands for.
-        severity: Gives its colour.
+        x: Position.
+        text: Its meaning.
+        severity: Determines its color.
     """
 
     x: float
@@ -56,19 +55,19 @@ def line_chart(
     y_text: Callable[[float], str] = figure, x_text: Callable[[float], str] = figure, y_range: Iterable[float] = (),
     log: bool | None = None, square: bool = False, from_zero: bool = False, binary: bool = False,
 ) -> Markup:
-    """Return a chart of lines, with its legend.
+    """Return a line chart with its legend.
 
     Args:
-        title, description: For those who cannot see it; the title stands above it, too.
-        lines: Which.
-        x_title: Below the lower axis.
-        marks: Upright lines, of findings.
-        y_text, x_text: How numbers at the axes are written.
-        y_range: Numbers that must be on the upright axis, too.
+        title, description: For screen readers; the title is also shown.
+        lines: Lines to draw.
+        x_title: Title of the x-axis.
+        marks: Vertical lines, for findings.
+        y_text, x_text: Format the labels of the axes.
+        y_range: Values that the y-axis must include.
         log: See `axis_for`.
-        square: As high as wide.
-        from_zero: The upright axis begins at 0 at least.
-        binary: The upright axis counts bytes.
+        square: Whether the chart is square.
+        from_zero: Whether the y-axis includes 0.
+        binary: Whether the y-axis counts bytes.
     """
     height = WIDTH - LEFT - RIGHT + TOP + BOTTOM if square else HEIGHT
     up = axis_for([*(y for line in lines for y in line.ys), *y_range], height - BOTTOM, TOP, log=log,
@@ -81,19 +80,19 @@ def line_chart(
     )
     scale = " (logarithmic)" if up.log else ""
     if lines and not any(math.isfinite(y) for line in lines for y in line.ys):
-        inside = joined(inside, element("text", "no value was finite", x=(LEFT + WIDTH) / 2, y=height / 2,
+        inside = joined(inside, element("text", "no finite values", x=(LEFT + WIDTH) / 2, y=height / 2,
                                         class_="tick", text_anchor="middle"))
     drawing = svg(title, description, inside, WIDTH, height)
     return figure_of(title + scale, drawing, legend([line.name for line in lines]))
 
 
 def figure_of(title: str, drawing: Markup, below: Markup | None = None) -> Markup:
-    """Return a drawing with its title above and more below it."""
+    """Return a figure: a drawing with a title above and markup below."""
     return element("figure", element("figcaption", title), drawing, below)
 
 
 def svg(title: str, description: str, inside: Markup, width: float, height: float, class_: str = "chart") -> Markup:
-    """Return an SVG that says what it shows."""
+    """Return an SVG with title and description."""
     return element(
         "svg", element("title", title), element("desc", description), inside, viewBox=f"0 0 {width:g} {height:g}",
         role="img", aria_label=brief(f"{title}. {description}"), class_=class_,
@@ -101,7 +100,7 @@ def svg(title: str, description: str, inside: Markup, width: float, height: floa
 
 
 def room_for(texts: Iterable[str]) -> float:
-    """Return where the lower axis begins so that the texts of the upright one stand beside it.
+    """Return the left margin that fits the labels of the y-axis.
 
     Example:
         >>> room_for(["0.5", "1"]), room_for(["953.7 MiB"])
@@ -111,7 +110,7 @@ def room_for(texts: Iterable[str]) -> float:
 
 
 def legend(names: Sequence[str]) -> Markup | None:
-    """Return which colour is which; None for a single one."""
+    """Return the legend; None for a single line."""
     if len(names) < 2:
         return None
     return element("ul", [element("li", element("i", class_=colour(number)), name) for number, name in
@@ -119,7 +118,7 @@ def legend(names: Sequence[str]) -> Markup | None:
 
 
 def colour(number: int) -> str:
-    """Return the classes of the style sheet for the line of that number.
+    """Return the CSS classes of the line of that index.
 
     Example:
         >>> colour(1), colour(9)
@@ -132,7 +131,7 @@ def axes(
     across: Axis, up: Axis, height: float, x_title: str, x_text: Callable[[float], str],
     y_text: Callable[[float], str],
 ) -> Markup:
-    """Return both axes with their ticks and thin lines across."""
+    """Return both axes with ticks and grid lines."""
     parts = []
     left, right = _pixel(across.start), WIDTH - RIGHT
     for value in up.ticks():
@@ -141,7 +140,7 @@ def axes(
                   element("text", y_text(value), x=_pixel(across.start - 6), y=y, class_="tick", text_anchor="end",
                           dy="0.32em")]
     for value in across.ticks():
-        # The last word must not stand out of the picture.
+        # The last label must not exceed the chart.
         x = across.at(value)
         parts.append(element("text", x_text(value), x=f"{x:.1f}", y=height - BOTTOM + 14, class_="tick",
                              text_anchor="end" if x > WIDTH - 2 * RIGHT else "middle"))
@@ -151,7 +150,7 @@ def axes(
 
 
 def path_of(points: Iterable[tuple[float, float]]) -> str:
-    """Return the path through points; one with NaN breaks it.
+    """Return the SVG path through points; NaN breaks it.
 
     Example:
         >>> path_of([(0.0, 1.0), (2.0, 3.25), (3.0, math.nan), (4.0, 1.0)])

@@ -1,4 +1,4 @@
-"""Labels and answers: how often each class was the truth, what it was taken for, and how that changed."""
+"""Labels and predictions: class frequencies, confusion and accuracy over time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.report.content import Classes, ConfusionFrame, Curve
-from barograph.report.curves import CurveMaker
+from barograph.queries.curves import Curve, CurveMaker
+from barograph.report.content import Classes, ConfusionFrame
 from barograph.runs.reading.counts import Counts, counts_of
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import Windows, windows_of
 
 MOST_CLASSES = 24
-"""Most classes that a matrix tells apart."""
+"""Maximum number of classes in a matrix."""
 
 MOST_FRAMES = 6
-"""Most matrices of one loss and mode."""
+"""Maximum number of matrices per loss and mode."""
 
 _MOST_CONFUSED = 12
 _SLOTS = {Mode.EVAL: 200, Mode.PREDICT: 200, Mode.TRAIN: 30}
@@ -32,7 +32,7 @@ _CLASSES = re.compile(r"^(.*)\[(\d+)(?:,(\d+))?\]$", re.DOTALL)
 
 @dataclass
 class _Seen:
-    """What was counted of one loss in one mode; `right` and `answered` by class and slot."""
+    """Counts of one loss in one mode; `right` and `answered` by class and time slot."""
 
     labels: Counter[int] = field(default_factory=Counter)
     pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -43,7 +43,7 @@ class _Seen:
 
 
 def classes_in(run: Run) -> tuple[Classes, ...]:
-    """Return the labels and answers of each loss, those of evaluations first.
+    """Return labels and predictions of each loss, evaluations first.
 
     Raises:
         StoreError: The store cannot be read.
@@ -60,7 +60,7 @@ def classes_in(run: Run) -> tuple[Classes, ...]:
 
 
 def loss_and_classes(path: str) -> tuple[str, tuple[int, ...]]:
-    """Return the loss and the classes that a path of `LABEL` or `CONFUSION` names; no class where it names none.
+    """Return the loss and the classes in a path of `LABEL` or `CONFUSION`; no classes if it has none.
 
     Example:
         >>> loss_and_classes("cross_entropy[3,5]"), loss_and_classes("cross_entropy[3]"), loss_and_classes("x")
@@ -73,7 +73,7 @@ def loss_and_classes(path: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _frames(run: Run, mode: Mode, spans: Windows) -> list[tuple[int, int]]:
-    """Return the first and last step of each matrix: of evaluations some, of training all steps in a few parts."""
+    """Return the first and last step of each matrix: some evaluations, and training in a few parts."""
     if spans.high < spans.low:
         return []
     if mode is Mode.TRAIN:
@@ -104,7 +104,7 @@ def _count_pairs(
 
 
 def _slots(steps: NDArray[np.int64], mode: Mode, spans: Windows) -> NDArray[np.int64]:
-    """Return which slot of time each step is in; batches are small, so that only many of them make an accuracy."""
+    """Return the time slot of each step; single batches are too small for an accuracy."""
     slots: NDArray[np.int64] = (steps - spans.low) * _SLOTS[mode] // (spans.high - spans.low + 1)
     return slots
 

@@ -1,7 +1,7 @@
-"""What a report says, as plain data: the page and `--json` are two ways to write it down.
+"""Content of a report as plain data, from which the page and `--json` are made.
 
-Every series is reduced to what a chart can show: the least and the greatest value of each column of pixels, so that a
-spike stays. Numbers beside it (count, first, last, least) are of the whole series.
+Every series is reduced to what a chart can show: the minimum and maximum of each pixel column, so that spikes remain.
+Numbers beside it (count, first, last, least) cover the whole series.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ from barograph.model.cause import Suspicion
 from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.plain import plain
+from barograph.queries.curves import Curve
 from barograph.queries.problems import Problem
 from barograph.report.background import Background
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What the run is.
+    """Facts about the run.
 
     Attributes:
-        name: For people.
-        url: Where it is.
-        run_id: Unique.
-        state: "running", "finished", "stopped", "failed", "killed", "empty" and so on, as `barograph runs` says it.
-        reason: Why it ended, where its worker said so.
-        command: What was run, as typed.
+        name: Name.
+        url: URL.
+        run_id: Unique ID.
+        state: "running", "finished", "stopped", "failed", "killed", "empty" and so on, as in `barograph runs`.
+        reason: Why it ended, if recorded.
+        command: The command.
         versions: Package or program to version.
-        device: What the first worker trains on.
-        started_unix, ended_unix: First and last sign of life, by the workers' clocks; NaN where there was none.
-        secs: Seconds in which it trained, over all attempts.
-        attempt: How often it had been started before.
-        workers: Names of those that recorded something.
-        shown: The worker whose figures are shown; "" where they are of all there are.
-        steps: Optimizer steps made, as far as is known.
-        steps_seen: Those whose tensors were recorded.
-        capture_share: Greatest share of the training time that recording took from a worker; NaN where not known.
+        device: Device of the first worker.
+        started_unix, ended_unix: First and last heartbeat, by the workers' clocks; NaN if there was none.
+        secs: Training time over all attempts.
+        attempt: Number of earlier attempts.
+        workers: Names of workers with records.
+        shown: Worker whose values are shown; "" if all are.
+        steps: Number of optimizer steps, as far as known.
+        steps_seen: Number of steps with recorded tensors.
+        capture_share: Recording cost as a share of the training time, of the costliest worker; NaN if unknown.
     """
 
     name: str
@@ -61,20 +62,20 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What the run's watcher found.
+    """Results of watching the run.
 
     Attributes:
-        verdict: One sentence.
-        watched: Somebody watched it.
-        complete: All that was published was judged.
-        problem: Why the watcher's state cannot be taken up; "" where it can.
-        problems: What is wrong: the problems behind the findings, the worst first.
-        diagnosis: What is most likely behind the findings, the likeliest first.
-        findings: Open ones first, then the worst.
-        not_evaluated: Rules that could not judge, in whole or in part.
-        unseen: What was not recorded, a sentence each.
-        warnings: What went wrong with the watching.
-        actions: What was asked of the training, and what it did.
+        verdict: Summary in one sentence.
+        watched: Whether the run was watched.
+        complete: Whether all published records were evaluated.
+        problem: Why the watcher's state is unusable; "" if it is usable.
+        problems: Problems behind the findings, worst first.
+        diagnosis: Likely causes of the findings, likeliest first.
+        findings: Open ones first, then by severity.
+        not_evaluated: Rules that were not or only partly evaluated.
+        unseen: What was not recorded, one sentence each.
+        warnings: Problems of the watcher.
+        actions: Actions requested from the training, and their outcome.
     """
 
     verdict: str
@@ -92,22 +93,22 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """What stopping when the first breaking finding opened would have saved.
+    """Savings if the run had stopped when the first breaking finding opened.
 
     Attributes:
-        finding: Id of that finding; "" where there is none.
-        code: Of its rule.
-        step: At which it opened.
-        opened_unix: When.
-        secs: Seconds trained after that, over all attempts; 0 where there is none.
-        share: Of all the time trained; NaN where that is not known.
-        steps: Steps made after it.
-        price_per_hour: Of the run as a whole; None where it was not said.
-        currency: Of the price.
-        cost: Of the whole run; None without a price.
-        saved: What the seconds after it cost; None without a price.
-        so_far: The run still goes on.
-        text: All of it in one or two sentences.
+        finding: ID of that finding; "" if there is none.
+        code: Code of its rule.
+        step: Its opening step.
+        opened_unix: Its opening time.
+        secs: Training time after that, over all attempts; 0 without such a finding.
+        share: That time as a share of the training time; NaN if unknown.
+        steps: Number of steps after it.
+        price_per_hour: Price of the run on all machines; None if not given.
+        currency: Currency of the price.
+        cost: Cost of the run; None without a price.
+        saved: Cost of the time after the finding; None without a price.
+        so_far: Whether the run is still active.
+        text: Summary in one or two sentences.
     """
 
     finding: str
@@ -126,50 +127,19 @@ class Savings:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
-    """A number over the steps.
-
-    Attributes:
-        key: Of what, "loss:total"; or a name of its own.
-        mode: In which mode.
-        optimizer: In whose steps; "" where the run has one.
-        count: Points recorded.
-        first, last: The first value and the last.
-        least, greatest: Of the finite values; NaN where there is none.
-        least_step, greatest_step: Where; -1 where there is none.
-        nonfinite: Points that are NaN or infinite.
-        steps, values: Reduced to what a chart can show.
-    """
-
-    key: str
-    mode: str
-    optimizer: str
-    count: int
-    first: float
-    last: float
-    least: float
-    greatest: float
-    least_step: int
-    greatest_step: int
-    nonfinite: int
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LayerHealth:
-    """A layer as it was last seen.
+    """Last state of a layer.
 
     Attributes:
-        path: Of the module; "" for the model itself.
+        path: Path of the module; "": the model itself.
         layer: Its class.
-        health: "breaking", "costly", "doubtful", "note" by the worst open finding that names it; "not
-            finite": none names it, and it holds NaN or infinities; "ok": judged and nothing found; "not judged".
-        findings: Ids of those that name it.
-        codes: Of their rules, those that are over in brackets.
-        weight, gradient, update, output: Norm, standard deviation, share of zeros, and how many NaN or infinite
-            elements, at the last step recorded; None where it was not.
-        update_ratio: Norm of the update as a share of the weight's; NaN where either is missing.
+        health: "breaking", "costly", "doubtful" or "note" by the worst open finding that names it; "not finite":
+            no finding, but NaN or infinite values; "ok": evaluated without findings; "not judged".
+        findings: IDs of findings that name it.
+        codes: Codes of their rules; closed ones in brackets.
+        weight, gradient, update, output: Norm, standard deviation, share of zeros, and number of NaN and infinite
+            elements at the last recorded step; None if not recorded.
+        update_ratio: Norm of the update relative to the weight; NaN if either is missing.
         gradient_norms: Norm of the gradient over the steps.
     """
 
@@ -188,14 +158,14 @@ class LayerHealth:
 
 @dataclass(frozen=True, slots=True)
 class TensorFigures:
-    """A tensor in four numbers.
+    """Statistics of a tensor.
 
     Attributes:
-        step: At which.
-        norm: Euclidean.
+        step: Step.
+        norm: Euclidean norm.
         std: Standard deviation.
-        zeros: Share of elements that are zero.
-        nonfinite: Elements that are NaN or infinite.
+        zeros: Share of zeros.
+        nonfinite: Number of NaN and infinite elements.
     """
 
     step: int
@@ -207,16 +177,16 @@ class TensorFigures:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How the magnitudes of a tensor were spread, over the steps.
+    """Distribution of the magnitudes of a tensor over the steps.
 
     Attributes:
-        key: Which tensor.
-        layer: Class of the module it belongs to.
-        steps: At which a histogram was taken.
-        quantiles: For each of them, the magnitudes that 5, 25, 50, 75 and 95 % of the elements that are not zero lie
-            below, within a factor of two.
-        zeros: For each, the share of zeros.
-        nonfinite: For each, how many elements are NaN or infinite.
+        key: Key of the tensor.
+        layer: Class of its module.
+        steps: Steps with a histogram.
+        quantiles: For each step, the 5%, 25%, 50%, 75% and 95% quantiles of the nonzero magnitudes, within a factor
+            of two.
+        zeros: For each step, the share of zeros.
+        nonfinite: For each step, the number of NaN and infinite elements.
     """
 
     key: str
@@ -232,8 +202,8 @@ class ConfusionFrame:
     """A confusion matrix.
 
     Attributes:
-        first_step, last_step: Of the steps it was counted in.
-        counts: A row for each true class, a column for each answer, both in the order of the part's `classes`.
+        first_step, last_step: Range of steps.
+        counts: A row per target, a column per prediction, both in the order of `classes`.
     """
 
     first_step: int
@@ -243,18 +213,18 @@ class ConfusionFrame:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Labels and answers of one loss in one mode.
+    """Labels and predictions of one loss in one mode.
 
     Attributes:
-        name: The loss, or the name that the script gave.
-        mode: In which mode.
-        classes: Class numbers that are told apart, rising; of very many the most frequent.
-        left_out: How many classes more there are.
-        labels: How often each was the truth, over all recorded steps.
-        frames: Confusion matrices, from the first to the last.
-        confused: The pairs most often confused, over all recorded steps: truth, answer, how often, share of the truth.
-        accuracy: Share of right answers over the steps; None where no answers were counted.
-        accuracy_by_class: Class to the share of its samples that were answered right, over the steps.
+        name: Name of the loss, or a name given by the script.
+        mode: Its mode.
+        classes: Class numbers, ascending; the most frequent, if there are very many.
+        left_out: Number of classes left out.
+        labels: Number of targets of each class, over all recorded steps.
+        frames: Confusion matrices, oldest first.
+        confused: Most confused pairs over all recorded steps: target, prediction, count, share of the target.
+        accuracy: Accuracy over the steps; None without predictions.
+        accuracy_by_class: Class to its accuracy over the steps.
     """
 
     name: str
@@ -270,10 +240,10 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Where the time of a step goes.
+    """Step time by part.
 
     Attributes:
-        secs: Mean seconds of a step, under "step", and of its parts.
+        secs: Mean seconds of a step, as "step", and of its parts.
         over_time: Part to its seconds over the steps.
     """
 
@@ -283,14 +253,14 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A figure of the machine over the run.
+    """A metric of the machine over the run.
 
     Attributes:
         name: "cpu", "gpu[0]", "memory" and so on.
         unit: "percent", "bytes", "bytes a second", "count".
-        mean, greatest, last: Of all that was told.
-        secs: Seconds since the run started, reduced.
-        values: As many.
+        mean, greatest, last: Of all values.
+        secs: Seconds since the run started, reduced to what a chart can show.
+        values: Values at these times.
     """
 
     name: str
@@ -304,12 +274,12 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Importance:
-    """What a feature counts for in a model of trees.
+    """Importance of a feature in a tree model.
 
     Attributes:
-        feature: Its name.
-        share: Of all importance, at the last step recorded.
-        over_time: The importance over the rounds.
+        feature: Name of the feature.
+        share: Share of the total importance at the last recorded step.
+        over_time: Importance over the rounds.
     """
 
     feature: str
@@ -319,15 +289,15 @@ class Importance:
 
 @dataclass(frozen=True, slots=True)
 class Roc:
-    """How well scores tell a class from the others.
+    """ROC curve of a class.
 
     Attributes:
-        name: Under which the scores were saved.
-        step: At which.
+        name: Name of the saved scores.
+        step: Step.
         label: The class.
-        positives, negatives: Samples of it, and of the others.
-        area: Under the curve: 0.5 is chance, 1 is perfect.
-        false_positives, true_positives: The curve, as shares.
+        positives, negatives: Number of samples of the class, and of others.
+        area: AUC: 0.5 is chance, 1 is perfect.
+        false_positives, true_positives: Rates along the curve.
     """
 
     name: str
@@ -342,17 +312,17 @@ class Roc:
 
 @dataclass(frozen=True, slots=True)
 class Residuals:
-    """How far predictions of a number are from the truth.
+    """Residuals of a regression.
 
     Attributes:
-        name: Under which the predictions were saved.
-        step: At which.
-        count: Samples.
-        nonfinite: Those of them whose target or prediction is NaN or infinite, which are left out below.
+        name: Name of the saved predictions.
+        step: Step.
+        count: Number of samples.
+        nonfinite: Number of samples with NaN or infinite target or prediction, left out below.
         mean, std, mean_abs: Of prediction minus target.
-        r2: Share of the targets' variance that the predictions explain.
+        r2: Coefficient of determination, R².
         edges, counts: Histogram of the residuals.
-        predictions, residuals: Some hundreds of samples, evenly taken.
+        predictions, residuals: Some hundred evenly spaced samples.
     """
 
     name: str
@@ -371,12 +341,12 @@ class Residuals:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A section that has nothing to show.
+    """A section without content.
 
     Attributes:
         section: Its title.
-        reason: Why.
-        feed: What would feed it; "" where nothing would.
+        reason: Why it is empty.
+        feed: How to fill it; "" if it cannot be filled.
     """
 
     section: str
@@ -386,33 +356,33 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run, reported.
+    """Report of a run.
 
     Attributes:
-        made_unix: When the report was made.
-        barograph: Version that made it.
-        run: What the run is.
-        judgement: What was found.
-        background: What made it and what was said of it; None where nobody asked.
-        savings: What stopping at the first breaking finding would have saved.
-        losses: Every loss, in every mode.
-        numbers: What the script logged, and learning rates.
-        numbers_left_out: How many more there are.
-        layers: Health by layer; where there are very many, those that findings name and the first.
-        layers_left_out: How many more there are.
-        distributions: Of weights, gradients, updates and outputs.
-        distributions_left_out: How many tensors more there are.
-        classes: Labels and answers.
-        step_time: Where the time of a step goes; None where it was not told.
-        machine: How much of the machine was used.
-        importance: What features count for, the heaviest first.
-        importance_left_out: How many features more there are.
+        made_unix: Time at which the report was created.
+        barograph: Version of Barograph that created it.
+        run: Facts about the run.
+        judgement: Results of the rules.
+        background: Metadata; None if not requested.
+        savings: Savings from stopping at the first breaking finding.
+        losses: Every loss in every mode.
+        numbers: Logged scalars and learning rates.
+        numbers_left_out: Number of scalars left out.
+        layers: Health by layer; if there are very many, those in findings and the first.
+        layers_left_out: Number of layers left out.
+        distributions: Distributions of weights, gradients, updates and outputs.
+        distributions_left_out: Number of tensors left out.
+        classes: Labels and predictions.
+        step_time: Step time by part; None if not recorded.
+        machine: Machine use.
+        importance: Feature importance, greatest first.
+        importance_left_out: Number of features left out.
         trees: Depth and leaves of trees over the rounds.
-        roc: Of the scores that the script saved.
-        residuals: Of the predictions that the script saved.
-        exhibits: What the run was given to show: matrices, curves, tables, pictures.
-        missing: Sections that have nothing to show, and why.
-        damage: What of the run could not be read, a sentence each.
+        roc: ROC curves of saved scores.
+        residuals: Residuals of saved predictions.
+        exhibits: Logged matrices, curves, tables and figures.
+        missing: Empty sections, with the reason.
+        damage: What cannot be read, one sentence each.
     """
 
     made_unix: float
@@ -441,10 +411,10 @@ class Report:
     damage: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data, entry by entry: NaN as None, infinities as "inf" and "-inf"."""
+        """Return strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
         data: dict[str, Any] = {item.name: plain(getattr(self, item.name)) for item in fields(self)
                                 if item.name != "exhibits"}
-        # A finding has a form of its own, in which keys are texts.
+        # Findings have a JSON form of their own, with keys as strings.
         data["exhibits"] = [item.to_json() for item in self.exhibits]
         data["judgement"]["problems"] = [plain(item.to_json()) for item in self.judgement.problems]
         data["judgement"]["findings"] = [plain(item.to_json()) for item in self.judgement.findings]

@@ -1,4 +1,4 @@
-"""How the magnitudes of weights, gradients, updates and outputs were spread, over the steps."""
+"""Distributions of weights, gradients, updates and outputs over the steps."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from barograph.runs.reading.layers import LAYER_KINDS, layer_path
 from barograph.runs.reading.reader import Run
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-"""Shares of the elements that are not zero, of which a report tells the magnitude."""
+"""Quantiles of the nonzero magnitudes."""
 
 MOST_TENSORS = 48
-"""Most tensors that a report holds."""
+"""Maximum number of tensors in a report."""
 
 _MOST_STEPS = 16
 _MOST_ASKED = 8
 
 
 def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:
-    """Return the tensors of which histograms were taken, by kind, and how many more there are.
+    """Return tensors with histograms, by kind, and the number left out.
 
-    Where there are more than a report holds, those of layers that a finding names are kept first.
+    If there are too many, layers that a finding names come first.
 
     Raises:
         StoreError: The store cannot be read.
@@ -41,14 +41,14 @@ def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distr
         for kind in LAYER_KINDS:
             for subject, summary in view.summaries(kind):
                 seen.setdefault(subject.key, []).append((step, subject, summary))
-    # All zero or NaN at a step, a tensor has no histogram there: that is when it died, and no step to leave out.
+    # A tensor that is all zero or NaN has no histogram; such a step must not be left out.
     seen = {key: moments for key, moments in seen.items() if any(summary.exponents for _, _, summary in moments)}
     kept = _kept(list(seen), findings)
     return tuple(_distribution(key, seen[key]) for key in kept), len(seen) - len(kept)
 
 
 def _moments(run: Run) -> list[tuple[str, int]]:
-    """Return optimizers and steps at which histograms were taken, evenly chosen."""
+    """Return optimizers and steps with histograms, evenly spaced."""
     for kind in LAYER_KINDS:
         keys = run.keys(kind)
         if not keys:
@@ -64,7 +64,7 @@ def _moments(run: Run) -> list[tuple[str, int]]:
 
 
 def _steps(run: Run, keys: Sequence[Key], optimizer: str) -> list[int]:
-    """Return the steps of an optimizer at which a tensor of its has a histogram; some speak for all, as one may die."""
+    """Return the steps of an optimizer with histograms; several tensors are checked, because one may be dead."""
     of_it = set(run.arrow(keys[0].kind, mode="train", optimizer=optimizer, columns=("path",))["path"].unique()
                 .to_pylist())
     found: set[int] = set()
@@ -78,11 +78,11 @@ def _steps(run: Run, keys: Sequence[Key], optimizer: str) -> list[int]:
 
 
 def _kept(keys: Sequence[Key], findings: Iterable[Finding]) -> list[Key]:
-    """Return the keys that a report holds, by kind and in the order in which they were met."""
+    """Return the keys in the report, by kind and in order of occurrence."""
     named = {layer_path(item.key) for finding in findings for item in finding.evidence if item.key is not None} - {None}
     by_need = sorted(keys, key=lambda key: layer_path(key) not in named)
     kept: list[Key] = []
-    # As many of each kind as there is room for.
+    # The same number of each kind, if possible.
     queues = [[key for key in by_need if key.kind is kind] for kind in LAYER_KINDS]
     while len(kept) < MOST_TENSORS and any(queues):
         kept += [queue.pop(0) for queue in queues if queue][: MOST_TENSORS - len(kept)]

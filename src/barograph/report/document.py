@@ -1,4 +1,4 @@
-"""A page as a whole document: its head, what forbids scripts and anything from elsewhere, sections, links to them."""
+"""HTML document of a page: head, content security policy, navigation and sections."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from barograph.report.markup import Markup, element
 from barograph.report.style import STYLE
 
-# A second wall behind the escaping: a browser that is told so runs no script and fetches nothing.
+# Second line of defense after escaping: the browser runs no script and loads nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def document(title: str, header: Markup, sections: Sequence[tuple[str, str, Markup]], footer: str, *,
              pictures: bool = False) -> str:
-    """Return a whole HTML document that needs nothing else.
+    """Return a self-contained HTML document.
 
     Args:
-        title: Of the window.
-        header: Above everything.
-        sections: Name for links, title and content of each.
-        footer: Below everything.
-        pictures: It has some, which are in the page itself.
+        title: Title of the window.
+        header: Markup at the top.
+        sections: Anchor, title and content of each.
+        footer: Markup at the bottom.
+        pictures: Whether it has embedded images.
     """
     links = [element("li", element("a", name, href=f"#{anchor}")) for anchor, name, _ in sections]
     body = element(

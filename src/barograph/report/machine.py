@@ -1,4 +1,4 @@
-"""Where the time of a step went, and how much of the machine was used."""
+"""Step time by part, and machine use."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from barograph.measures.thinning import kept_points
 from barograph.model.key import Kind
 from barograph.model.step import Mode
+from barograph.queries.curves import CurveMaker
 from barograph.report.content import Gauge, StepTime
-from barograph.report.curves import CurveMaker
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.time_of_steps import STEP_PARTS, time_of_steps
 from barograph.runs.reading.windows import windows_of
 
 MOST_GAUGES = 60
-"""Most figures of the machine that a report holds."""
+"""Maximum number of machine metrics in a report."""
 
 _ONE_CORE = re.compile(r"cpu\[\d+\]$")
 _UNITS = (
@@ -31,7 +31,7 @@ _UNITS = (
 
 
 def step_time_in(run: Run) -> StepTime | None:
-    """Return where the time of a step went; None where it was not told.
+    """Return the step time by part; None if not recorded.
 
     Raises:
         StoreError: The store cannot be read.
@@ -50,14 +50,14 @@ def step_time_in(run: Run) -> StepTime | None:
                     f"time:{name}", mode, optimizer, low=windows.low, high=windows.high))
                 maker.add(series.steps, series.values)
                 told[optimizer] += len(series)
-    # Each optimizer counts its own steps: the one that is told of most has its chart.
+    # Each optimizer counts its own steps: the one with the most records has a chart.
     whose = max(told, key=lambda optimizer: told[optimizer], default="")
     order = ("step", "longest", *STEP_PARTS)
     return StepTime(means, {name: makers[whose, name].curve() for name in order if (whose, name) in makers})
 
 
 def machine_in(run: Run) -> tuple[Gauge, ...]:
-    """Return how much of the machine was used, by name; single cores are left out.
+    """Return machine use by name, without single cores.
 
     Raises:
         StoreError: The store cannot be read.
@@ -72,7 +72,7 @@ def machine_in(run: Run) -> tuple[Gauge, ...]:
 
 
 class _GaugeMaker:
-    """Makes a gauge of spans of a run: of each it keeps what a chart of the span alone would need."""
+    """Builds a gauge from parts of a run, each reduced to what a chart needs."""
 
     def __init__(self) -> None:
         self._secs: list[NDArray[np.float64]] = []
@@ -81,7 +81,7 @@ class _GaugeMaker:
         self._last = (-math.inf, math.nan)
 
     def add(self, secs: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-        """Take in values and when they were taken; at least one."""
+        """Add values and their times; at least one."""
         order = np.argsort(secs, kind="stable")
         secs, values = secs[order], values[order]
         finite = values[np.isfinite(values)]
@@ -94,11 +94,11 @@ class _GaugeMaker:
         self._values.append(values[kept])
 
     def gauge(self, name: str) -> Gauge:
-        """Return the gauge of all that was taken in."""
+        """Return the gauge of all values."""
         secs, values = np.concatenate(self._secs), np.concatenate(self._values)
         order = np.argsort(secs, kind="stable")
         secs, values = secs[order], values[order]
-        finite = values[np.isfinite(values)]  # the greatest of each span is among them
+        finite = values[np.isfinite(values)]  # includes the maximum of each part
         kept = kept_points(secs, values, low=float(secs[0]), high=float(secs[-1]))
         return Gauge(
             name, _unit(name), mean=self._sum / self._finite if self._finite else math.nan,

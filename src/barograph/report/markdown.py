@@ -1,6 +1,6 @@
-"""Markdown that people wrote, as HTML that can do nothing: no HTML of theirs, no pictures, links to the web alone.
+"""Renders user Markdown as safe HTML: no raw HTML, no images, links to the web only.
 
-Every element is made by `markup.element`, of a short list of names, so nothing in a note can be anything else.
+Every element is created by `markup.element` from a short list of names.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from markdown_it.token import Token
 from barograph.report.markup import Child, Markup, element, joined
 
 MOST_CHARS = 20_000
-"""Longest text that is shown whole."""
+"""Maximum length of a rendered text."""
 
 _SCHEMES = ("http", "https", "mailto")
 _NAMES = {
     "p": "p", "em": "em", "strong": "strong", "s": "s", "ul": "ul", "ol": "ol", "li": "li", "blockquote": "blockquote",
     "table": "table", "thead": "thead", "tbody": "tbody", "tr": "tr", "th": "th", "td": "td",
-    # A note must not stand above the page's own headings.
+    # Headings of a note rank below the page's own.
     "h1": "h4", "h2": "h4", "h3": "h5", "h4": "h5", "h5": "h6", "h6": "h6",
 }
 _READER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -30,7 +30,7 @@ def rendered(text: str) -> Markup:
     """Return Markdown as HTML.
 
     Args:
-        text: Anybody's. What is longer than `MOST_CHARS` is cut, which is said.
+        text: Untrusted Markdown; cut to `MOST_CHARS`, with a note.
 
     Example:
         >>> rendered("**fine** <script>alert(1)</script>")
@@ -45,7 +45,7 @@ def rendered(text: str) -> Markup:
 
 
 def _rendered(tokens: Sequence[Token]) -> Markup:
-    """Return tokens as elements; those that open and close hold what stands between."""
+    """Return tokens as nested elements."""
     stack: list[tuple[Token | None, list[Child]]] = [(None, [])]
     for token in tokens:
         if token.nesting > 0:
@@ -88,7 +88,7 @@ def _leaf(token: Token) -> Markup | str:
         case "hr":
             return element("hr")
         case "image":
-            # A picture would be fetched from elsewhere.
+            # An image would be loaded from elsewhere.
             address = str(token.attrGet("src") or "")
             named = token.content or "picture"
             return element("a", named, href=address, rel="noopener noreferrer") if _leads_to_the_web(address) else named

@@ -1,4 +1,4 @@
-"""HTML and SVG that nothing in a run can break out of: every text is escaped on its way in, unless it is markup."""
+"""Safe HTML and SVG: every text is escaped, unless it is `Markup`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BEGINNING, _END = 80, 40
 
 
 class Markup(str):
-    """Text that is HTML already; only `element`, `joined` and the style sheet make it."""
+    """HTML; created only by `element`, `joined` and the style sheet."""
 
     __slots__ = ()
 
@@ -26,12 +26,12 @@ Child = str | Markup | None
 
 
 def element(name: str, /, *children: Child | Iterable[Child], **attributes: object) -> Markup:
-    """Return an element of HTML or SVG.
+    """Return an HTML or SVG element.
 
     Args:
-        name: Of the element.
-        children: Texts, which are escaped and `brief`, markup, and lists of both; None is left out.
-        attributes: By name, "_" standing for "-" and one at the end for nothing; None is left out.
+        name: Name of the element.
+        children: Texts, which are escaped and shortened by `brief`, markup, and lists of both; None is skipped.
+        attributes: By name; "_" becomes "-", and a trailing "_" is dropped; None is skipped.
 
     Example:
         >>> element("p", "1 < 2", class_="note")
@@ -49,7 +49,7 @@ def element(name: str, /, *children: Child | Iterable[Child], **attributes: obje
 
 
 def joined(*children: Child | Iterable[Child]) -> Markup:
-    """Return children one after the other, as `element` takes them.
+    """Return children in order, as in `element`.
 
     Example:
         >>> joined("a & b", element("br"), None)
@@ -69,7 +69,7 @@ def joined(*children: Child | Iterable[Child]) -> Markup:
 
 
 def escaped(text: str) -> str:
-    r"""Return a text that stands for itself in HTML and in its attributes, without control characters.
+    r"""Return a text escaped for HTML and attributes, without control characters.
 
     Example:
         >>> escaped('<b title="x">' + "\u202e")
@@ -79,11 +79,10 @@ def escaped(text: str) -> str:
 
 
 def brief(text: str) -> str:
-    """Return a text whose very long words stand with their beginning and end: a name of ten thousand letters would be
-    pages of nothing else. Files of data have it whole.
+    """Return a text with very long words shortened to their beginning and end; data files keep them.
 
     Example:
         >>> brief(500 * "ab")[76:104]
-        'abab…(1,000 characters)…aba'
+        'abab…(1,000 characters)…abab'
     """
     return _LONG_WORD.sub(lambda word: f"{word[0][:_BEGINNING]}…({len(word[0]):,} characters)…{word[0][-_END:]}", text)

@@ -1,4 +1,4 @@
-"""What a report has nothing to show of, why, and what would feed it: no section is left out in silence."""
+"""Empty sections of a report, with the reason and how to fill them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _SAVE = 'run.save("targets", …) and run.save("predictions", …) in the same s
 
 
 def missing_in(report: Report, refused: Iterable[str] = ()) -> Report:
-    """Return the report with the sections that have nothing to show.
+    """Return the report with its empty sections.
 
     Args:
-        report: Without them.
-        refused: Sentences on predictions that were saved and cannot be shown.
+        report: Report without them.
+        refused: Sentences about saved predictions that cannot be shown.
     """
     return replace(report, missing=(*_missing(report), *(Missing("Predictions", text, "") for text in refused)))
 

@@ -1,4 +1,4 @@
-"""Runs, findings and curves as parts of a page that stand in a notebook; bounded, however large the run is."""
+"""HTML of runs, findings and curves for notebooks, of bounded size."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from barograph.model.cause import Suspicion
 from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Key, Kind
+from barograph.queries.curves import curves_of
 from barograph.queries.problems import Problem
 from barograph.queries.recall import recalled
 from barograph.report.charts import Line, line_chart
-from barograph.report.curves import curves_of
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import finding_article, problem_article, severity_class
@@ -26,10 +26,10 @@ from barograph.runs.reading.reader import Run
 from barograph.watch.figures import count, duration, figure, local_time
 
 MOST_FINDINGS = 12
-"""Findings that a notebook shows of a run."""
+"""Maximum number of findings in a notebook."""
 
 MOST_CHARTS = 6
-"""Charts that it shows where none are named."""
+"""Number of charts if none are named."""
 
 _MOST_NAMED = 24
 _DRAWN = (Kind.LOSS, Kind.SCALAR)
@@ -38,17 +38,16 @@ _DRAWN = (Kind.LOSS, Kind.SCALAR)
 def run_html(
     run: Run, metrics: Sequence[str] = (), *, now: Glance | None = None, exhibits: Sequence[Exhibit] = ()
 ) -> str:
-    """Return a run as it stands: its state, its losses and numbers, what was found, what it was given to show.
+    """Return the current state of a run: losses, scalars, findings and exhibits.
 
     Args:
-        run: Which.
-        metrics: Names of the curves that are wanted, as `loss:total`, or without the kind; none: the losses, and the
-            first numbers.
-        now: How it stands; None: it is looked at.
-        exhibits: What it was given to show.
+        run: The run.
+        metrics: Names of curves, such as `loss:total`, or without the kind; none: losses and first scalars.
+        now: State of the run; None: it is read.
+        exhibits: Exhibits of the run.
 
     Raises:
-        StoreError: It cannot be read.
+        StoreError: The run cannot be read.
     """
     now = now or glance(run.store)
     recall = recalled(run.store, run.damage)
@@ -62,23 +61,23 @@ def run_html(
 
 
 def findings_html(findings: Sequence[Finding]) -> str:
-    """Return findings one below the other."""
+    """Return a list of findings."""
     return fragment(findings_of(findings) if findings else element("p", "No findings."))
 
 
 def curve_html(title: str, xs: Sequence[float], ys: Sequence[float], x_title: str = "step") -> str:
-    """Return one curve, drawn."""
-    said = "No data." if len(ys) else "It is empty."
+    """Return a chart of one curve."""
+    said = f"{figure(ys[0])} first, {figure(ys[-1])} last." if len(ys) else "No data."
     return fragment(line_chart(title, said, [Line(title, list(xs), list(ys))], x_title=x_title))
 
 
 def problems_markup(problems: Sequence[Problem]) -> Markup:
-    """Return problems, one below the other; of many the first."""
+    """Return a list of problems; the first, if there are many."""
     return joined([problem_article(item) for item in problems[:MOST_FINDINGS]])
 
 
 def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()) -> Markup:
-    """Return findings, of many the first; their causes come in the order of the diagnosis."""
+    """Return a list of findings; the first, if there are many. Causes are in the order of the diagnosis."""
     more = len(findings) - MOST_FINDINGS
     return joined(
         [finding_article(item, diagnosis) for item in findings[:MOST_FINDINGS]],
@@ -88,7 +87,7 @@ def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()
 
 
 def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
-    """Return charts of curves of a run; arguments and errors as of `run_html`. A name that it has not is told of."""
+    """Return charts of a run; arguments and errors as in `run_html`. Unknown names are reported in the markup."""
     speaker = speaker_of(run)
     shown = OneWorker(run.store, speaker) if speaker is not None else run
     kinds = (*_DRAWN, Kind.LEARNING_RATE) if metrics else _DRAWN
@@ -109,13 +108,13 @@ def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding]
 
 
 def _first(keys: list[Key]) -> list[Key]:
-    # The sum of the losses says most; what it is made of comes after what the script logged itself.
+    # The total loss comes first; its components come after the scalars of the script.
     return sorted(keys, key=lambda key: (
         str(key) != "loss:total", str(key).startswith("scalar:hyperparameter["), key.kind == Kind.LOSS))
 
 
 def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
-    """Return the keys of those names, and what to say of a name that is none."""
+    """Return the keys of those names, and a sentence about an unknown name."""
     known = {str(key): key for key in keys}
     short = {key.path: key for key in reversed(keys)}
     if "loss:total" in known:
@@ -146,7 +145,7 @@ def _findings(now: Glance) -> str:
 
 
 def state_badge(state: str) -> Markup:
-    """Return how something stands, in the colour of its state."""
+    """Return a badge in the color of the state."""
     level = {RunState.FAILED: "breaking", RunState.KILLED: "breaking", RunState.DAMAGED: "breaking",
              RunState.STOPPED: "costly", RunState.FINISHED: "ok", RunState.RUNNING: "note"}
     return element("span", state, class_=f"badge {severity_class(level.get(RunState(state), '') or 'dull')}"

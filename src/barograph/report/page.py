@@ -1,4 +1,4 @@
-"""A report as one HTML file: no script, nothing from elsewhere, nothing a name in the run could break out of."""
+"""HTML page of a report: one safe file without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _SECTIONS = (
     _Section("origin", "Provenance", page_background.has_origin, page_background.origin),
     _Section("artifacts", "Artifacts", page_background.has_artifacts, page_background.artifacts),
     _Section("missing", "Not shown", lambda report: report.missing, lambda report: _missing(report)),
-    _Section("run", "The run", lambda report: True, page_findings.facts),
+    _Section("run", "Run", lambda report: True, page_findings.facts),
 )
 
 
 def page_of(report: Report) -> str:
-    """Return the report as a whole HTML document."""
+    """Return the report as an HTML document."""
     shown = [section for section in _SECTIONS if section.has(report)]
     sections = [(section.anchor, section.title, section.of(report)) for section in shown]
     return document(report.run.name or report.run.run_id, page_findings.head(report), sections,

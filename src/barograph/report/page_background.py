@@ -1,4 +1,4 @@
-"""What made the run, what was said of it, what it read and made, on the page."""
+"""Sections on provenance, notes, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _MOST_ROWS = 500
 
 
 def has_notes(report: Report) -> bool:
-    """Return whether something was said of the run."""
+    """Return whether the run has notes, tags or a description."""
     known = report.background
     return known is not None and bool(known.notes or known.tags or known.trials or known.description)
 
 
 def has_origin(report: Report) -> bool:
-    """Return whether it is known what made the run."""
+    """Return whether the origin was recorded."""
     known = report.background
     return known is not None and bool(known.made or known.parameters)
 
 
 def has_artifacts(report: Report) -> bool:
-    """Return whether the run read or made something."""
+    """Return whether the run has inputs or outputs."""
     return report.background is not None and bool(report.background.artifacts)
 
 
 def notes(report: Report) -> Markup:
-    """Return what was said of the run: experiment and trial, tags, description and notes."""
+    """Return experiment and trial, tags, description and notes."""
     known = _known(report)
     entries = [("experiment", f"{experiment}, trial {trial}") for experiment, trial in known.trials]
     entries += [("tag", f"{name}: {text}" if text else name) for name, text in known.tags.items()]
@@ -51,7 +51,7 @@ def notes(report: Report) -> Markup:
 
 
 def origin(report: Report) -> Markup:
-    """Return what made the run: parameters, code, environment, packages, data."""
+    """Return the origin: parameters, code, environment, packages, data."""
     known = _known(report)
     parameters = _named("Parameters", ("parameter", "value"), known.parameters) if known.parameters else None
     if known.made is None:
@@ -68,25 +68,25 @@ def origin(report: Report) -> Markup:
 
 
 def artifacts(report: Report) -> Markup:
-    """Return what the run read and made."""
+    """Return inputs and outputs."""
     rows = [(it.name, it.role, it.uri, it.digest, size(it.size_bytes) if it.size_bytes >= 0 else "–")
             for it in _known(report).artifacts[:_MOST_ROWS]]
-    return table("Inputs and outputs", ("name", "role", "place", "digest", "size"), rows, numbers=1)
+    return table("Inputs and outputs", ("name", "role", "location", "digest", "size"), rows, numbers=1)
 
 
 def facts(entries: Iterable[tuple[str, str]]) -> Markup | None:
-    """Return names and what belongs to them; None where there are none."""
+    """Return a list of names and values; None if empty."""
     given = [joined(element("dt", name), element("dd", text)) for name, text in entries if text]
     return element("dl", given, class_="facts") if given else None
 
 
 def folded(title: str, inside: Markup) -> Markup:
-    """Return something that is opened by a touch."""
+    """Return a collapsed section."""
     return element("details", element("summary", title), inside)
 
 
 def told(value: Any) -> str:
-    """Return the value of a parameter as a text."""
+    """Return the value of a parameter as text."""
     return figure(value) if isinstance(value, float) else "" if value is None else str(value)
 
 
@@ -94,14 +94,14 @@ def _entries(made: Made) -> list[tuple[str, str]]:
     entries = []
     if made.code is not None:
         code = made.code
-        changed = " with changes that were not committed" if code.dirty else " with uncommitted changes"
+        changed = " with uncommitted changes" if code.dirty else ""
         entries = [("repository", code.repository), ("branch", code.branch),
-                   ("nearest tag", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
-                   ("changed", ", ".join(code.changed)), ("not kept", "; ".join(code.left_out))]
+                   ("commit", f"{code.commit or 'none yet'}{changed}"), ("nearest tag", code.describe),
+                   ("changed", ", ".join(code.changed)), ("not saved", "; ".join(code.left_out))]
     return [*entries, ("directory", made.directory), ("python", made.python),
             ("seeds", ", ".join(f"{name}={told(value)}" for name, value in made.seeds.items())),
             ("machine", ", ".join(made.machine)), ("user", made.user), ("rerun of", made.derived_from),
-            ("not known", " ".join(made.problems))]
+            ("problems", " ".join(made.problems))]
 
 
 def _data(made: Made) -> Markup:

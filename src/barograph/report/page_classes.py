@@ -1,4 +1,4 @@
-"""Labels, confusion and accuracy by class, ROC and residuals on the page."""
+"""Sections on labels, confusion, accuracy by class, ROC and residuals."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CHARTED = 16
 
 
 def classes(report: Report) -> Markup:
-    """Return for each loss and mode: accuracy, confusion over time, labels."""
+    """Return accuracy, confusion over time and labels for each loss and mode."""
     return joined([_part(item) for item in report.classes])
 
 
 def roc(report: Report) -> Markup:
-    """Return the ROC curves, those of one pair of tensors together."""
+    """Return the ROC curves; those of one pair of tensors share a chart."""
     groups: dict[tuple[str, int], list[Roc]] = {}
     for item in report.roc:
         groups.setdefault((item.name, item.step), []).append(item)
@@ -28,7 +28,7 @@ def roc(report: Report) -> Markup:
 
 
 def residuals(report: Report) -> Markup:
-    """Return how far predictions of a number were from the truth."""
+    """Return the residuals of regressions."""
     return joined([_residuals(item) for item in report.residuals])
 
 

@@ -1,4 +1,4 @@
-"""Matrices, curves, tables and pictures that a run was given to show, on a page and in a notebook."""
+"""Exhibits on a page and in a notebook."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from barograph.report.tables import table
 from barograph.watch.figures import figure, share
 
 MOST_PICTURE_BYTES = 4 * 2**20
-"""A larger picture is named and not drawn, so that a page can still be sent to somebody."""
+"""Larger images are listed only, so that the page stays small enough to send."""
 
 MOST_LINES = 16
-"""Most classes that a chart has lines of; the table beside it has all."""
+"""Maximum number of classes in a chart; the table has all."""
 
 _POINTS = 200
 _MOST_COLUMNS = 40
@@ -35,22 +35,22 @@ _DRAWN = frozenset({"image/png", "image/svg+xml", "image/jpeg", "image/gif", "im
 
 
 def exhibits(shown: Sequence[Exhibit]) -> Markup:
-    """Return all of them, one after the other."""
+    """Return all exhibits."""
     return element("div", [exhibit(item) for item in shown], class_="charts")
 
 
 def exhibit(shown: Exhibit) -> Markup:
-    """Return one of them."""
+    """Return one exhibit."""
     return element("div", _DRAWERS[type(shown)](shown))
 
 
 def roc_chart(title: str, lines: Sequence[Line], rows: Sequence[tuple[str, str, str, str]]) -> Markup:
-    """Return ROC curves beside chance, and behind them the area under each.
+    """Return a chart of ROC curves with the chance line, and a table of AUC values.
 
     Args:
-        title: Of the chart.
-        lines: The curves, over the share of false positives.
-        rows: Of each class: its name, how many samples are of it, how many are not, and the area.
+        title: Title of the chart.
+        lines: The curves, over the false positive rate.
+        rows: Name, samples, other samples and AUC of each class.
     """
     return joined(
         line_chart(title, _said(rows, "area"), [*lines, Line("chance: 0.5", (0.0, 1.0), (0.0, 1.0))],
@@ -61,7 +61,7 @@ def roc_chart(title: str, lines: Sequence[Line], rows: Sequence[tuple[str, str, 
 
 
 def percent(part: float) -> str:
-    """Return a share for an axis."""
+    """Return a share as a percentage for an axis."""
     return f"{100 * part:.3g}%"
 
 
@@ -85,7 +85,7 @@ def _confusion(shown: ConfusionMatrix) -> Markup:
 
 
 def _most_frequent(shown: ConfusionMatrix) -> list[int]:
-    """Return which classes are drawn: of very many those that are the truth, or the answer, most often."""
+    """Return the classes to draw: the most frequent targets or predictions, if there are very many."""
     often = [sum(row) + sum(line[at] for line in shown.counts) for at, row in enumerate(shown.counts)]
     return sorted(sorted(range(len(often)), key=lambda at: -often[at])[:MOST_CLASSES])
 
@@ -119,13 +119,13 @@ def _sheet(shown: Sheet) -> Markup:
             f"{len(shown.columns) - len(columns):,} more columns" if len(shown.columns) > len(columns) else ""]
     said = " and ".join(filter(None, more))
     return joined(table(shown.title, columns, [row[:_MOST_COLUMNS] for row in shown.rows], numbers=0),
-                  element("p", f"There are {said}.", class_="note") if said else None)
+                  element("p", f"{said} not shown.", class_="note") if said else None)
 
 
 def _picture(shown: Picture) -> Markup:
     if shown.media_type not in _DRAWN or len(shown.data) > MOST_PICTURE_BYTES:
         return _not_shown(NotShown(shown.title, f"Image of {len(shown.data):,} bytes, {shown.media_type}."))
-    # As an image, whose scripts no browser runs; not as SVG of the page's own, whose it would.
+    # As an image, because browsers run no scripts in images, unlike in inline SVG.
     source = f"data:{shown.media_type};base64,{base64.b64encode(shown.data).decode()}"
     return figure_of(shown.title, element("img", src=source, alt=shown.title, style="max-width:100%"))
 

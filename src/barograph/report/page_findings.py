@@ -1,4 +1,4 @@
-"""The head of the page: how the run stands, what was found in it, and what stopping sooner would have saved."""
+"""Head of the page: state of the run, findings, and savings from stopping early."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from barograph.watch.figures import count, duration, local_time, share
 from barograph.watch.wording import CAUSES_SHOWN, EVIDENCE_SHOWN
 
 MOST_FINDINGS = 60
-"""Most findings that a page shows; JSON has all."""
+"""Maximum number of findings on a page; JSON has all."""
 
 _GOING_ON = ("running", "starting")
 
 
 def severity_class(severity: str) -> str:
-    """Return the class of the style sheet for a severity, or for the health of a layer."""
+    """Return the CSS class of a severity or a layer's health."""
     known = {"note": "note-level", "ok": "ok", "not finite": "bad-level", "not judged": "dull"}
     return known.get(severity, severity if severity in tuple(Severity) else "dull")
 
 
 def head(report: Report) -> Markup:
-    """Return the name of the run, its state, and the figures that matter most."""
+    """Return name, state and key figures of the run."""
     run, judgement = report.run, report.judgement
     still_open = sum(item.state is FindingState.OPEN for item in judgement.problems)
     tiles = [
@@ -54,11 +54,11 @@ def head(report: Report) -> Markup:
 
 
 def facts(report: Report) -> Markup:
-    """Return where the run is, what was run, when, and with what."""
+    """Return place, command, times and versions of the run."""
     run = report.run
     entries = [("place", run.url), ("run", run.run_id), ("command", shlex.join(run.command)),
                ("started", local_time(run.started_unix)),
-               ("last sign of life", "" if math.isnan(run.ended_unix) else local_time(run.ended_unix)),
+               ("last heartbeat", "" if math.isnan(run.ended_unix) else local_time(run.ended_unix)),
                ("ended because", run.reason), ("trained on", run.device), ("workers", ", ".join(run.workers)),
                ("attempts", f"{run.attempt + 1}" if run.attempt else ""),
                ("recording cost", _capture(run.capture_share)),
@@ -68,7 +68,7 @@ def facts(report: Report) -> Markup:
 
 
 def findings(report: Report) -> Markup:
-    """Return the problems, the findings behind them, and what could not be judged."""
+    """Return problems, their findings, and rules that were not evaluated."""
     judgement = report.judgement
     parts: list[Markup] = [problem_article(item) for item in judgement.problems]
     if not judgement.findings:
@@ -87,7 +87,7 @@ def findings(report: Report) -> Markup:
 
 
 def savings(report: Report) -> Markup:
-    """Return what stopping at the first breaking finding would have saved."""
+    """Return the savings from stopping at the first breaking finding."""
     saved = report.savings
     rest = None
     if saved.cost is not None and saved.price_per_hour is not None:
@@ -125,7 +125,7 @@ def _capture(part: float) -> str:
 
 
 def problem_article(problem: Problem) -> Markup:
-    """Return a problem: what is wrong, since when, the evidence, what to do, and what follows from it."""
+    """Return a problem: description, start, evidence, fix and consequences."""
     gone = problem.state is FindingState.CLOSED
     level = severity_class(problem.severity.value)
     return element(
@@ -140,11 +140,11 @@ def problem_article(problem: Problem) -> Markup:
 
 
 def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Markup:
-    """Return a finding: what, where, since when, the evidence, and what to do about it.
+    """Return a finding: message, place, start, evidence and fix.
 
     Args:
-        finding: Which.
-        diagnosis: Of the whole run; the finding's causes come in its order.
+        finding: The finding.
+        diagnosis: Diagnosis of the run, which orders the causes.
     """
     gone = finding.state is FindingState.CLOSED
     causes = causes_in_order(finding, diagnosis)

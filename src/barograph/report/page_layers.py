@@ -1,10 +1,11 @@
-"""The health of layers, and the distributions of their tensors, on the page."""
+"""Sections on layer health and distributions."""
 
 from __future__ import annotations
 
 import math
 
-from barograph.report.content import Curve, Distribution, LayerHealth, Report, TensorFigures
+from barograph.queries.curves import Curve
+from barograph.report.content import Distribution, LayerHealth, Report, TensorFigures
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_findings import severity_class
 from barograph.report.small_charts import band_chart, heat_rows, sparkline
@@ -18,14 +19,14 @@ _KINDS = {"weight": "Weights", "gradient": "Gradients", "update": "Updates", "ou
 
 
 def layers(report: Report) -> Markup:
-    """Return a row for each layer, and the norms of gradients as colours over the steps."""
+    """Return a table of layers, and a heat map of gradient norms over the steps."""
     heads = ("layer", "health", "findings", "gradient norm over time", "weight", "gradient", "update",
              "update / weight", "output")
     rows = [_row(layer) for layer in report.layers]
     more = f"{count(report.layers_left_out, 'more layer')}: barograph show lists all."
     with_norms = [(layer.path or "(model)", layer.gradient_norms) for layer in report.layers
                   if layer.gradient_norms is not None][:_MOST_ROWS]
-    heat = heat_rows("One row per layer, in execution order; steps from left to right.", "Gradient norm by layer",
+    heat = heat_rows("Gradient norm by layer", "One row per layer, in execution order; steps from left to right.",
                      with_norms) if len(with_norms) > 1 else None
     return joined(
         table("Norm ± standard deviation at the last recorded step; share of zeros; NaN and infinite elements", heads,
@@ -35,7 +36,7 @@ def layers(report: Report) -> Markup:
 
 
 def distributions(report: Report) -> Markup:
-    """Return how magnitudes were spread, tensor by tensor, those of one kind on one scale."""
+    """Return distributions by tensor; those of one kind share a scale."""
     parts = [element("p", "Magnitudes of the nonzero elements, within a factor of two: median, the middle half "
                           "(dark) and 5% to 95% (pale). All tensors of a kind share one scale.", class_="note")]
     for kind, title in _KINDS.items():
@@ -69,7 +70,7 @@ def _norms(norms: Curve, name: str) -> Markup:
 def _cell(seen: TensorFigures | None) -> Markup | str:
     if seen is None:
         return "–"
-    # Of a tensor without a finite element there is no norm.
+    # A tensor without finite elements has no norm.
     known = f"{figure(seen.norm)} ± {figure(seen.std)}" if not math.isnan(seen.std) else None
     return joined(
         known, joined(element("br"), f"{share(seen.zeros)} zero") if seen.zeros > 0 else None,
@@ -88,7 +89,7 @@ def _bands(of_kind: list[Distribution]) -> Markup:
 
 
 def _behind(of_kind: list[Distribution]) -> Markup:
-    heads = ("tensor", "step", "5 %", "25 %", "median", "75 %", "95 %", "zeros", "NaN/inf")
+    heads = ("tensor", "step", "5%", "25%", "median", "75%", "95%", "zeros", "NaN/inf")
     rows = [(item.key, f"{item.steps[at]}", *(figure(value) for value in item.quantiles[at]), share(item.zeros[at]),
              f"{item.nonfinite[at]:,}") for item in of_kind for at in dict.fromkeys((0, len(item.steps) - 1))]
     return element("details", element("summary", "Data"),

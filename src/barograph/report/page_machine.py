@@ -1,4 +1,4 @@
-"""Time and machine, and models of trees, on the page."""
+"""Sections on step time, machine use and tree models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEATURES_CHARTED = 6
 
 
 def step_time(report: Report) -> Markup:
-    """Return where the time of a step goes: on average, and over the steps."""
+    """Return the step time by part, on average and over the steps."""
     told = report.step_time
     assert told is not None
     whole = told.secs.get("step") or 1.0
@@ -31,7 +31,7 @@ def step_time(report: Report) -> Markup:
     chart = line_chart("Mean seconds per step, by part", f"{duration(whole)} per step on average.",
                        [line_of(curve, label) for curve, label in zip(curves, labels, strict=True)], y_text=_span,
                        from_zero=True, log=False)
-    slowest = f"The slowest took {duration(longest.greatest)} (step {longest.greatest_step})." if longest else ""
+    slowest = f" The slowest took {duration(longest.greatest)} (step {longest.greatest_step})." if longest else ""
     return joined(
         element("p", f"A step took {duration(whole)} on average.{slowest}"),
         element("div", bars(("part", "", "per step"), rows, "Mean step time by part") if rows else None,
@@ -40,10 +40,10 @@ def step_time(report: Report) -> Markup:
 
 
 def machine(report: Report) -> Markup:
-    """Return how much of the machine was used: shares, memory, and what went through disks and network."""
+    """Return machine use: utilization, memory, disk and network."""
     groups: tuple[tuple[str, str, Callable[[float], str]], ...] = (
         ("percent", "Utilization, percent", figure), ("bytes", "Memory", _bytes),
-        ("Disk and network, per second", "Disk and network, a second", _bytes),
+        ("bytes a second", "Disk and network, per second", _bytes),
     )
     charts = []
     for unit, title, text in groups:
@@ -54,11 +54,11 @@ def machine(report: Report) -> Markup:
     rows = [(gauge.name, gauge.unit, *(_told(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
             for gauge in report.machine]
     return joined(element("div", charts, class_="charts"), element(
-        "details", element("summary", "Over the whole run"), table("Of the whole run", heads, rows, numbers=3)))
+        "details", element("summary", "Data"), table("Over the whole run", heads, rows, numbers=3)))
 
 
 def importance(report: Report) -> Markup:
-    """Return what features count for, at last and over the rounds."""
+    """Return feature importance at the end and over the rounds."""
     rows = [(item.feature, item.share, share(item.share)) for item in report.importance]
     first = report.importance[:_FEATURES_CHARTED]
     curves, names = [item.over_time for item in first], [item.feature for item in first]
@@ -74,7 +74,7 @@ def importance(report: Report) -> Markup:
 
 
 def trees(report: Report) -> Markup:
-    """Return how trees grew, over the rounds."""
+    """Return depth and leaves of trees over the rounds."""
     charts = []
     for curve in report.trees:
         name = curve.key.partition(":")[2]

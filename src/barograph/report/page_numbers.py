@@ -1,4 +1,4 @@
-"""Losses, logged numbers and learning rates on the page."""
+"""Sections on losses, scalars and learning rates."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ from collections.abc import Iterable, Sequence
 
 from barograph.model.finding import SEVERITY_ORDER, Finding
 from barograph.model.step import named
+from barograph.queries.curves import Curve
 from barograph.report.charts import Line, Mark, line_chart
-from barograph.report.content import Curve, Report
+from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_findings import severity_class
 from barograph.report.tables import behind, table
 from barograph.watch.figures import count, figure
 
 MOST_CHARTS = 12
-"""Most logged numbers that have a chart each; the others stand in a table."""
+"""Maximum number of scalars with a chart; the others are in a table."""
 
 _MOST_MARKS = 12
 
 
 def line_of(curve: Curve, name: str) -> Line:
-    """Return a curve as a line of a chart."""
+    """Return a curve as a chart line."""
     return Line(name, [float(step) for step in curve.steps], curve.values)
 
 
 def losses(report: Report) -> Markup:
-    """Return a chart for each loss, training and evaluation together, with the findings at which they opened."""
+    """Return a chart per loss with training, evaluation and the opening of findings."""
     marks = marks_of(report.judgement.findings)
     charts = [chart_of(name, curves, marks) for name, curves in by_key(report.losses)]
     note = (
@@ -35,9 +36,9 @@ def losses(report: Report) -> Markup:
 
 
 def numbers(report: Report) -> Markup:
-    """Return a chart for each of the first logged numbers and learning rates, and the others as a table.
+    """Return charts of the first scalars and learning rates, and a table of the others.
 
-    What was told once, as the settings of boosted trees are, is no curve.
+    Values logged only once, such as settings of boosted trees, are only in the table.
     """
     groups = by_key(report.numbers)
     courses = [group for group in groups if any(curve.count > 1 for curve in group[1])]
@@ -49,13 +50,13 @@ def numbers(report: Report) -> Markup:
     more = f"{count(report.numbers_left_out, 'more number')}: barograph keys --kind scalar lists all."
     return joined(
         element("div", charts, class_="charts") if charts else None,
-        table("The others" if charts else "Told once", heads, rest, numbers=5) if rest else None,
+        table("Others" if charts else "Logged once", heads, rest, numbers=5) if rest else None,
         element("p", more, class_="note") if report.numbers_left_out else None,
     )
 
 
 def by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
-    """Return the curves of each key, which stand in one chart."""
+    """Return the curves of each key, which share a chart."""
     groups: dict[str, list[Curve]] = {}
     for curve in curves:
         groups.setdefault(curve.key, []).append(curve)
@@ -63,7 +64,7 @@ def by_key(curves: Iterable[Curve]) -> list[tuple[str, list[Curve]]]:
 
 
 def chart_of(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Markup:
-    """Return a chart of one key in its modes, with its numbers behind it."""
+    """Return a chart of one key in all modes, with a table of its numbers."""
     several = len({curve.optimizer for curve in curves}) > 1
     names = [curve.mode + (f", {named(curve.optimizer)}" if several and curve.optimizer else "") for curve in curves]
     lines = [line_of(curve, label) for curve, label in zip(curves, names, strict=True)]
@@ -76,7 +77,7 @@ def chart_of(name: str, curves: Sequence[Curve], marks: Sequence[Mark]) -> Marku
 
 
 def marks_of(findings: Iterable[Finding]) -> list[Mark]:
-    """Return where findings opened, the worst of many."""
+    """Return marks where findings opened; the worst, if there are many."""
     worst_first = sorted(findings, key=lambda item: SEVERITY_ORDER.index(item.severity))
     return [Mark(float(item.opened_step), f"{item.code} {item.rule} opened at step {item.opened_step}",
                  severity_class(item.severity.value)) for item in worst_first[:_MOST_MARKS]]

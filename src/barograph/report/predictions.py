@@ -1,7 +1,7 @@
-"""ROC curves and residuals, from targets and predictions that the script saved whole.
+"""ROC curves and residuals from saved targets and predictions.
 
-The convention: `run.save("targets", …)` and `run.save("predictions", …)` in one step; or with one beginning for both
-names, as in "valid.targets" and "valid.predictions". Of several steps the last one counts.
+By convention: `run.save("targets", …)` and `run.save("predictions", …)` in one step, or with a common prefix, as in
+"valid.targets" and "valid.predictions". The last such step is used.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from barograph.report.content import Residuals, Roc
 from barograph.runs.reading.reader import Run
 
 TARGETS, PREDICTIONS = "targets", "predictions"
-"""Ends of the names under which a script saves them."""
+"""Suffixes of the names under which a script saves them."""
 
 MOST_SAMPLES = 2_000_000
-"""Most samples that are looked at; of more, so many evenly taken."""
+"""Maximum number of samples; more are evenly subsampled."""
 
 MOST_ROC = 20
-"""Most classes of which a report holds the curve."""
+"""Maximum number of classes with a curve."""
 
 _POINTS = 120
 _BINS = 40
@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], list[str]]:
-    """Return the curves and the residuals of what was saved, and a sentence for each pair that is neither.
+    """Return ROC curves and residuals, and a sentence for each unusable pair.
 
     Raises:
         StoreError: The store cannot be read.
@@ -88,11 +88,11 @@ def _steps(run: Run, path: str) -> list[int]:
 
 
 def _are_scores(targets: Floats, predictions: Floats) -> bool:
-    """Return whether the targets are class numbers that the predictions have scores of."""
+    """Return whether the targets are class numbers and the predictions their scores."""
     whole = bool(np.isfinite(targets).all() and (targets >= 0).all() and (targets == np.round(targets)).all())
     if predictions.ndim == 2:
         return whole and bool((targets < predictions.shape[1]).all())
-    # Two classes and one score; a number that is answered as 0 or 1 is no less a score.
+    # Two classes and one score; predictions of exactly 0 and 1 are scores, too.
     return whole and set(np.unique(targets).tolist()) == {0.0, 1.0}
 
 
@@ -115,9 +115,9 @@ def _roc(name: str, step: int, targets: Floats, predictions: Floats, refused: li
 
 
 def _ranked(predictions: Floats) -> dict[int, Floats]:
-    """Return for each class what samples are ranked by: that which softmax makes of a row does not change it.
+    """Return the ranking scores of each class, which are invariant under softmax.
 
-    Of logits a column alone means nothing: only how far it stands above the others of its row does.
+    A single column of logits means nothing: only its distance from the others in the row does.
     """
     if predictions.ndim == 1:
         return {1: predictions}
@@ -135,14 +135,14 @@ def _histogram(values: Floats) -> tuple[NDArray[Any], Floats]:
         return np.empty(0, int), np.empty(0)
     try:
         return np.histogram(values, _BINS)
-    except ValueError:  # they lie so close together that no bins fit between them
+    except ValueError:  # values too close together for bins
         margin = 1e-6 * max(1.0, float(np.abs(values).max()))
         return np.histogram(values, _BINS, (float(values.min()) - margin, float(values.max()) + margin))
 
 
 def _residuals(name: str, step: int, targets: Floats, predictions: Floats) -> Residuals:
     with np.errstate(over="ignore", invalid="ignore"):
-        # Of numbers near the greatest there are, the difference may be none.
+        # Differences of numbers near the maximum may overflow.
         known = np.isfinite(targets) & np.isfinite(predictions) & np.isfinite((predictions - targets) ** 2)
     target, prediction = targets[known], predictions[known]
     rest = prediction - target

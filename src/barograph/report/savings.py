@@ -1,4 +1,4 @@
-"""What stopping when the first breaking finding opened would have saved, in time and money."""
+"""Time and money saved if the run had stopped when the first breaking finding opened."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LONGEST_CURRENCY = 12
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What an hour of the run costs, all its machines together.
+    """Price of an hour of the run on all its machines.
 
     Attributes:
         per_hour: At least 0.
-        currency: Of it.
+        currency: Currency.
     """
 
     per_hour: float
@@ -30,10 +30,10 @@ class Price:
 
 
 def price_from(per_hour: float | None, currency: str | None) -> Price | None:
-    """Return the price as it was typed; None where none was.
+    """Return the price given by the user; None if there is none.
 
     Raises:
-        SettingsError: It is below 0 or no number; the currency is no short word, or stands without a price.
+        SettingsError: The price is negative or not finite; the currency is not a short word, or has no price.
     """
     if per_hour is None:
         if currency is not None:
@@ -48,9 +48,9 @@ def price_from(per_hour: float | None, currency: str | None) -> Price | None:
 
 
 def trained_secs(workers: Sequence[WorkerState], since_unix: float = -math.inf) -> float:
-    """Return for how long it was trained after a moment, over all attempts; pauses between them do not count.
+    """Return the training time after a moment over all attempts, without pauses between them.
 
-    Of each attempt that is from its first worker's start to its last worker's last sign of life.
+    An attempt lasts from its first worker's start to its last worker's last heartbeat.
     """
     total = 0.0
     for attempt in {state.worker.attempt for state in workers}:
@@ -65,15 +65,15 @@ def savings_of(
     findings: Sequence[Finding], workers: Sequence[WorkerState], price: Price | None, *, steps: int, judged: bool,
     so_far: bool,
 ) -> Savings:
-    """Return what would have been saved.
+    """Return the savings.
 
     Args:
-        findings: Of the run.
-        workers: Of all attempts.
-        price: Of an hour; None: not known.
-        steps: Optimizer steps made.
-        judged: All that was published was judged.
-        so_far: The run still goes on.
+        findings: Findings of the run.
+        workers: Workers of all attempts.
+        price: Price per hour; None: unknown.
+        steps: Number of optimizer steps.
+        judged: Whether all published records were evaluated.
+        so_far: Whether the run is still active.
     """
     trained = trained_secs(workers)
     breaking = [item for item in findings if item.severity is Severity.BREAKING]
@@ -83,7 +83,7 @@ def savings_of(
     cost, saved = (None, None) if price is None else (price.per_hour * trained / 3600, price.per_hour * secs / 3600)
     made = max(0, steps - first.opened_step - 1) if first else 0
     if first and (first.optimizer or len({group_of(state.worker.name) for state in workers}) > 1) and trained > 0:
-        # Its step counts its own optimizer's, the steps are those of all: of them, the share of the time.
+        # The finding's step counts one optimizer, but `steps` counts all, so the share of time is used.
         made = round(part * steps)
     return Savings(
         finding=first.id if first else "", code=first.code if first else "", step=first.opened_step if first else -1,
@@ -95,7 +95,7 @@ def savings_of(
 
 
 def money(amount: float, currency: str) -> str:
-    """Return an amount for a person: cents, and more digits where it is less than one.
+    """Return an amount with cents, and more digits if it is small.
 
     Example:
         >>> money(12.5, "USD"), money(0.0123, "USD"), money(0.0, "EUR")

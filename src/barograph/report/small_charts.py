@@ -1,13 +1,14 @@
-"""Charts that stand many beside each other: sparklines, bands, heat maps, bars."""
+"""Small charts: sparklines, bands, heat maps, bars."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
+from barograph.queries.curves import Curve
 from barograph.report.axes import Axis, axis_for
 from barograph.report.charts import BOTTOM, LEFT, RIGHT, TOP, WIDTH, axes, figure_of, path_of, svg
-from barograph.report.content import Curve, Distribution
+from barograph.report.content import Distribution
 from barograph.report.markup import Markup, element, joined
 from barograph.watch.figures import figure, share
 
@@ -22,7 +23,7 @@ _LONGEST_NAME = 16
 
 
 def sparkline(curve: Curve, name: str) -> Markup:
-    """Return a curve of magnitudes as a line of a row's height, on a logarithmic scale of its own."""
+    """Return a sparkline of magnitudes on a logarithmic scale of its own."""
     across = axis_for([float(step) for step in curve.steps], 1, _SPARK_WIDTH - 1, log=False)
     up = axis_for(curve.values, _SPARK_HEIGHT - 2, 2, log=True)
     points = [(across.at(x), up.at(y)) for x, y in zip(curve.steps, curve.values, strict=True)]
@@ -33,11 +34,11 @@ def sparkline(curve: Curve, name: str) -> Markup:
 
 
 def band_chart(distribution: Distribution, low: float, high: float) -> Markup:
-    """Return how magnitudes were spread, as bands of 5 to 95 % and 25 to 75 % around the median.
+    """Return a distribution as bands of 5% to 95% and 25% to 75% around the median.
 
     Args:
-        distribution: Of one tensor.
-        low, high: Of the upright axis, which tensors of one kind share.
+        distribution: Distribution of one tensor.
+        low, high: Range of the y-axis, shared by tensors of one kind.
     """
     steps = [float(step) for step in distribution.steps]
     across = axis_for(steps, LEFT, WIDTH - RIGHT, log=False)
@@ -57,7 +58,7 @@ def band_chart(distribution: Distribution, low: float, high: float) -> Markup:
 
 
 def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -> Markup:
-    """Return magnitudes of many rows over the steps as colours on one logarithmic scale; NaN stands out."""
+    """Return a heat map of magnitudes over the steps on one logarithmic scale; NaN stands out."""
     steps = [step for _, curve in rows for step in curve.steps]
     first, last = min(steps, default=0), max(steps, default=0)
     positive = [value for _, curve in rows for value in curve.values if 0 < value < math.inf]
@@ -65,7 +66,7 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
     cells = []
     for number, (name, curve) in enumerate(rows):
         y = number * _CELL
-        # Its end tells a layer from its neighbours.
+        # The end of a path distinguishes a layer from its neighbors.
         short = name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME:]}"
         cells.append(element("text", element("title", name), short, x=_LABEL - 6, y=y + 12, class_="tick",
                              text_anchor="end"))
@@ -86,18 +87,18 @@ def heat_rows(title: str, description: str, rows: Sequence[tuple[str, Curve]]) -
 
 def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[Sequence[float]], *,
            numbers: bool, text: Callable[[float], str] = "{:.0f}".format) -> Markup:
-    """Return a confusion matrix: rows are truths, columns answers, each cell shaded by its share of the row.
+    """Return a confusion matrix: targets in rows, predictions in columns, shaded by the share of the row.
 
     Args:
-        title, description: As of `line_chart`.
-        names: Of the classes; long ones are cut, and whole in the titles of the cells.
-        counts: A row for each.
-        numbers: Stand in the cells, where there is room.
-        text: How a number is written.
+        title, description: As in `line_chart`.
+        names: Names of the classes; long ones are cut, except in tooltips.
+        counts: A row per target.
+        numbers: Whether to print numbers in the cells, if they fit.
+        text: Formats a number.
     """
     size = max(10, min(34, 360 // max(1, len(names))))
     longest = max((min(len(name), _LONGEST_NAME) for name in names), default=0)
-    # Names that are wider than a cell stand upright above the columns.
+    # Names wider than a cell are rotated.
     upright = longest * _LETTER > size
     left = max(30.0, 8 + longest * _LETTER)
     top = left if upright else 30.0
@@ -127,12 +128,12 @@ def matrix(title: str, description: str, names: Sequence[str], counts: Sequence[
 
 
 def bars(heads: tuple[str, str, str], rows: Sequence[tuple[str, float, str]], title: str) -> Markup:
-    """Return a table with a bar in each row, as long as its number.
+    """Return a table with a bar in each row.
 
     Args:
-        heads: Of the three columns: what, the bar, the number.
-        rows: Name, number >= 0, and the number as a text.
-        title: Of the table.
+        heads: Titles of the three columns: name, bar, number.
+        rows: Name, number >= 0, and the number as text.
+        title: Title of the table.
     """
     greatest = max((value for _, value, _ in rows if math.isfinite(value)), default=0.0) or 1.0
     lines = [
@@ -141,7 +142,7 @@ def bars(heads: tuple[str, str, str], rows: Sequence[tuple[str, float, str]], ti
                 element("td", text, class_="number"))
         for name, value, text in rows
     ]
-    # The bar says what the number says: a head without a text would only be read out as one.
+    # The bar repeats the number, and an empty header would be read aloud.
     head = element("tr", [element("th", text, scope="col") if text else element("td") for text in heads])
     return element("table", element("caption", title), element("thead", head), element("tbody", lines), class_="bars")
 
@@ -162,7 +163,7 @@ def histogram(title: str, description: str, edges: Sequence[float], counts: Sequ
 
 
 def scatter(title: str, description: str, xs: Sequence[float], ys: Sequence[float], x_title: str) -> Markup:
-    """Return points, with a line at zero."""
+    """Return a scatter plot with a line at zero."""
     height = 220
     across = axis_for(xs, LEFT, WIDTH - RIGHT, log=False)
     up = axis_for([*ys, 0.0], height - BOTTOM, TOP, log=False)
@@ -175,14 +176,14 @@ def scatter(title: str, description: str, xs: Sequence[float], ys: Sequence[floa
 
 def _polygon(places: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> str:
     if len(places) == 1:
-        # One moment alone would have no breadth.
+        # A single point would have no width.
         places, lower, upper = [places[0] - 3, places[0] + 3], [*lower] * 2, [*upper] * 2
     points = [*zip(places, upper, strict=True), *reversed(list(zip(places, lower, strict=True)))]
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points if not math.isnan(y))
 
 
 def _held(curve: Curve, first: int, last: int) -> list[tuple[int, int, float, bool]]:
-    """Return the cells of a row: column, columns until the next, greatest value, whether one was not finite."""
+    """Return the cells of a row: column, width in columns, maximum, and whether a value was not finite."""
     found = _greatest(curve, first, last)
     columns = sorted(found)
     return [(column, after - column, *found[column]) for column, after in zip(columns, [*columns[1:], columns[-1] + 1],

@@ -1,6 +1,6 @@
-"""The style sheet of the page: light or dark as the reader's system is, and narrow enough for a phone.
+"""Style sheet of the page: light or dark like the system, and usable on a phone.
 
-A part of a page in a notebook has the same rules below a class of its own, so that nothing around it changes.
+In notebooks, the same rules are scoped to a class.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from barograph.report.markup import Child, Markup, element
 
-# Colours of lines: Okabe and Ito's, which people with any sight of colour tell apart; on dark ground lightened.
+# Line colors by Okabe and Ito, safe for color blindness; lighter in dark mode.
 _LIGHT = """--ground:#fff;--panel:#f6f7f9;--ink:#1b1f24;--soft:#59636e;--rule:#d9dee4;--link:#0550ae;
 --breaking:#b3261e;--costly:#9a5b00;--doubtful:#7a6a00;--note:#0b6a8f;--ok:#1a7f37;
 --c0:#0072b2;--c1:#d55e00;--c2:#009e73;--c3:#cc79a7;--c4:#8a6d00;--c5:#56b4e9;--c6:#5b4fb3;--c7:#6b7280"""
@@ -83,16 +83,16 @@ svg text{font-size:13px}svg .count{font-size:11px}}
 STYLE = Markup(f":root{{{_LIGHT}}}\n@media(prefers-color-scheme:dark){{:root{{{_DARK}}}}}\n{_PAGE}{_PARTS}{_ENDS}")
 
 NOTEBOOK_CLASS = "barograph"
-"""Of what stands in a notebook."""
+"""CSS class of fragments in notebooks."""
 
 
 def fragment(*children: Child) -> str:
-    """Return a part of a page that can stand in a notebook, light or dark as the notebook is, with its style."""
+    """Return a fragment for a notebook with its style, light or dark like the notebook."""
     return str(element("div", element("style", _NOTEBOOK_STYLE), *children, class_=NOTEBOOK_CLASS))
 
 
 def below(rules: str, selector: str) -> str:
-    """Return rules of a style sheet so that they hold below a selector alone.
+    """Return CSS rules scoped to a selector.
 
     Example:
         >>> below("a,p{margin:0}", ".x")
@@ -106,7 +106,7 @@ def _notebook_style() -> Markup:
     own = f".{NOTEBOOK_CLASS}"
     says_dark = ("body[data-jp-theme-light=false]", "body.vscode-dark", "body.vscode-high-contrast",
                  "html[data-theme=dark]")
-    # A notebook that says how it is goes before the system, which may be otherwise.
+    # The theme of the notebook, if known, overrides that of the system.
     silent = "body:not([data-jp-theme-light]):not(.vscode-light):not(.vscode-high-contrast-light)"
     dark = ",".join(f"{sign} {own}" for sign in says_dark)
     return Markup(

@@ -1,10 +1,10 @@
-"""Tables of the page, among them those that say in numbers what a chart shows."""
+"""Tables of the page, including those behind charts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from barograph.report.content import Curve
+from barograph.queries.curves import Curve
 from barograph.report.markup import Child, Markup, element
 from barograph.watch.figures import figure
 
@@ -13,14 +13,14 @@ _POINTS_TOLD = 12
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *, numbers: int,
           right: Collection[int] = ()) -> Markup:
-    """Return a table that scrolls where it is too wide.
+    """Return a table that scrolls if it is too wide.
 
     Args:
-        caption: What it tells.
-        heads: Of its columns.
-        rows: A cell for each.
-        numbers: How many of its last columns stand to the right.
-        right: Positions of other columns that do.
+        caption: Its caption.
+        heads: Titles of its columns.
+        rows: Cells of each row.
+        numbers: Number of right-aligned columns at the end.
+        right: Indexes of other right-aligned columns.
     """
     first = len(heads) - numbers
     classes = ["number" if at >= first or at in right else None for at in range(len(heads))]
@@ -36,7 +36,7 @@ def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Child]], *
 
 
 def behind(curves: Sequence[Curve], names: Sequence[str], text: Callable[[float], str] = figure) -> Markup:
-    """Return, folded, what a chart of curves shows: the extremes of each, and some of its points."""
+    """Return a collapsed table of a chart's curves, with extremes and some points."""
     rows = [(name, curve.mode, f"{curve.count:,}", text(curve.first), text(curve.last),
              _at(curve.least, curve.least_step, text), _at(curve.greatest, curve.greatest_step, text),
              f"{curve.nonfinite:,}")
@@ -45,13 +45,13 @@ def behind(curves: Sequence[Curve], names: Sequence[str], text: Callable[[float]
     points = [(name, "; ".join(f"{step}: {text(value)}" for step, value in some_points(curve)))
               for name, curve in zip(names, curves, strict=True)]
     return element(
-        "details", element("summary", "Data"), table("In figures", heads, rows, numbers=6),
+        "details", element("summary", "Data"), table("Numbers", heads, rows, numbers=6),
         table("Some points, step: value", ("series", "points"), points, numbers=0),
     )
 
 
 def some_points(curve: Curve) -> list[tuple[int, float]]:
-    """Return a few points of a curve, evenly taken, the first and the last among them."""
+    """Return some evenly spaced points of a curve, including the first and the last."""
     count = len(curve.steps)
     if not count:
         return []

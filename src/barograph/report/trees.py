@@ -1,26 +1,26 @@
-"""What is known of a model of trees: what its features count for, and how its trees grew."""
+"""Feature importance and growth of tree models."""
 
 from __future__ import annotations
 
 from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
-from barograph.report.content import Curve, Importance
-from barograph.report.curves import curves_of
+from barograph.queries.curves import Curve, curves_of
+from barograph.report.content import Importance
 from barograph.runs.reading.reader import Run
 
 MOST_FEATURES = 30
-"""Most features that a report holds: the heaviest."""
+"""Maximum number of features in a report."""
 
 
 def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
-    """Return what the heaviest features count for, and how many more there are.
+    """Return the most important features, and the number left out.
 
     Raises:
         StoreError: The store cannot be read.
     """
     curves = [curve for curve in curves_of(run, Kind.IMPORTANCE)
               if curve.mode == "train" and not is_counted_otherwise(curve.key)]
-    # A feature that no tree splits by any more is not told of, and counts for nothing.
+    # A feature without splits is not recorded, and its importance is 0.
     newest = max((curve.steps[-1] for curve in curves), default=0)
     last = {id(curve): curve.last if curve.steps[-1] == newest and curve.last > 0 else 0.0 for curve in curves}
     total = sum(last.values()) or 1.0
@@ -32,7 +32,7 @@ def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
 
 
 def trees_in(run: Run) -> tuple[Curve, ...]:
-    """Return depth, leaves and what else was recorded of the trees, over the rounds.
+    """Return depth, leaves and other records of the trees over the rounds.
 
     Raises:
         StoreError: The store cannot be read.

@@ -1,4 +1,4 @@
-"""The code of a run in a folder of its own, as it was when the command was started."""
+"""Checks out the code of a run, with uncommitted changes, into a new directory."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _LINK_MODE = "120000"
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What was laid out.
+    """A checkout.
 
     Attributes:
-        folder: Top of the code.
-        directory: Within it, that the command was typed in.
-        repository: That the folder is a worktree of; None: it stands by itself.
-        notes: What is not as it was, one sentence each.
+        folder: Root of the code.
+        directory: Working directory of the command, within it.
+        repository: Repository that the folder is a worktree of; None: a clone.
+        notes: Differences from the original, one sentence each.
     """
 
     folder: Path
@@ -43,19 +43,19 @@ class Checkout:
 
     @property
     def inside(self) -> Inside:
-        """What else is written in the folder is written by this."""
+        """Writer for further files in the folder."""
         return Inside(self.folder)
 
     def make_directory(self) -> None:
-        """Make the directory that the command was typed in.
+        """Create the working directory of the command.
 
         Raises:
-            StoreDenied: It leads through a link.
+            StoreDenied: The path has a symbolic link.
         """
         self.inside.make_directory(self.directory.relative_to(self.folder).as_posix())
 
     def remove(self) -> None:
-        """Take the folder away again, and out of its repository's list of worktrees."""
+        """Delete the checkout, and remove it from the repository's worktrees."""
         shutil.rmtree(self.folder, ignore_errors=True)
         if self.repository is not None:
             with contextlib.suppress(GitFailed):
@@ -63,16 +63,16 @@ class Checkout:
 
 
 def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
-    """Return the code of a run, laid out.
+    """Check out the code of a run.
 
     Args:
-        store: The run's.
-        origin: What made it.
-        folder: Where to; nothing may be there yet.
+        store: Store of the run.
+        origin: Origin of the run.
+        folder: Destination; must not exist.
 
     Raises:
-        CheckoutFailed: The code was not kept, something is at the folder, the commit is gone, or what was kept would
-            lead out of the folder.
+        CheckoutFailed: The code was not saved, the folder exists, the commit is gone, or a saved path leaves the
+            folder.
         DamagedChunk, StoreError: The run cannot be read.
     """
     code = origin.code
@@ -80,16 +80,16 @@ def checked_out(store: Store, origin: Origin, folder: Path) -> Checkout:
         why = next((text for text in origin.problems if text.startswith("The code")), "the run has no code.")
         raise CheckoutFailed(f"There is nothing to check out: {why}")
     if folder.exists() or folder.is_symlink():
-        raise CheckoutFailed(f"{folder} already exists; name a folder that does not exist.")
+        raise CheckoutFailed(f"The directory already exists. Choose a new one ({folder}).")
     diff, untracked = (_kept(store, name) for name in (code.diff, code.untracked))
-    # Before anything is laid out.
+    # Before anything is written.
     check_paths(paths_in(diff), "the patch")
     check_paths(code.deleted, "the list of deleted files")
     check_paths((module.path for module in code.submodules), "the list of submodules")
     for commit in (code.commit, *(module.commit for module in code.submodules)):
-        # git would take another text for an option.
+        # git could take another text for an option.
         if not _COMMIT.fullmatch(commit):
-            raise CheckoutFailed(f"{quoted(commit)} is not a commit; nothing was laid out.")
+            raise CheckoutFailed(f"{quoted(commit)} is not a commit. Nothing was checked out.")
     repository = _commit_in(code, folder)
     made = Checkout(folder, _directory(origin, code, folder), repository, ())
     try:
@@ -104,11 +104,11 @@ def _kept(store: Store, name: str) -> bytes:
     try:
         return read_file(store, name)
     except ObjectNotFound:
-        raise DamagedChunk(f"The run names a part of its code that is not there ({name} in {store.url}).") from None
+        raise DamagedChunk(f"A file with the run's code is missing ({name} in {store.url}).") from None
 
 
 def _change(code: Code, folder: Path, diff: bytes, untracked: bytes) -> list[str]:
-    """Make the changes that were not committed; return what is not as it was."""
+    """Apply the uncommitted changes; return what differs from the original."""
     git, inside = Git(folder, patience_secs=_PATIENCE_SECS), Inside(folder)
     try:
         if code.deleted:
@@ -117,27 +117,27 @@ def _change(code: Code, folder: Path, diff: bytes, untracked: bytes) -> list[str
                 inside.remove(path)
         if diff:
             whole = refilled(diff, lambda path: _lines(git, code.commit, path)) if MARK.encode() in diff else diff
-            # First the index alone: the links that the patch makes are checked before any file is written. The index
-            # also tells what was added from what was never tracked.
+            # The index first: symbolic links in the patch are checked before any file is written. The index also
+            # distinguishes added files from untracked ones.
             git.ask("apply", "--binary", "--cached", "--whitespace=nowarn", "-", stdin=whole)
             _check_links(git)
             git.ask("apply", "--binary", "--whitespace=nowarn", "-", stdin=whole)
     except GitFailed as error:
-        raise CheckoutFailed(f"The uncommitted changes do not fit the commit {code.commit[:12]}: {error}.") from None
+        raise CheckoutFailed(f"Cannot apply the uncommitted changes to commit {code.commit[:12]}: {error}.") from None
     except StoreDenied as error:
-        raise CheckoutFailed(f"A deleted file cannot be removed: {error}") from error
+        raise CheckoutFailed(f"Cannot delete a file: {error}") from error
     if untracked:
         unpack(untracked, folder)
-    notes = [f"{item.what} is not as it was: {item.why}." for item in code.left_out]
+    notes = [f"{item.what} differs from the original: {item.why}." for item in code.left_out]
     return [*notes, *(note for module in code.submodules if (note := _fill(module, code, folder)))]
 
 
 def _check_links(git: Git) -> None:
-    """Refuse links in the index that lead out of the folder and that the commit does not have.
+    """Refuse symbolic links in the index that leave the folder and are not in the commit.
 
     Raises:
         CheckoutFailed: There is one.
-        GitFailed: git cannot tell.
+        GitFailed: git failed.
     """
     words = iter(git.names("diff", "--cached", "--raw", "--no-renames", "--abbrev=64", "-z"))
     for change, path in zip(words, words, strict=True):
@@ -151,7 +151,7 @@ def _lines(git: Git, commit: str, path: str) -> list[bytes]:
 
 
 def _commit_in(code: Code, folder: Path) -> Path | None:
-    """Lay the commit out in the folder; return the repository that this is a worktree of, None: it is one by itself."""
+    """Check out the commit; return the repository if this is a worktree, None if it is a clone."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         if not code.commit:
@@ -178,21 +178,21 @@ def _has(place: Path, commit: str) -> bool:
 
 
 def _clone(code: Code, folder: Path) -> None:
-    gone = f"The commit {code.commit[:12]} is gone: it is not in {code.root}"
+    gone = f"Commit {code.commit[:12]} not found: it is not in {code.root}"
     if not code.remote or MARK in code.remote:
-        why = "its remote asks for credentials, which were not kept" if code.remote else "it has no remote"
-        raise CheckoutFailed(f"{gone}, nor in the repository here, and {why}; run this in a clone that has it.")
+        why = "its remote needs credentials, which were not saved" if code.remote else "it has no remote"
+        raise CheckoutFailed(f"{gone} or the repository here, and {why}. Run this in a clone that has it.")
     git = Git(folder.parent, patience_secs=_PATIENCE_SECS, may_fetch=True)
     try:
         git.ask("clone", "--quiet", "--no-checkout", "--", code.remote, str(folder.absolute()))
         Git(folder, patience_secs=_PATIENCE_SECS).ask("checkout", "--quiet", "--detach", code.commit)
     except GitFailed as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise CheckoutFailed(f"{gone}, nor can it be had from {code.remote}: {error}.") from None
+        raise CheckoutFailed(f"{gone}, and cannot be fetched from {code.remote}: {error}.") from None
 
 
 def _fill(module: Submodule, code: Code, folder: Path) -> str:
-    """Lay a submodule out; return what is not as it was, "" where all is."""
+    """Check out a submodule; return what differs from the original, or ""."""
     if not module.commit:
         return ""
     source, target = Path(code.root, module.path), folder / module.path
@@ -202,8 +202,8 @@ def _fill(module: Submodule, code: Code, folder: Path) -> str:
             "clone", "--quiet", "--no-checkout", "--", str(source), str(target))
         Git(target, patience_secs=_PATIENCE_SECS).ask("checkout", "--quiet", "--detach", module.commit)
     except (GitFailed, StoreDenied) as error:
-        return f"The submodule {module.path} is not there: {str(error).removesuffix('.')}."
-    return f"The submodule {module.path} had changes, which were not kept." if module.dirty else ""
+        return f"Submodule {module.path} is missing: {str(error).removesuffix('.')}."
+    return f"Submodule {module.path} had uncommitted changes, which were not saved." if module.dirty else ""
 
 
 def _directory(origin: Origin, code: Code, folder: Path) -> Path:

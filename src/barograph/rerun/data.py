@@ -1,4 +1,4 @@
-"""Whether the files that a run opened are still the same, and where a copy of its code finds them."""
+"""Checks whether the files that a run opened have changed, and links them into a checkout."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from barograph.store.inside import Inside
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:
-    """How the files stand that were there when the run began.
+    """State of the files that existed when the run began.
 
     Attributes:
-        same: How many are.
-        changed: Those that are not, each with what became of it.
-        unknown: How many cannot be judged, since they had no fingerprint.
+        same: Number of unchanged files.
+        changed: Changed files, each with the reason.
+        unknown: Number of files without a fingerprint.
     """
 
     same: int
@@ -29,10 +29,10 @@ class DataCheck:
 
 
 def checked_data(origin: Origin) -> DataCheck:
-    """Return how the files that a run opened stand now, by their fingerprints; what it wrote itself it writes again.
+    """Compare the files that a run opened with their fingerprints; files that it wrote are ignored.
 
     Args:
-        origin: What made the run.
+        origin: Origin of the run.
     """
     given = origin.given
     known = [file for file in given if file.fingerprint]
@@ -41,11 +41,11 @@ def checked_data(origin: Origin) -> DataCheck:
 
 
 def link_data(origin: Origin, folder: Path) -> int:
-    """Have a copy of the code find the data that lies in the first folder and that git does not keep; return how much.
+    """Link data files that git does not track from the original directory into a checkout; return how many.
 
     Args:
-        origin: What made the run.
-        folder: The copy.
+        origin: Origin of the run.
+        folder: The checkout.
     """
     if origin.code is None:
         return 0
@@ -55,7 +55,7 @@ def link_data(origin: Origin, folder: Path) -> int:
         if not source.is_relative_to(origin.code.root) or not source.is_file():
             continue
         target = source.relative_to(origin.code.root)
-        # What is there stays, and what a link of the commit leads to has its data there.
+        # Existing files stay, and a link in the commit finds its data itself.
         with contextlib.suppress(StoreDenied):
             inside.link(target.as_posix(), str(source))
             linked += 1
@@ -63,8 +63,8 @@ def link_data(origin: Origin, folder: Path) -> int:
 
 
 def _changed(file: DataFile) -> str:
-    # As it was taken then: whole, or by its ends.
+    # Computed like the original: of the whole file, or of its ends.
     now = fingerprint_of(file.path, whole_bytes=file.size_bytes if file.whole else 0)
     if now.problem:
         return now.problem
-    return "" if (now.size_bytes, now.fingerprint) == (file.size_bytes, file.fingerprint) else "its content is another"
+    return "" if (now.size_bytes, now.fingerprint) == (file.size_bytes, file.fingerprint) else "its content has changed"

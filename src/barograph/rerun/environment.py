@@ -1,4 +1,4 @@
-"""The Python that a run is made again with: one that has the same packages, or one that is built from their list."""
+"""Finds a Python with the packages of a run, or builds one."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from barograph.provenance.secrets import MARK, Secrets
 _BUILD_SECS = 3600.0
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _NOT_BUILT = ("pip", "setuptools", "wheel", "uv")
-"""What builds environments, and decides nothing in them."""
+"""Packages that only build environments, ignored in comparisons."""
 
 Run = Callable[[Sequence[str]], Completed]
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A Python to run with.
+    """A Python for a rerun.
 
     Attributes:
         python: Its path.
-        differing: Packages that are not as they were.
-        built: It was made for this.
+        differing: Packages that differ from those of the run.
+        built: Whether it was built for the rerun.
     """
 
     python: str
@@ -44,7 +44,7 @@ class Environment:
 
 
 def present_environment(origin: Origin) -> Environment:
-    """Return the Python that the run was made with, if it is still there, or else this one; and what differs in it."""
+    """Return the Python of the run if it still exists, else this one, with differing packages."""
     found = [environment for interpreter in _at_hand(origin)
              if (environment := _looked_at(interpreter, origin)) is not None]
     return min(found, key=lambda item: len(item.differing))
@@ -53,16 +53,16 @@ def present_environment(origin: Origin) -> Environment:
 def built_environment(
     origin: Origin, folder: Path, *, run: Run | None = None, uv: str | None = None
 ) -> Environment:
-    """Return a new Python with the packages of a run, by uv if there is one, else by venv and pip.
+    """Build a Python with the packages of a run, with uv if available, else venv and pip.
 
     Args:
         origin: What made the run.
         folder: Where to build it.
         run: Runs a command.
-        uv: The program; None: it is looked for; "": there is none.
+        uv: The uv program; None: search for it; "": none.
 
     Raises:
-        RerunFailed: A package cannot be had, which is named; or it was another Python, which is not here.
+        RerunFailed: A package cannot be installed, or the run used another Python version.
     """
     run = run or _run
     uv = (shutil.which("uv") or "") if uv is None else uv
@@ -75,8 +75,8 @@ def built_environment(
     else:
         here = ".".join(map(str, sys.version_info[:2]))
         if series and series != here:
-            raise RerunFailed(f"The run was made with Python {series}, and this is {here}; install uv, which fetches "
-                              "the right one, or go on with the present environment: --no-environment.")
+            raise RerunFailed(f"The run used Python {series}, but this is {here}. Install uv, which downloads the "
+                              "right one, or use the current environment: --no-environment.")
         _do(run, [sys.executable, "-m", "venv", str(folder)], {})
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     if wanted:
@@ -85,10 +85,10 @@ def built_environment(
 
 
 def requirements(packages: Mapping[str, Package]) -> dict[str, str]:
-    """Return name to what pip is asked for.
+    """Return pip requirements by package name.
 
     Raises:
-        RerunFailed: A package came from a place that is not there any more.
+        RerunFailed: A package came from a location that no longer exists.
 
     Example:
         >>> requirements({"numpy": Package("2.0"), "mine": Package("1", "", "git https://host/mine@abc")})
@@ -98,29 +98,29 @@ def requirements(packages: Mapping[str, Package]) -> dict[str, str]:
 
 
 def is_package(name: str, package: Package) -> bool:
-    """Return whether these can be the name, version and source of a package, and not options or lines of their own."""
+    """Return whether these are a valid name, version and source of a package, and not options for pip."""
     return bool(_NAME.fullmatch(name)) and not re.search(r"\s", package.version) \
         and not re.search(r"\s", package.source.partition(" ")[2]) and package.source.isprintable()
 
 
 def _requirement(name: str, package: Package) -> str:
     if not is_package(name, package):
-        raise RerunFailed(f"The run names a package that cannot be one: {quoted(name)} {quoted(package.version)} "
-                          f"{quoted(package.source)}. Use the present environment: --no-environment.")
+        raise RerunFailed(f"The run has an invalid package: {quoted(name)} {quoted(package.version)} "
+                          f"{quoted(package.source)}. Use the current environment: --no-environment.")
     how, _, url = package.source.partition(" ")
     if not how:
         return f"{name}=={package.version}"
     if MARK in url:
-        raise RerunFailed(f"The package {name} came from a place that asks for credentials, which were not kept: "
-                          f"{url}.")
+        raise RerunFailed(f"Package {name} came from a location that needs credentials, which were not saved "
+                          f"({url}).")
     if how not in ("editable", "file"):
         return f"{name} @ {how}+{url}"
     if urlsplit(url).scheme != "file":
         return f"{name} @ {url}"
     place = unquote(urlsplit(url).path)
     if not os.path.exists(place):
-        raise RerunFailed(f"The package {name} {package.version} was installed from {place}, and nothing is there any "
-                          "more; go on with the present environment: --no-environment.")
+        raise RerunFailed(f"Package {name} {package.version} was installed from a location that no longer exists. Use "
+                          f"the current environment: --no-environment ({place}).")
     return place
 
 
@@ -134,7 +134,7 @@ def _at_hand(origin: Origin) -> list[Interpreter]:
 
 def _looked_at(interpreter: Interpreter, origin: Origin) -> Environment | None:
     now = packages_of(interpreter, Secrets())
-    # Where nothing is known of the packages, nothing is known to differ.
+    # Without a list of packages, no difference is known.
     names = differing(dict(origin.packages), now) if origin.packages else []
     if origin.python_version and origin.python_version != interpreter.version:
         names = ["python", *names]
@@ -151,9 +151,10 @@ def _do(run: Run, command: Sequence[str], wanted: dict[str, str]) -> None:
     if done.exit_code:
         said = f"{done.out.decode('utf-8', 'replace')}\n{done.err.decode('utf-8', 'replace')}"
         guilty = [name for name, what in wanted.items() if _named(name, what, said)]
-        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason was given")
-        which = f": {', '.join(guilty)} cannot be had" if guilty else ""
-        raise RerunFailed(f"Cannot build the environment{which}. {last} To use the current one: --no-environment.")
+        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "no reason given")
+        which = f": {', '.join(guilty)} cannot be installed" if guilty else ""
+        raise RerunFailed(f"Cannot build the environment{which}. {last.rstrip('.')}. Use the current environment: "
+                          "--no-environment.")
 
 
 def _named(name: str, what: str, said: str) -> bool:

@@ -1,4 +1,4 @@
-"""How the environment of a run was, as a file that pip reads and people, too."""
+"""The environment of a run as a pip requirements file with comments."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from barograph.rerun.environment import is_package
 
 
 def environment_listing(origin: Origin, place: str) -> str:
-    """Return the text of the file.
+    """Return the contents of the file.
 
     Args:
-        origin: What made the run.
-        place: Of the run.
+        origin: Origin of the run.
+        place: Place of the run.
     """
     lines = [
-        f"# How the environment of {place} was. To build it: pip install --no-deps -r FILE",
-        f"# Python {origin.python_version or 'not known'} ({origin.interpreter or 'not known'})",
+        f"# Environment of {place}. To build it: pip install --no-deps -r FILE",
+        f"# Python {origin.python_version or 'unknown'} ({origin.interpreter or 'unknown'})",
         f"# {origin.hardware.system}, {origin.hardware.processor}, {origin.hardware.cores} cores"
         + "".join(f", {gpu}" for gpu in origin.hardware.gpus),
         f"# in {origin.directory}:",
@@ -26,13 +26,13 @@ def environment_listing(origin: Origin, place: str) -> str:
         *(f"#   {name}={shlex.quote(value)}" for name, value in origin.environment.items()),
         *(_line(name, package) for name, package in origin.packages.items()),
     ]
-    # A line break in what a run says of itself must not begin a line that pip obeys.
+    # A line break in the run's metadata must not start a line that pip obeys.
     return "\n".join(map(shown, lines)) + "\n"
 
 
 def _line(name: str, package: Package) -> str:
     if not is_package(name, package):
-        return f"# not the name and version of a package: {name} {package.version} {package.source}"
+        return f"# invalid package: {name} {package.version} {package.source}"
     how, _, url = package.source.partition(" ")
     if how == "git":
         return f"{name} @ git+{url}"

@@ -1,4 +1,4 @@
-"""Whether two runs are the same: to the last bit, within noise, or different, and where first."""
+"""Compares two runs: bit-identical, equal within noise, or different, and where they first differ."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from barograph.runs.state.origins import read_origin
 from barograph.watch.figures import count, figure
 
 NOISE = 0.01
-"""Distance up to which runs of one shape differ by noise alone, unless said otherwise; see `side_by_side`."""
+"""Default maximum distance that counts as noise; see `side_by_side`."""
 _MOST_NAMED = 5
 
 
 class Sameness(StrEnum):
-    """How two runs stand to each other."""
+    """Result of comparing two runs."""
 
     IDENTICAL = "identical"
-    """Every number that both recorded is the same bit for bit, and there are as many of losses."""
+    """All values recorded by both are bit-identical, with the same number of losses."""
     WITHIN_NOISE = "within noise"
-    """The same steps, losses and logged numbers, and none further apart than is said."""
+    """The same steps, losses and scalars, with no distance above the noise limit."""
     DIFFERENT = "different"
     """Anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Something that differs between what made the two runs.
+    """A difference between the origins of two runs.
 
     Attributes:
         what: "parameters", "code", "packages", "data", "seeds", "python" or "machine".
-        name: Of it: the parameter, the file, the package.
-        first, second: What it was in each, for people.
+        name: Name of the parameter, file or package.
+        first, second: Its value in each run, as text.
     """
 
     what: str
@@ -47,21 +47,21 @@ class Cause:
     second: str
 
     def in_words(self) -> str:
-        """Return it as a part of a sentence."""
+        """Return a description."""
         return f"{self.what}: {self.name} was {self.first} and is {self.second}"
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Whether two runs are the same.
+    """Comparison of two runs.
 
     Attributes:
         first, second: Their places.
-        sameness: The answer.
-        causes: What differs in what made them, in the order in which it is to be looked at; machine and Python last.
-        numbers: How what they recorded stands side by side.
-        noise: Distance up to which a difference was taken for noise.
-        why: One sentence for people.
+        sameness: The result.
+        causes: Differences of their origins, most relevant first; machine and Python last.
+        numbers: Comparison of their records.
+        noise: Maximum distance that counts as noise.
+        why: Summary in one sentence.
     """
 
     first: str
@@ -73,22 +73,22 @@ class Repetition:
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return {"first": self.first, "second": self.second, "sameness": str(self.sameness), "why": self.why,
                 "noise": self.noise, "causes": [asdict(cause) for cause in self.causes],
                 "numbers": asdict(self.numbers)}
 
 
 def repetition_of(first: Run, second: Run, *, noise: float = NOISE) -> Repetition:
-    """Return whether two runs are the same.
+    """Compare two runs.
 
     Args:
-        first: The one that is the measure.
-        second: The other one.
-        noise: Greatest distance of losses, logged numbers and weights that is taken for noise.
+        first: The reference.
+        second: The other run.
+        noise: Maximum distance of losses, scalars and weights that counts as noise.
 
     Raises:
-        StoreError: One of them cannot be read.
+        StoreError: A run cannot be read.
     """
     numbers = side_by_side(first, second)
     causes = causes_between(_origin(first), _origin(second))
@@ -97,7 +97,7 @@ def repetition_of(first: Run, second: Run, *, noise: float = NOISE) -> Repetitio
 
 
 def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, ...]:
-    """Return what differs between what made two runs; nothing where of one of them that was not kept."""
+    """Return the differences between two origins; none if either is missing."""
     if first is None or second is None:
         return ()
     return (
@@ -128,9 +128,9 @@ def _judged(numbers: SideBySide, noise: float) -> Sameness:
 def _why(sameness: Sameness, numbers: SideBySide, causes: tuple[Cause, ...], noise: float) -> str:
     records = count(numbers.compared, "record")
     if sameness is Sameness.IDENTICAL:
-        return f"All of {records} that both have are the same to the last bit."
-    apart = f"{numbers.apart_key} is the furthest apart, by {figure(numbers.apart)} of its range" \
-        if numbers.apart_key else "losses, logged numbers and norms of weights are the same"
+        return f"All {records} that both runs have are bit-identical."
+    apart = f"{numbers.apart_key} differs most, by {figure(numbers.apart)} of its range" \
+        if numbers.apart_key else "losses, scalars and weight norms are equal"
     if sameness is Sameness.WITHIN_NOISE:
         return (f"{numbers.differing:,} of {records} differ, none by more than {figure(noise)}: {apart}. "
                 f"First: {in_words(numbers.parts)}.")
@@ -140,14 +140,14 @@ def _why(sameness: Sameness, numbers: SideBySide, causes: tuple[Cause, ...], noi
     if numbers.shape:
         said.append(numbers.shape)
     if numbers.parts:
-        said.append(f"the records part at {in_words(numbers.parts)}")
+        said.append(f"the records first differ at {in_words(numbers.parts)}")
     if numbers.loss_parts and numbers.loss_parts != numbers.parts:
         said.append(f"the loss at {in_words(numbers.loss_parts)}")
     return "; ".join(said) + "."
 
 
 def in_words(parting: Parting | None) -> str:
-    """Return where two runs part, for people."""
+    """Return where two runs first differ, as text."""
     if parting is None:
         return "nowhere"
     mode = "" if parting.mode == "train" else f" of {parting.mode}"
@@ -162,14 +162,14 @@ def _of_tables(what: str, first: Mapping[str, Any], second: Mapping[str, Any]) -
 
 
 def _of_texts(what: str, name: str, first: str, second: str) -> list[Cause]:
-    return [Cause(what, name, first or "not known", second or "not known")] if first != second else []
+    return [Cause(what, name, first or "unknown", second or "unknown")] if first != second else []
 
 
 def _of_code(first: Code | None, second: Code | None) -> list[Cause]:
     if first is None or second is None:
         return []
     found = _of_texts("code", "commit", first.commit[:12], second.commit[:12])
-    # The names of these objects say their bytes.
+    # The names of these objects contain their digests.
     found += _of_texts("code", "uncommitted changes", _digest(first.diff), _digest(second.diff))
     found += _of_texts("code", "untracked files", _digest(first.untracked), _digest(second.untracked))
     found += _of_texts("code", "deleted files", ", ".join(first.deleted), ", ".join(second.deleted))
@@ -184,7 +184,7 @@ def _digest(name: str) -> str:
 
 
 def _of_packages(first: Origin, second: Origin) -> list[Cause]:
-    # Where the one or the other Python did not tell its packages, nothing is known to differ.
+    # If a list of packages is missing, no difference is known.
     if not first.packages or not second.packages:
         return []
     return [Cause("packages", name, *("missing" if name not in origin.packages else
@@ -194,7 +194,7 @@ def _of_packages(first: Origin, second: Origin) -> list[Cause]:
 
 
 def _of_data(first: tuple[DataFile, ...], second: tuple[DataFile, ...]) -> list[Cause]:
-    # By name within its folder: a copy of the code has its data elsewhere.
+    # By relative name: a checkout has its data elsewhere.
     known = [{_short(file.path): file for file in files if file.fingerprint} for files in (first, second)]
     return [Cause("data", name, known[0][name].fingerprint[:12], known[1][name].fingerprint[:12])
             for name in sorted(known[0].keys() & known[1].keys())

@@ -1,4 +1,4 @@
-"""The archive of untracked files laid out in a folder, and nowhere else."""
+"""Unpacks the archive of untracked files safely into a directory."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ _MOST_BYTES = 64 * 2**20
 
 
 def unpack(packed: bytes, folder: Path) -> list[str]:
-    """Lay the files of an archive out in a folder; return their names.
+    """Unpack an archive into a directory; return the file names.
 
     Args:
         packed: The archive.
-        folder: That they belong to.
+        folder: Destination.
 
     Raises:
-        CheckoutFailed: A name leads out of the folder, a link does, an entry is no file, or it is no archive.
+        CheckoutFailed: A path or link leaves the directory, an entry is not a file, or it is not an archive.
     """
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
             entries = archive.getmembers()
             check_paths((entry.name for entry in entries), "the archive of untracked files")
             if sum(entry.size for entry in entries) > _MOST_BYTES:
-                raise CheckoutFailed(f"The archive of untracked files holds more than {_MOST_BYTES:,} bytes.")
+                raise CheckoutFailed(f"The archive of untracked files has more than {_MOST_BYTES:,} bytes.")
             for entry in entries:
                 _check_kind(entry)
-            # Links come last, so that nothing is written through one.
+            # Links come last, so that nothing is written through them.
             inside = Inside(folder)
             for entry in sorted(entries, key=lambda item: item.issym()):
                 _lay_out(archive, entry, inside)
             return [entry.name for entry in entries]
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise CheckoutFailed(f"The archive of untracked files cannot be laid out: {error}.") from error
+        raise CheckoutFailed(f"Cannot unpack the archive of untracked files: {error}.") from error
 
 
 def check_paths(paths: Iterable[str], where: str) -> None:
-    """Refuse paths that lead out of a folder, or into what git keeps there.
+    """Refuse paths that leave a directory, or lead into `.git`.
 
     Args:
-        paths: From the folder.
-        where: They stand, for the message.
+        paths: Paths relative to the directory.
+        where: Where they are listed, for the message.
 
     Raises:
-        CheckoutFailed: One does.
+        CheckoutFailed: A path is refused.
     """
     for path in paths:
         if climbs_out(path):
-            raise CheckoutFailed(f"In {where} the path {quoted(path)} leads out of the folder; nothing was laid out.")
+            raise CheckoutFailed(f"In {where}, path {quoted(path)} leaves the directory. Nothing was checked out.")
         if any(part.lower() == ".git" for part in path.replace("\\", "/").split("/")):
-            raise CheckoutFailed(f"In {where} the path {quoted(path)} leads into what git keeps; nothing was laid out.")
+            raise CheckoutFailed(f"In {where}, path {quoted(path)} leads into .git. Nothing was checked out.")
 
 
 def check_link(path: str, target: str, where: str) -> None:
-    """Refuse a symbolic link that leads out of a folder, or into what git keeps there.
+    """Refuse a symbolic link that leaves a directory, or leads into `.git`.
 
     Args:
-        path: Of the link, from the folder.
-        target: What it says.
-        where: It stands, for the message.
+        path: Path of the link, relative to the directory.
+        target: Target of the link.
+        where: Where it is listed, for the message.
 
     Raises:
-        CheckoutFailed: It does.
+        CheckoutFailed: The link is refused.
     """
     if leads_out(path, target):
-        raise CheckoutFailed(f"In {where} the link {quoted(path)} leads out of the folder, to {quoted(target)}; "
-                             "nothing was laid out.")
+        raise CheckoutFailed(f"In {where}, link {quoted(path)} leaves the directory: {quoted(target)}. Nothing was "
+                             "checked out.")
     check_paths([part for part in target.split("/") if part not in ("", "..")], where)
 
 
@@ -79,8 +79,8 @@ def _check_kind(entry: tarfile.TarInfo) -> None:
     if entry.issym():
         check_link(entry.name, entry.linkname, "the archive of untracked files")
     elif not entry.isfile():
-        raise CheckoutFailed(f"In the archive of untracked files {quoted(entry.name)} is not a file; nothing was laid "
-                             "out.")
+        raise CheckoutFailed(f"In the archive of untracked files, {quoted(entry.name)} is not a file. Nothing was "
+                             "checked out.")
 
 
 def _lay_out(archive: tarfile.TarFile, entry: tarfile.TarInfo, inside: Inside) -> None:

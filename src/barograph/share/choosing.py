@@ -51,7 +51,7 @@ class Choice:
         items: Requested items and those that belong to them.
         runs: Runs whose directories are included.
         pieces: Objects of runs, and artifacts, by member name.
-        metadata files: Files of the journal, by member name.
+        metadata: Files of the journal, by member name.
         asked: Optional directories that are left out, with their size in bytes.
         left_out: Other omissions, one sentence each.
         missing: What no longer exists, one sentence each.

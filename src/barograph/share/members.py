@@ -36,7 +36,7 @@ class Member:
         run: Directory of its run; "" if it belongs to none.
         object: Its name within the run.
         digest: Digest of the artifact, `sha256:…`; "" if it is not an artifact.
-        metadata file: Name of the journal file; "" if it is not one.
+        metadata_file: Name of the journal file; "" if it is not one.
     """
 
     name: str

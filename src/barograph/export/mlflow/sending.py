@@ -1,4 +1,4 @@
-"""Runs told to MLflow's tracking server over its REST API, version 2.0: each once, however often it is asked."""
+"""Export of runs to MLflow's tracking server over its REST API, version 2.0; idempotent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NOT_FOUND = "RESOURCE_DOES_NOT_EXIST"
 
 @dataclass(slots=True)
 class SentRun:
-    """What became of one run.
+    """Result of exporting one run.
 
     Attributes:
-        name: Of the run.
-        uid: Its identity here.
-        mlflow_run_id: The one that it has there.
-        unchanged: It was there already.
-        points: Numbers that were sent.
-        artifacts: Files that were sent.
-        told: What MLflow does not take as it is, one sentence each.
+        name: Name of the run.
+        uid: ID in Barograph.
+        mlflow_run_id: ID in MLflow.
+        unchanged: Whether it was exported already.
+        points: Number of sent values.
+        artifacts: Number of sent files.
+        told: What was changed or left out because of MLflow's limits, one sentence each.
     """
 
     name: str
@@ -40,15 +40,15 @@ class SentRun:
     told: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 class MlflowServer:
-    """A tracking server that runs are told to.
+    """A tracking server to which runs are exported.
 
     Args:
-        web: The server.
+        web: Connection to the server.
     """
 
     def __init__(self, web: Web) -> None:
@@ -58,10 +58,10 @@ class MlflowServer:
         self._run_ids: dict[str, str] = {}
 
     def describe(self, experiment: str, description: str, tags: Mapping[str, str]) -> None:
-        """Say of an experiment, which is made where there is none, what it is about.
+        """Set description and tags of an experiment; create it if it does not exist.
 
         Raises:
-            EndpointFailed: The server does not take it.
+            EndpointFailed: The server refused it.
         """
         said = {**tags, **({"mlflow.note.content": description} if description else {})}
         for name, text in Fitting().tags(said).items():
@@ -69,14 +69,14 @@ class MlflowServer:
                 "experiment_id": self._experiment(experiment), "key": name, "value": text})
 
     def send(self, outgoing: Outgoing, on_progress: Callable[[int], object] = lambda points: None) -> SentRun:
-        """Tell of a run, unless it was told whole before; what is there of it in part is replaced.
+        """Export a run unless it was exported completely before; a partial export is replaced.
 
         Args:
             outgoing: The run.
-            on_progress: Told how many numbers were sent.
+            on_progress: Called with the number of sent values.
 
         Raises:
-            EndpointFailed: The server does not take it, or cannot be reached.
+            EndpointFailed: The server refused it, or is unreachable.
             StoreError: The run cannot be read.
         """
         experiment_id = self._experiment(outgoing.experiment)
@@ -109,7 +109,7 @@ class MlflowServer:
         for file in outgoing.files:
             self._send_file(file, str(run_info.get("artifact_uri", "")), fitting, sent)
         ended = {"end_time": outgoing.ended_ms} if outgoing.ended_ms else {}
-        # Last: a run that is not "whole" was left in the middle, and is sent again.
+        # Last: a run without this mark was interrupted, and is sent again.
         self._log(run_id, tags=[(f"{RUN_ID}.whole", "yes")])
         self._post("runs/update", {"run_id": run_id, "status": outgoing.status, **ended})
         self._run_ids[outgoing.uid] = run_id
@@ -136,11 +136,11 @@ class MlflowServer:
 
     def _send_file(self, file: OutgoingFile, artifact_uri: str, fitting: Fitting, sent: SentRun) -> None:
         if file.read is None:
-            fitting.told.append(f'Artifact "{file.name}" is at {file.uri}, and stays there.')
+            fitting.told.append(f'Artifact "{file.name}" was not uploaded; it stays at {file.uri}.')
             return
         if not artifact_uri.startswith(_SERVED):
-            fitting.told.append(f'Artifact "{file.name}" is not sent: the server takes no artifacts over HTTP (it '
-                                f"keeps them at {artifact_uri}; start it with --serve-artifacts).")
+            fitting.told.append(f'Artifact "{file.name}" was not sent: the server accepts no artifacts over HTTP (it '
+                                f"stores them at {artifact_uri}; start it with --serve-artifacts).")
             return
         folder = artifact_uri.removeprefix(_SERVED).lstrip("/")
         name = fitting.name("the artifact", file.name)
@@ -149,7 +149,7 @@ class MlflowServer:
         except WebFailed as error:
             raise self._failed(f'artifact "{file.name}"', error) from error
         except (DamagedChunk, ObjectNotFound) as error:
-            fitting.told.append(f'Artifact "{file.name}" is not sent: {error}')
+            fitting.told.append(f'Artifact "{file.name}" was not sent: {error}')
             return
         sent.artifacts += 1
 
@@ -163,13 +163,13 @@ class MlflowServer:
                     raise self._failed("experiments/get-by-name", error) from error
                 found = self._post("experiments/create", {"name": name})
             if found.get("lifecycle_stage") == "deleted":
-                raise EndpointFailed(f'There is an experiment "{name}" at {self.url} that was deleted; restore it '
-                                     "there, or have it removed for good.")
+                raise EndpointFailed(f'Experiment "{name}" is deleted on the server. Restore it, or delete it '
+                                     f"permanently ({self.url}).")
             self._experiments[name] = str(found.get("experiment_id", ""))
         return self._experiments[name]
 
     def _known(self, experiment_id: str, uid: str) -> dict[str, bool]:
-        """Return the runs that were told of this one, and whether each is whole."""
+        """Return the exports of this run, and whether each is complete."""
         plain = uid.replace("'", "")
         found = self._post("runs/search", {
             "experiment_ids": [experiment_id], "max_results": 50, "filter": f"tags.`{RUN_ID}` = '{plain}'"})
@@ -190,7 +190,7 @@ class MlflowServer:
             raise self._failed(path, error) from error
 
     def _failed(self, what: str, error: WebFailed) -> EndpointFailed:
-        return EndpointFailed(f"The tracking server did not take what was sent ({what}): {error} ({self.url}).")
+        return EndpointFailed(f"The tracking server refused a request ({what}): {error} ({self.url}).")
 
 
 def _dataset(said: Mapping[str, str]) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _dataset(said: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    """Return a number as JSON has it, and as MLflow reads those that JSON lacks."""
+    """Return a number for JSON; NaN and infinities as MLflow reads them."""
     if value != value:
         return "NaN"
     return value if value not in (float("inf"), float("-inf")) else ("Infinity" if value > 0 else "-Infinity")

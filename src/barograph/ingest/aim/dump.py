@@ -1,7 +1,7 @@
-"""Tells of the runs of a repository of Aim in lines of JSON: run by a Python that has Aim, and need not have Barograph.
+"""Prints the runs of an Aim repository as JSON lines. Runs in a Python with Aim, which need not have Barograph.
 
     python dump.py REPOSITORY > runs.jsonl
-    python dump.py REPOSITORY RUN FOLDER     # the files of one run, called 0, 1, 2, … as they were told
+    python dump.py REPOSITORY RUN FOLDER     # the files of one run, named 0, 1, 2, … in the order of the lines
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _PASSED_OVER = {"distributions": ("aim.distribution",)}
 
 
 def told(path: str) -> Iterator[dict[str, Any]]:
-    """Yield what there is to tell: a line for each run, and behind it one for each of its metrics and files.
+    """Yield a line for each run, followed by one for each of its metrics and files.
 
     Args:
-        path: Of the folder that holds `.aim`.
+        path: The directory that contains `.aim`.
     """
     from aim import Repo
 
@@ -67,7 +67,7 @@ def _about(run: Any) -> dict[str, Any]:
         "name": run.name, "experiment": run.experiment, "description": run.description, "tags": list(run.tags or []),
         "archived": bool(run.archived), "active": bool(run.active), "started": run.creation_time, "ended": run.end_time,
         "params": {str(name): value for name, value in attributes.items() if not str(name).startswith("__")},
-        # The rest of it holds all variables of the environment, secrets among them.
+        # The rest contains all environment variables, including secrets.
         "arguments": system.get("arguments"), "executable": system.get("executable"),
         "branch": git.get("branch"), "remote": git.get("remote_origin_url"),
         "commit": (git.get("commit") or {}).get("hash"),
@@ -75,7 +75,7 @@ def _about(run: Any) -> dict[str, Any]:
 
 
 def _files(run: Any) -> Iterator[tuple[dict[str, Any], bytes | None]]:
-    """Yield what was tracked beside numbers, and its bytes; None: it cannot be read, and what is told says why."""
+    """Yield tracked objects other than numbers, with their bytes; None if unreadable, with the reason in the line."""
     for kind, types in _FILES.items():
         for name, context, steps, values in _sequences(run, kind, types):
             told = {"file": kind, "name": name, "context": context}
@@ -83,13 +83,13 @@ def _files(run: Any) -> Iterator[tuple[dict[str, Any], bytes | None]]:
                 if kind == "texts":
                     yield {**told, "which": "", "ending": "csv"}, _table(steps, values)
                     continue
-                for step, value in zip(steps, values):  # noqa: B905 - Aim runs on Pythons that know no strict
+                for step, value in zip(steps, values):  # noqa: B905 - Aim runs on Pythons without strict
                     several = value if isinstance(value, (list, tuple)) else [value]
                     for place, one in enumerate(several):
                         ending = "json" if kind == "figures" else str(one.storage["format"]).lower()
                         which = f"{step}-{place}" if len(several) > 1 else str(step)
                         yield {**told, "which": which, "ending": ending}, _bytes(one)
-            except Exception as error:  # noqa: BLE001 - whatever Aim raises: the other sequences are there
+            except Exception as error:  # noqa: BLE001 - whatever Aim raises, other sequences may be readable
                 yield {**told, "damage": repr(error)}, None
 
 

@@ -1,4 +1,4 @@
-"""Runs of a repository of Aim, which its own package alone reads: so a Python that has it is asked."""
+"""Runs of an Aim repository, which only Aim can read: runs a Python that has Aim."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class AimSource:
     """The runs of a repository.
 
     Args:
-        path: The folder that holds `.aim`, or that one itself.
-        python: An interpreter that has Aim.
+        path: The directory that contains `.aim`, or `.aim` itself.
+        python: An interpreter with Aim installed.
 
     Raises:
-        ImportFailed: There is no repository, the interpreter has no Aim, or that cannot read it.
+        ImportFailed: There is no repository, the interpreter lacks Aim, or Aim cannot read the repository.
     """
 
     def __init__(self, path: Path, python: str) -> None:
@@ -53,7 +53,7 @@ class AimSource:
         self.damage: list[str] = []
         folder = path if path.name == _FOLDER else path / _FOLDER
         if not folder.is_dir():
-            raise ImportFailed(f"There is no repository of Aim at {path}: no folder {_FOLDER}.")
+            raise ImportFailed(f"No Aim repository: there is no {_FOLDER} directory ({path}).")
         self._repository, self._python = folder.parent, python
         self._told = _told([python, dump.__file__, str(folder.parent.resolve())], folder.parent)
         self._extracted: tuple[str, tempfile.TemporaryDirectory[str]] | None = None
@@ -67,15 +67,15 @@ class AimSource:
         found: list[ForeignRun] = []
         for head, metrics, others, mark in _sorted_lines(self._told):
             if "not_indexed" in head:
-                self.damage.append(f"Run {head['not_indexed']} is not in Aim's index, without which Aim does not read "
-                                   f"it: aim storage --repo {self.url} reindex")
+                self.damage.append(f"Run {head['not_indexed']} is missing from Aim's index, so Aim cannot read it. "
+                                   f"Run: aim storage --repo {self.url} reindex")
                 continue
             try:
                 damage: list[str] = []
                 files = tuple(self._files(str(head["run"]), others, damage))
                 found.append(_run(head, partial(_series, self._told, metrics), mark, files, damage))
             except (BarographError, KeyError, TypeError, ValueError, AttributeError) as error:
-                self.damage.append(f"What Aim tells of the run {head.get('run')} makes no sense: {error!r}.")
+                self.damage.append(f"Aim's data of run {head.get('run')} is invalid: {error!r}.")
         return sorted(found, key=lambda run: (run.started_unix, run.uid))
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class AimSource:
                 continue
             name = f"{said['file']}/{_named(str(said['name']), said.get('context') or {})}"
             if "damage" in said:
-                damage.append(f'What was tracked as "{name}" cannot be read: {said["damage"]}.')
+                damage.append(f'Cannot read the object tracked as "{name}": {said["damage"]}.')
                 continue
             name = f"{name}{'/' if said['which'] else ''}{said['which']}.{said['ending']}"
             yield ForeignFile(name, f"{(self._repository / _FOLDER).resolve().as_uri()}#{uid}", int(said["size_bytes"]),
@@ -102,7 +102,7 @@ class AimSource:
             number += 1
 
     def _fetched(self, uid: str, number: int, ending: str, sha256: str, folder: Path) -> Path:
-        """Put a file into a folder. Those of a run are asked for together, and those of one run alone are there."""
+        """Write a file to a directory. All files of a run are fetched together, and only one run is cached."""
         if self._extracted is None or self._extracted[0] != uid:
             if self._extracted is not None:
                 self._extracted[1].cleanup()
@@ -111,17 +111,17 @@ class AimSource:
                   self._repository).unlink()
         path = Path(self._extracted[1].name, str(number))
         if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
-            raise ImportFailed("the run has changed while it was imported; import it again.")
-        # Its ending tells what it is made of.
+            raise ImportFailed("the run changed during the import; import it again.")
+        # The extension determines the media type.
         return path.rename(folder / f"{number}.{ending if ending.isalnum() else 'bin'}")
 
 
 def _told(command: Sequence[str], path: Path) -> Path:
-    """Return a file with what Aim tells.
+    """Run Aim and return a file with its output.
 
     Args:
-        command: That asks it.
-        path: Of the repository.
+        command: Command that runs Aim.
+        path: Path of the repository.
     """
     handle, name = tempfile.mkstemp(prefix="barograph-aim-", suffix=".jsonl")
     try:
@@ -129,7 +129,7 @@ def _told(command: Sequence[str], path: Path) -> Path:
             done = run_to_end(Command(tuple(command), os.fspath(path)), timeout_secs=None, stdout=file)
     except OSError as error:
         Path(name).unlink()
-        raise ImportFailed(f"{command[0]} cannot be run: {error.strerror}. Name a Python that has Aim by --python.") \
+        raise ImportFailed(f"Cannot run {command[0]}: {error.strerror}. Pass a Python with Aim as --python.") \
             from error
     except BaseException:
         Path(name).unlink()
@@ -140,13 +140,13 @@ def _told(command: Sequence[str], path: Path) -> Path:
     said = done.err.decode("utf-8", "replace").strip().splitlines()
     last = said[-1] if said else f"exit code {done.exit_code}"
     if "No module named 'aim'" in last:
-        raise ImportFailed("Aim's repositories can be read by its own package alone, which "
-                           f"{command[0]} does not have: pip install aim, or name a Python that has it by --python.")
-    raise ImportFailed(f"Aim cannot read the repository {path}: {last}")
+        raise ImportFailed("Only the package aim can read its repositories, and it is not installed in "
+                           f"{command[0]}. Run pip install aim, or pass a Python with Aim as --python.")
+    raise ImportFailed(f"Aim cannot read the repository: {last} ({path})")
 
 
 def _sorted_lines(told: Path) -> Iterator[tuple[dict[str, Any], list[_Line], list[dict[str, Any]], str]]:
-    """Yield what is told of each run: its own line, where those of its metrics are, the others, and a mark of all."""
+    """Yield for each run its own line, the positions of its metrics, its other lines, and a digest of all."""
     head: dict[str, Any] | None = None
     metrics: list[_Line] = []
     others: list[dict[str, Any]] = []
@@ -204,9 +204,9 @@ def _series(told: Path, metrics: Sequence[_Line]) -> Mapping[str, ForeignSeries]
                 series = ForeignSeries(np.array(said["steps"], np.int64), np.array(said["times"], np.float64),
                                        np.array(said["values"], np.float64))
             except (TypeError, ValueError, OverflowError) as error:
-                raise DamagedSource(f'the metric "{said["metric"]}" makes no sense: {error}') from error
+                raise DamagedSource(f'metric "{said["metric"]}" is invalid: {error}') from error
             if not len(series.steps) == len(series.times) == len(series.values):
-                raise DamagedSource(f'the metric "{said["metric"]}" has {len(series.values)} values at '
+                raise DamagedSource(f'metric "{said["metric"]}" has {len(series.values)} values but '
                                     f"{len(series.times)} times.")
             name = str(said["metric"])
             of_machine = name.startswith(_SYSTEM)
@@ -217,7 +217,7 @@ def _series(told: Path, metrics: Sequence[_Line]) -> Mapping[str, ForeignSeries]
 
 
 def _named(name: str, context: Mapping[str, Any]) -> str:
-    """Return what a metric is called: by its subset, as others write it, and by what else its context says.
+    """Return the name of a metric: prefixed with its subset, as in other trackers, with the rest of its context.
 
     Example:
         >>> _named("loss", {"subset": "val"}), _named("loss", {"fold": 2})

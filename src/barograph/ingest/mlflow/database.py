@@ -1,4 +1,4 @@
-"""MLflow's database: SQLite, or a server that SQLAlchemy reaches. Nothing is written to it."""
+"""Reads MLflow's database: SQLite, or a server that SQLAlchemy supports. Read-only."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ _NEEDED: Mapping[str, frozenset[str]] = {
     "params": frozenset({"key", "value", "run_uuid"}),
     "tags": frozenset({"key", "value", "run_uuid"}),
 }
-"""Tables and columns without which nothing can be told; MLflow has had them since version 1.3."""
+"""Required tables and columns; MLflow has had them since version 1.3."""
 
 _POINTS_AT_ONCE = 100_000
 
 
 class DatabaseSource:
-    """The runs of a database.
+    """Runs in a database.
 
     Args:
-        url: Of SQLAlchemy's form, or of a file of SQLite.
-        folders: Where artifacts may be copied from.
+        url: SQLAlchemy URL, or path of an SQLite file.
+        folders: Directories that artifacts may be copied from.
 
     Raises:
-        ImportFailed: It cannot be reached, or is no database of MLflow's.
-        MissingExtra: The driver that the URL asks for is not installed.
+        ImportFailed: It is unreachable, or not an MLflow database.
+        MissingExtra: The driver in the URL is not installed.
     """
 
     def __init__(self, url: str, folders: ArtifactFolders) -> None:
@@ -108,7 +108,7 @@ class DatabaseSource:
         self._engine.dispose()
 
     def _series(self, run_id: str) -> Mapping[str, ForeignSeries]:
-        """Return the metrics of a run; they are read in parts, since a row of Python's takes a hundred bytes."""
+        """Return the metrics of a run; read in parts, because a Python row takes a hundred bytes."""
         parts: dict[str, list[tuple[Any, ...]]] = {}
         with self._reading() as connection:
             result = connection.execution_options(stream_results=True).execute(
@@ -118,7 +118,7 @@ class DatabaseSource:
                 try:
                     _take(rows, parts)
                 except (TypeError, ValueError, OverflowError) as error:
-                    raise DamagedSource(f"its metrics hold what can be no number: {error} (run {run_id}).") from error
+                    raise DamagedSource(f"a metric has an invalid number: {error} (run {run_id}).") from error
         return {name: _joined(pieces) for name, pieces in parts.items()}
 
     def _datasets(self) -> dict[str, list[dict[str, str]]]:
@@ -163,16 +163,15 @@ class DatabaseSource:
             tables = {name: {column["name"] for column in looked.get_columns(name)} for name in sorted(there)}
             missing = sorted(_NEEDED.keys() - there)
             if missing:
-                what = f"it has {', '.join(sorted(there)[:6])}" if there else "it holds no tables"
-                raise ImportFailed(f"This is no database of MLflow's: it lacks the table {missing[0]}; {what} "
+                what = f"it has {', '.join(sorted(there)[:6])}" if there else "it has no tables"
+                raise ImportFailed(f"Not an MLflow database: table {missing[0]} is missing; {what} "
                                    f"({self.url}).")
             for name, columns in _NEEDED.items():
                 if lacking := sorted(columns - tables[name]):
                     version = _version(connection, there)
                     raise ImportFailed(
-                        f"This database of MLflow's has a schema that is not known ({version}): its table {name} lacks "
-                        f"{', '.join(lacking)}. Where MLflow made it long ago, `mlflow db upgrade` brings "
-                        "it up to date; make a copy of it first.")
+                        f"Unknown schema of an MLflow database ({version}): table {name} lacks {', '.join(lacking)}. "
+                        "If it is old, copy it and run `mlflow db upgrade`.")
         return tables
 
     def _rows(self, statement: str) -> list[Any]:
@@ -186,7 +185,7 @@ class DatabaseSource:
                 yield connection
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise ImportFailed(f"The database cannot be read: {cause} ({self.url}).") from error
+            raise ImportFailed(f"Cannot read the database: {cause} ({self.url}).") from error
 
 
 def _take(rows: Sequence[Any], parts: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -209,7 +208,7 @@ def _url(url: str) -> URL:
     try:
         made = make_url(url)
     except ArgumentError:
-        raise ImportFailed("This is no URL of a database; write sqlite:///mlflow.db, or "
+        raise ImportFailed("Not a database URL; write sqlite:///mlflow.db or "
                            "postgresql://user@host/name.") from None
     if made.drivername.partition("+")[0] == "sqlite":
         return _read_only(Path(made.database or ""))
@@ -219,7 +218,7 @@ def _url(url: str) -> URL:
 
 
 def _shown(url: URL) -> str:
-    """Return where a database is, without secrets; a password may stand among what is asked for, too."""
+    """Return the location of a database without secrets, including those in the query string."""
     if url.drivername == "sqlite":
         return unquote((url.database or "").removeprefix("file:"))
     return Secrets().hide(url.render_as_string(hide_password=True))
@@ -227,10 +226,10 @@ def _shown(url: URL) -> str:
 
 def _read_only(path: Path) -> URL:
     if not path.is_file():
-        raise ImportFailed(f"There is no database at {path}: no such file.")
+        raise ImportFailed(f"No database: the file does not exist ({path}).")
     with path.open("rb") as file:
         if file.read(16) != b"SQLite format 3\0":
-            raise ImportFailed(f"{path} is no database of SQLite.")
+            raise ImportFailed(f"Not an SQLite database ({path}).")
     return URL.create("sqlite", database=f"file:{quote(str(path.resolve()))}", query={"mode": "ro", "uri": "true"})
 
 
@@ -238,7 +237,7 @@ def _engine(url: URL) -> Engine:
     try:
         return create_engine(url)
     except NoSuchModuleError:
-        raise ImportFailed(f'There is no kind of database "{url.drivername}".') from None
+        raise ImportFailed(f'Unknown kind of database: "{url.drivername}".') from None
     except ImportError as error:
         hint = "pip install 'barograph[postgresql]'" if url.drivername.startswith("postgresql") else \
             f"pip install {error.name}"

@@ -1,4 +1,4 @@
-"""MLflow's file store, `mlruns/`: a folder for each experiment and each run, a file for each metric."""
+"""Reads MLflow's file store, `mlruns/`: a directory per experiment and run, a file per metric."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _CONTEXT = "mlflow.data.context"
 
 
 class FileStoreSource:
-    """The runs of a file store.
+    """Runs in a file store.
 
     Args:
-        root: The folder, usually called `mlruns`.
-        folders: Where artifacts may be copied from.
+        root: The directory, usually named `mlruns`.
+        folders: Directories that artifacts may be copied from.
 
     Raises:
-        ImportFailed: It is no file store.
+        ImportFailed: It is not a file store.
     """
 
     def __init__(self, root: Path, folders: ArtifactFolders) -> None:
@@ -47,7 +47,7 @@ class FileStoreSource:
         self._root = root
         self._folders = folders
         if not is_file_store(root):
-            raise ImportFailed(f"There is nothing of MLflow's at {root}: no experiment with a {META}.")
+            raise ImportFailed(f"No MLflow file store: there is no experiment with a {META} ({root}).")
 
     def experiments(self) -> Sequence[ForeignExperiment]:
         """See `ForeignSource.experiments`."""
@@ -67,7 +67,7 @@ class FileStoreSource:
                 try:
                     run = self._run(below, str(meta.get("name", "")), models)
                 except DamagedSource as error:
-                    self.damage.append(f"A run cannot be read: {error}")
+                    self.damage.append(f"Cannot read a run: {error}")
                     continue
                 if run is None:
                     self.passed_over["deleted run"] = self.passed_over.get("deleted run", 0) + 1
@@ -85,7 +85,7 @@ class FileStoreSource:
             try:
                 meta = _meta(folder)
             except DamagedSource as error:
-                self.damage.append(f"An experiment cannot be read: {error}")
+                self.damage.append(f"Cannot read an experiment: {error}")
                 continue
             if meta.get("lifecycle_stage") != "deleted":
                 yield folder, meta
@@ -98,8 +98,7 @@ class FileStoreSource:
         run_id = str(meta.get("run_id") or meta.get("run_uuid") or folder.name)
         parameters, tags = (self._texts(folder / name, damage) for name in ("params", "tags"))
         datasets = list(self._datasets(folder, damage))
-        # What its metadata file says may be the place on another machine; the folder beside it is what was brought
-        # along.
+        # The metadata file may have the path on another machine; the directory beside it has been copied along.
         beside = folder / "artifacts"
         place = str(beside.resolve()) if beside.is_dir() else str(meta.get("artifact_uri") or "")
         files = [*self._folders.files(place, "", damage), *models.get(run_id, [])]
@@ -122,7 +121,7 @@ class FileStoreSource:
             try:
                 meta = _meta(folder)
             except DamagedSource as error:
-                self.damage.append(f"A model cannot be read: {error}")
+                self.damage.append(f"Cannot read a model: {error}")
                 continue
             run_id = str(meta.get("source_run_id") or "")
             found.setdefault(run_id, []).extend(
@@ -137,7 +136,7 @@ class FileStoreSource:
                     continue
                 dataset = _meta(folder.parent / "datasets" / _plain(str(told.get("source_id"))))
             except DamagedSource as error:
-                damage.append(f"A data set cannot be read: {error}")
+                damage.append(f"Cannot read a dataset: {error}")
                 continue
             tags = told.get("tags")
             context = str(tags.get(_CONTEXT) or "") if isinstance(tags, Mapping) else ""
@@ -149,17 +148,17 @@ class FileStoreSource:
         for path in _files(folder):
             name = path.relative_to(folder).as_posix()
             if path.stat().st_size > _MOST_TEXT_BYTES:
-                damage.append(f'"{name}" is a text of {path.stat().st_size:,} bytes, which MLflow never keeps; it is '
+                damage.append(f'"{name}" has {path.stat().st_size:,} bytes, more than MLflow allows; it is '
                               "left out.")
                 continue
             text = path.read_bytes().decode("utf-8", "replace")
-            # MLflow itself reads no more than what stands before the last line break that it wrote.
+            # MLflow itself strips only the last line break, which it wrote.
             found[name] = text.removesuffix("\n")
         return found
 
 
 def is_file_store(folder: Path) -> bool:
-    """Return whether a folder holds experiments of MLflow's."""
+    """Return whether a directory contains MLflow experiments."""
     return any((below / META).is_file() for below in _folders(folder) if not below.name.startswith("."))
 
 
@@ -172,24 +171,24 @@ def _history(path: Path, name: str, run_id: str) -> ForeignSeries:
     times: list[int] = []
     values: list[float] = []
     if path.stat().st_size > _MOST_METRIC_BYTES:
-        raise DamagedSource(f'the metric "{name}" has {path.stat().st_size:,} bytes (run {run_id}).')
+        raise DamagedSource(f'metric "{name}" is too large, with {path.stat().st_size:,} bytes (run {run_id}).')
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             parts = line.split()
             if not parts:
                 continue
             try:
-                # Long ago there was no step: TIME VALUE. Behind it there may be the data set that it is of.
+                # Old files have no step: TIME VALUE. A dataset may follow.
                 times.append(int(parts[0]))
                 values.append(float(parts[1]))
                 steps.append(int(parts[2]) if len(parts) > 2 else 0)
             except (ValueError, IndexError):
-                raise DamagedSource(f'line {number} of the metric "{name}" is none: {line[:60]!r} '
+                raise DamagedSource(f'line {number} of metric "{name}" is invalid: {line[:60]!r} '
                                     f"(run {run_id}, {path}).") from None
     try:
         return series_from_rows(np.array(steps, np.int64), np.array(times, np.int64), np.array(values, np.float64))
     except OverflowError:
-        raise DamagedSource(f'the metric "{name}" has a step or a time that no number of 64 bits holds '
+        raise DamagedSource(f'metric "{name}" has a step or a time that exceeds 64 bits '
                             f"(run {run_id}, {path}).") from None
 
 
@@ -197,23 +196,23 @@ def _meta(folder: Path) -> Mapping[str, Any]:
     path = folder / META
     try:
         if path.stat().st_size > _MOST_META_BYTES:
-            raise DamagedSource(f"{path} has {path.stat().st_size:,} bytes, and is no paper of MLflow's.")
-        # A pipe of that name would be waited for for ever.
+            raise DamagedSource(f"not an MLflow metadata file, because it has {path.stat().st_size:,} bytes ({path}).")
+        # Reading a pipe would block forever.
         meta = yaml.load(path.read_bytes() if path.is_file() else b"", _PlainLoader)
-        repr(meta)  # a number in base 16 may have more digits than Python writes
+        repr(meta)  # a hexadecimal number may have more digits than Python prints
     except (OSError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise DamagedSource(f"{path} cannot be read: {str(error).splitlines()[0]}.") from error
+        raise DamagedSource(f"{str(error).splitlines()[0]} ({path}).") from error
     if not isinstance(meta, Mapping):
-        raise DamagedSource(f"{path} is no paper of MLflow's.")
+        raise DamagedSource(f"not an MLflow metadata file ({path}).")
     return meta
 
 
 class _PlainLoader(yaml.SafeLoader):  # type: ignore[misc]
-    """Reads YAML that refers to no part of itself: a few such references make terabytes of a few hundred bytes."""
+    """YAML loader that refuses aliases: a few of them can expand to terabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("it refers to a part of itself, as no paper of MLflow's does")
+            raise yaml.YAMLError("aliases are not allowed")
         return super().compose_node(parent, index)
 
 

@@ -1,4 +1,4 @@
-"""What MLflow knows of a run, wherever it keeps it: its tags told apart, its texts as values."""
+"""Converts MLflow's data of a run from any of its stores."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ _MOST_DOUBLE = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What MLflow says of a run, as it says it.
+    """MLflow's data of a run.
 
     Attributes:
-        run_id: Its identity.
-        experiment: Of the run.
+        run_id: ID of the run.
+        experiment: Name of its experiment.
         status: "FINISHED", "FAILED", "KILLED", "RUNNING", "SCHEDULED".
         mark: See `ForeignRun.mark`.
         series: Reads its metrics.
-        name, user: As its row says, where no tag does.
-        start_ms, end_ms: Milliseconds since 1970 UTC; 0 where there are none.
-        artifact_uri: Where its artifacts are.
-        parameters, tags: Texts by name.
-        datasets: What it read, each with `name`, `digest`, `source_type`, `source`, `context`.
-        files: What it made.
-        damage: What of it cannot be read.
+        name, user: From its row; tags override them.
+        start_ms, end_ms: Milliseconds since 1970 UTC; 0 if unknown.
+        artifact_uri: Location of its artifacts.
+        parameters, tags: Strings by name.
+        datasets: Inputs, each with `name`, `digest`, `source_type`, `source`, `context`.
+        files: Outputs.
+        damage: What cannot be read.
     """
 
     run_id: str
@@ -73,13 +73,13 @@ class Told:
 
 
 def run_from_told(told: Told) -> ForeignRun:
-    """Return a run, of what MLflow says of it."""
+    """Return a run from MLflow's data."""
     tags, secrets = told.tags, Secrets()
     datasets = [{name: secrets.hide(text) for name, text in item.items()} for item in told.datasets]
     values = {name: value_from_text(text) for name, text in told.parameters.items()}
     damage = list(told.damage)
     if told.status not in _ENDS:
-        damage.append(f'Its status is "{told.status}", which MLflow does not know; it is taken for a failed one.')
+        damage.append(f'Unknown status "{told.status}"; the run is imported as failed.')
     return ForeignRun(
         "mlflow", told.run_id, told.mark, tags.get(NAME) or told.name or told.run_id, told.series,
         experiment=told.experiment, end=_ENDS.get(told.status, ForeignEnd.FAILED),
@@ -99,13 +99,13 @@ def run_from_told(told: Told) -> ForeignRun:
 
 
 def experiment_from_told(name: str, tags: Mapping[str, str], created_ms: int) -> ForeignExperiment:
-    """Return an experiment, of what MLflow says of it."""
+    """Return an experiment from MLflow's data."""
     own = {name: text for name, text in tags.items() if name != NOTE}
     return ForeignExperiment(name, tags.get(NOTE, ""), own, seconds(created_ms))
 
 
 def seconds(milliseconds: int) -> float:
-    """Return seconds since 1970 UTC; 0.0 where there is no time, or none that can be.
+    """Return seconds since 1970 UTC; 0.0 if the time is missing or invalid.
 
     Example:
         >>> seconds(1700000000123), seconds(-1)
@@ -115,7 +115,7 @@ def seconds(milliseconds: int) -> float:
 
 
 def whole_of(said: object) -> int:
-    """Return the whole number that a field says; 0 where it says none.
+    """Return the integer in a field; 0 if there is none.
 
     Example:
         >>> whole_of("1700000000123"), whole_of(None), whole_of("soon")
@@ -130,19 +130,19 @@ def whole_of(said: object) -> int:
 def series_from_rows(
     steps: NDArray[np.int64], times_ms: NDArray[np.int64], values: NDArray[np.float64]
 ) -> ForeignSeries:
-    """Return the history of a metric, in the order of its times and steps.
+    """Return the history of a metric, ordered by time and step.
 
     Args:
-        steps: Of each point.
+        steps: Step of each point.
         times_ms: Milliseconds since 1970 UTC.
-        values: The numbers.
+        values: Values.
     """
     order = np.lexsort((np.arange(len(steps)), steps, times_ms))
     return ForeignSeries(steps[order], times_ms[order] / 1000, values[order])
 
 
 def with_infinities(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return numbers of a database of MLflow's as they were logged: it keeps infinities as the greatest double.
+    """Return numbers of an MLflow database as logged: it stores infinities as the greatest double.
 
     Example:
         >>> with_infinities(np.array([1.0, 1.7976931348623157e308, -1.7976931348623157e308])).tolist()
@@ -159,7 +159,7 @@ def _file_from_dataset(dataset: Mapping[str, str]) -> ForeignFile:
 
 
 def dataset_from_json(dataset: Mapping[str, Any], tags: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return what MLflow says of a data set, with the context in which a run read it."""
+    """Return MLflow's data of a dataset, with the context in which a run used it."""
     found = {name: str(dataset.get(name) or "") for name in ("name", "digest", "source_type", "source", "schema",
                                                              "profile")}
     context = next((str(tag.get("value")) for tag in tags if tag.get("key") == _CONTEXT), "")

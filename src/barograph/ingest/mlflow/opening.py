@@ -1,4 +1,4 @@
-"""From what a person types to a source of MLflow's runs: a server, a database, a folder."""
+"""Opens a source of MLflow runs: a server, a database or a directory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def source_at(place: str, artifacts: Sequence[Path] = ()) -> ForeignSource:
     """Return the source of runs at a place.
 
     Args:
-        place: `http://HOST:PORT` of a tracking server; `sqlite:///FILE` or `postgresql://…`; a file of SQLite; a folder
-            that is a file store, or holds one as `mlruns`, or a database as `mlflow.db`.
-        artifacts: Folders of this machine from which artifacts may be copied, beside the one that `place` is in.
+        place: `http://HOST:PORT` of a tracking server; `sqlite:///FILE` or `postgresql://…`; an SQLite file; a
+            directory that is a file store, or contains `mlruns` or `mlflow.db`.
+        artifacts: Local directories that artifacts may be copied from, besides the parent directory of `place`.
 
     Raises:
-        ImportFailed: There is nothing of MLflow's there, or it cannot be reached.
+        ImportFailed: There are no MLflow runs, or the place is unreachable.
         MissingExtra: The driver of the database is not installed.
     """
     scheme = place.partition("://")[0].lower() if "://" in place else ""
@@ -36,7 +36,7 @@ def source_at(place: str, artifacts: Sequence[Path] = ()) -> ForeignSource:
     if scheme == "file":
         place, scheme = unquote(urlsplit(place).path), ""
     if scheme == "databricks" or place == "databricks":
-        raise ImportFailed("Databricks is reached by its tracking server: give its URL, https://….")
+        raise ImportFailed("For Databricks, pass the URL of its tracking server, https://….")
     if scheme:
         file = place.partition(":///")[2] if scheme.startswith("sqlite") else ""
         return DatabaseSource(place, ArtifactFolders([*([Path(file).parent] if file else []), *artifacts]))
@@ -44,12 +44,12 @@ def source_at(place: str, artifacts: Sequence[Path] = ()) -> ForeignSource:
     if path.is_file():
         return DatabaseSource(place, ArtifactFolders([path.parent, *artifacts]))
     if not path.is_dir():
-        raise ImportFailed(f"There is nothing at {place}.")
+        raise ImportFailed(f"No such file or directory ({place}).")
     if is_file_store(path):
         return FileStoreSource(path, ArtifactFolders([path, *artifacts]))
     if (path / _DATABASE).is_file():
         return DatabaseSource(str(path / _DATABASE), ArtifactFolders([path, *artifacts]))
     if is_file_store(path / _STORE):
         return FileStoreSource(path / _STORE, ArtifactFolders([path / _STORE, *artifacts]))
-    raise ImportFailed(f"There is nothing of MLflow's at {place}: neither a file store, whose experiments have a "
-                       f"meta.yaml, nor {_DATABASE}. A tracking server is given by its URL, http://….")
+    raise ImportFailed(f"No MLflow runs: there is no file store with a meta.yaml per experiment, and no {_DATABASE}. "
+                       f"For a tracking server, pass its URL, http://… ({place}).")

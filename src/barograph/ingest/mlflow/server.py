@@ -1,4 +1,4 @@
-"""MLflow's tracking server, asked over its REST API, version 2.0."""
+"""Reads MLflow's tracking server over its REST API, version 2.0."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NOT_THERE = (404, 405, 501)
 
 
 class ServerSource:
-    """The runs of a tracking server.
+    """Runs on a tracking server.
 
     Args:
-        web: The server.
+        web: Connection to the server.
 
     Raises:
-        ImportFailed: It cannot be reached, refuses, or is none of MLflow's.
+        ImportFailed: It is unreachable, refuses, or is not an MLflow server.
     """
 
     def __init__(self, web: Web) -> None:
@@ -65,7 +65,7 @@ class ServerSource:
                 try:
                     found.append(self._run(item, names, versions))
                 except (AttributeError, KeyError, TypeError) as error:
-                    self.damage.append(f"A run that the server tells of makes no sense: {error!r}.")
+                    self.damage.append(f"The server returned an invalid run: {error!r}.")
         return sorted(found, key=lambda run: (run.started_unix, run.uid))
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class ServerSource:
         keys = [str(metric["key"]) for metric in data.get("metrics") or []]
         return run_from_told(Told(
             run_id, names.get(str(info.get("experiment_id")), ""), str(info.get("status")),
-            # Of each metric the server tells the newest point: whatever is logged later changes it.
+            # The server returns the newest point of each metric, which changes with each new value.
             mark_of(info, data, inputs, outputs, [(file.name, file.size_bytes) for file in files]),
             partial(self._series, run_id, keys), name=str(info.get("run_name") or ""),
             user=str(info.get("user_id") or ""), start_ms=whole_of(info.get("start_time")),
@@ -108,14 +108,14 @@ class ServerSource:
             return series_from_rows(np.array(steps, np.int64), np.array(times, np.int64),
                                     with_infinities(np.array(values, np.float64)))
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise DamagedSource(f'the server tells of the metric "{key}" what makes no sense: {error!r} '
+            raise DamagedSource(f'the server returned invalid data for metric "{key}": {error!r} '
                                 f"(run {run_id}).") from error
 
     def _artifacts(self, run_id: str, uri: str, damage: list[str]) -> Iterator[ForeignFile]:
         try:
             yield from self._folder(run_id, uri, "", damage, 0)
         except ImportFailed as error:
-            damage.append(f"Its artifacts cannot be listed: {error}")
+            damage.append(f"Cannot list its artifacts: {error}")
 
     def _folder(self, run_id: str, uri: str, folder: str, damage: list[str], depth: int) -> Iterator[ForeignFile]:
         query = {"run_id": run_id, **({"path": folder} if folder else {})}
@@ -123,7 +123,7 @@ class ServerSource:
             path = str(item.get("path", "")) if isinstance(item, Mapping) else ""
             below = path.startswith(f"{folder}/") if folder else bool(path)
             if not below or depth > _DEEPEST or any(part in ("", ".", "..") for part in path.split("/")):
-                damage.append(f"The server tells of an artifact {path[:100]!r}, which is in no folder of the run; it "
+                damage.append(f"The server lists artifact {path[:100]!r}, which is outside the run's directory; it "
                               "is left out.")
             elif item.get("is_dir"):
                 yield from self._folder(run_id, uri, path, damage, depth + 1)
@@ -134,7 +134,7 @@ class ServerSource:
                                   fetch=partial(self._fetched, run_id, path, size_bytes) if copied else None)
 
     def _fetched(self, run_id: str, path: str, size_bytes: int, folder: Path) -> Path:
-        # The file is called as we will: its name is the server's.
+        # The local file name is ours, because the server's is not trusted.
         target = folder / "artifact"
         try:
             self._web.download("get-artifact", {"run_uuid": run_id, "path": path}, target, most_bytes=size_bytes)
@@ -150,7 +150,7 @@ class ServerSource:
             try:
                 info = (self._web.get(f"{API}/logged-models/{model_id}").get("model") or {}).get("info") or {}
             except WebFailed as error:
-                self.damage.append(f"The model {model_id} cannot be asked for: {error}.")
+                self.damage.append(f"Cannot fetch model {model_id}: {error}.")
                 continue
             yield ForeignFile(f"models/{info.get('name') or model_id}", str(info.get("artifact_uri") or model_id))
 
@@ -162,18 +162,18 @@ class ServerSource:
                 found.setdefault(str(item.get("run_id")), []).append(
                     ForeignFile(f"registered {name} {version}", f"models:/{name}/{version}"))
         except ImportFailed as error:
-            # Servers without a registry of models are as good as any.
+            # Servers may lack a model registry.
             if not isinstance(error.__cause__, WebFailed) or error.__cause__.status not in _NOT_THERE:
-                self.damage.append(f"Registered models cannot be listed: {error}")
+                self.damage.append(f"Cannot list registered models: {error}")
         return found
 
     def _pages(self, path: str, of: str, body: Mapping[str, Any]) -> Iterator[Any]:
-        """Yield what all pages of an answer to a POST hold."""
+        """Yield the items of all pages of a POST request."""
         return self._turned(path, of, lambda token: self._web.post(
             f"{API}/{path}", {**body, **({"page_token": token} if token else {})}))
 
     def _asked(self, path: str, of: str, query: Mapping[str, str | int]) -> Iterator[Any]:
-        """Yield what all pages of an answer to a GET hold."""
+        """Yield the items of all pages of a GET request."""
         return self._turned(path, of, lambda token: self._web.get(
             f"{API}/{path}", {**query, **({"page_token": token} if token else {})}))
 
@@ -184,18 +184,18 @@ class ServerSource:
             try:
                 answer = ask(token)
             except WebFailed as error:
-                raise ImportFailed(f"The tracking server does not tell what is asked ({path}): {error} "
+                raise ImportFailed(f"The tracking server refused a request ({path}): {error} "
                                    f"({self.url}).") from error
             items = answer.get(of) or []
             if not isinstance(items, list):
-                raise ImportFailed(f"The tracking server answers what makes no sense ({path}): {of} is "
+                raise ImportFailed(f"The tracking server sent an invalid response ({path}): {of} is "
                                    f"{type(items).__name__} ({self.url}).")
             yield from items
             token = str(answer.get("next_page_token") or "")
             if not token:
                 return
             if token in seen or len(seen) >= _MOST_PAGES:
-                raise ImportFailed(f"The tracking server goes round in its pages ({path}; {self.url}).")
+                raise ImportFailed(f"The tracking server repeats its pages ({path}; {self.url}).")
             seen.add(token)
 
 

@@ -1,4 +1,4 @@
-"""What smdebug called everything in a run: kept beside the records, so that it can be asked for in its words."""
+"""smdebug's names of everything in a run, stored beside the records, for queries by these names."""
 
 from __future__ import annotations
 
@@ -19,29 +19,28 @@ from barograph.store.base import Store
 BOOK = f"{IMPORTED}/smdebug.json"
 
 SHAPE = "[shape]"
-"""Ends the path of an array that is the shape of a tensor, where that was saved by itself."""
+"""Suffix of the path of an array with the shape of a tensor, if it was saved separately."""
 
 NumberForm = tuple[str, tuple[int, ...]]
-"""Type of the elements, and shape, of an array of one element that is kept as a plain number."""
+"""Data type and shape of a one-element array that is stored as a scalar."""
 
 
 @dataclass(slots=True)
 class Book:
-    """What smdebug called everything, and all of its own that rows do not hold.
+    """smdebug's names, and its data that rows cannot hold.
 
     Attributes:
         naming: Names and keys.
-        workers: Our name of a worker to its own.
+        workers: Barograph's name of a worker to smdebug's.
         source: Where it was imported from; "": recorded here.
-        collections: Name to what smdebug notes of it.
-        num_workers: As it says.
-        ended: The training was said to be over.
-        numbers: Name of what is kept as a plain number to the array that it was.
-        texts: Names of arrays of texts, kept as the bytes of a JSON list.
-        original_names: Name to what TensorFlow called it.
-        trainings: Label of an optimizer to the mode of its steps. A script that never said its mode and one that says
-            "train" both train; where one run has both, each counts from 0, and the one that came later is another
-            training.
+        collections: Name to smdebug's metadata of a collection.
+        num_workers: Number of workers according to smdebug.
+        ended: Whether smdebug recorded the end of the training.
+        numbers: Name of a value stored as a scalar to its original array.
+        texts: Names of string arrays, stored as the bytes of a JSON list.
+        original_names: Name to TensorFlow's name.
+        trainings: Label of an optimizer to the mode of its steps. Steps without a mode and steps of mode "train" are
+            both training; if a run has both, each counts from 0, and the later one is another training.
         damage: What could not be imported, one sentence each.
     """
 
@@ -58,7 +57,7 @@ class Book:
     damage: list[str] = field(default_factory=list)
 
     def optimizer_of(self, mode: str) -> str:
-        """Return the label under which steps of a mode stand."""
+        """Return the optimizer label of steps of a mode."""
         if MODES[mode] is not Mode.TRAIN:
             return ""
         for label, known in self.trainings.items():
@@ -69,12 +68,12 @@ class Book:
         return label
 
     def mode_of(self, mode: Mode, optimizer: str) -> str:
-        """Return smdebug's mode of the steps that stand so."""
+        """Return smdebug's mode of such steps."""
         return self.trainings.get(optimizer, GLOBAL) if mode is Mode.TRAIN else mode.name
 
     def put(self, store: Store) -> None:
-        """Write it into its run, in place of what may be there."""
-        # Copies: whoever records may be adding to them meanwhile.
+        """Write it to the run, replacing an earlier one."""
+        # Copies, because the recorder may add to them concurrently.
         names = {name: str(key) for name, key in dict(self.naming.keys).items()}
         numbers = {name: [kind, list(shape)] for name, (kind, shape) in dict(self.numbers).items()}
         store.put(BOOK, sealed({
@@ -87,11 +86,11 @@ class Book:
 
 
 def book_in(store: Store) -> Book | None:
-    """Return the book of a run; None where it has none.
+    """Return the smdebug names of a run; None if it has none.
 
     Raises:
         DamagedChunk: It cannot be read.
-        StoreError: The store does not answer.
+        StoreError: The store cannot be read.
     """
     try:
         body = unsealed(store.get(BOOK), BOOK)
@@ -100,11 +99,11 @@ def book_in(store: Store) -> Book | None:
     try:
         return _book(body)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedChunk(f"The paper does not say what it must: {error} ({BOOK}).") from error
+        raise DamagedChunk(f"A metadata file is invalid: {error} ({BOOK}).") from error
 
 
 def texts_as_bytes(texts: list[str]) -> bytes:
-    """Return an array of texts as it is kept: a JSON list."""
+    """Return an array of strings as the bytes of a JSON list."""
     return json.dumps(texts).encode()
 
 

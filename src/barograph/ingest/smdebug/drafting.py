@@ -1,4 +1,4 @@
-"""From values by smdebug's names to the records of a step."""
+"""Converts values by smdebug's names to the records of a step."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Array = NDArray[Any]
 
 
 class Drafter:
-    """Makes records of steps; what rows cannot hold goes into the book.
+    """Makes records of steps; what rows cannot hold goes into the `Book`.
 
     Args:
-        book: Of the run.
+        book: smdebug's names of the run.
     """
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        # Subjects are compared by identity, so those of equal steps are to be the same.
+        # Subjects are compared by identity, so equal steps must share them.
         self._subjects: dict[tuple[Subject, ...], tuple[Subject, ...]] = {}
 
     def records(
@@ -41,9 +41,9 @@ class Drafter:
         """Return the records of a step.
 
         Args:
-            step: Which.
+            step: The step.
             values: Name to value.
-            shapes: Name to shape, of tensors whose shape was saved by itself.
+            shapes: Name to separately saved shape.
         """
         scalars: dict[Key, float] = {}
         tensors: dict[Key, RawTensor] = {}
@@ -77,7 +77,7 @@ class Drafter:
         return value.size == 1 and value.dtype.kind in "fiub" and self._book.naming.is_number(name)
 
     def _reads_back(self, name: str, value: Array) -> bool:
-        """Return whether the plain number alone gives the array back, bit for bit."""
+        """Return whether the scalar restores the array bit for bit."""
         form = value.dtype.name, value.shape
         if self._book.numbers.setdefault(name, form) != form:
             return False
@@ -85,11 +85,11 @@ class Drafter:
 
 
 def array_of_number(number: float, form: tuple[str, tuple[int, ...]]) -> Array:
-    """Return the array that a plain number stands for.
+    """Return the array that was stored as a scalar.
 
     Args:
-        number: The number.
-        form: Type of the elements, and shape.
+        number: The scalar.
+        form: Data type and shape.
 
     Example:
         >>> array_of_number(0.5, ("float32", (1,)))
@@ -104,7 +104,7 @@ def array_of_number(number: float, form: tuple[str, tuple[int, ...]]) -> Array:
 
 
 def raw(value: Array) -> RawTensor:
-    """Return an array as the bytes that a run keeps."""
+    """Return an array as stored in a run."""
     contiguous = np.ascontiguousarray(value)
     return RawTensor(value.dtype.name, value.shape, contiguous.reshape(-1).view(np.uint8).data)
 

@@ -1,4 +1,4 @@
-"""What stands in a directory, or below a prefix, that smdebug has written."""
+"""Lists the files that smdebug has written in a directory or below a prefix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_VALUES = re.compile(
     rf"{re.escape(_ENDED)}|claim\.smd|metadata\.json(?:\.sagemaker-uploaded)?|.+\.tmp"
     r"|(?:framework|system|tensorboard|profiler-output|rule-output)/.+"
 )
-"""Of smdebug too, and nothing that a step recorded: its profiler's, its TensorBoard files, its own signs."""
+"""Files of smdebug without recorded values: of its profiler and TensorBoard, and markers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class StepFiles:
     """The files of one step of one worker.
 
     Attributes:
-        step: The global step, as smdebug counts: every forward pass, whatever the mode.
-        events: File of values; "" where there is none.
-        index: File that says where in it they are; "" where there is none.
+        step: smdebug's global step: every forward pass, in any mode.
+        events: File with values; "" if missing.
+        index: Index of that file; "" if missing.
     """
 
     step: int
@@ -37,14 +37,14 @@ class StepFiles:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All that is there.
+    """All files.
 
     Attributes:
-        steps: Worker, as smdebug calls it, to its steps, rising. The workers are in order of their ranks.
+        steps: smdebug's name of a worker to its steps, ascending. Workers are ordered by rank.
         collections: Files of collections, sorted.
-        ended: smdebug has said that the training was over.
-        foreign: Names that smdebug gives to nothing.
-        beside: How many files are smdebug's and hold no values of steps: its profiler's, say.
+        ended: Whether smdebug recorded the end of the training.
+        foreign: Names of files that are not smdebug's.
+        beside: Number of smdebug's files without values of steps, such as its profiler's.
     """
 
     steps: Mapping[str, tuple[StepFiles, ...]]
@@ -55,15 +55,15 @@ class Listing:
 
 
 def listing_of(store: Store) -> Listing:
-    """Return what smdebug has written in a place.
+    """Return the files that smdebug has written.
 
     Raises:
-        ImportFailed: There is nothing, or nothing of smdebug's.
+        ImportFailed: There are no files, or none of smdebug.
         StoreError: The place cannot be read.
     """
     names = [item.name for item in store.list()]
     if not names:
-        raise ImportFailed(f"There is nothing at {store.url}.")
+        raise ImportFailed(f"No files found ({store.url}).")
     found: dict[str, dict[int, list[str]]] = {}
     collections, foreign, beside = [], [], 0
     for name in names:
@@ -80,7 +80,7 @@ def listing_of(store: Store) -> Listing:
             foreign.append(name)
     if not found:
         what = "only collections: no step was saved" if collections else "no events/, index/ or collections/"
-        raise ImportFailed(f"Nothing that smdebug has saved of a step is at {store.url}: there is {what}.")
+        raise ImportFailed(f"No step saved by smdebug: there is {what} ({store.url}).")
     steps = {
         worker: tuple(StepFiles(step, *files) for step, files in sorted(found[worker].items()))
         for worker in in_order(found)
@@ -89,7 +89,7 @@ def listing_of(store: Store) -> Listing:
 
 
 def worker_from_file(text: str) -> str:
-    """Return the worker that a file is named after: TensorFlow's names of devices are written without slashes.
+    """Return the worker of a file name, in which TensorFlow's device names have no slashes.
 
     Example:
         >>> worker_from_file("worker_0"), worker_from_file("_replica-0_task-0_device-GPU-0")
@@ -99,20 +99,20 @@ def worker_from_file(text: str) -> str:
 
 
 def worker_of_collections(name: str) -> str:
-    """Return the worker whose collections a file holds."""
+    """Return the worker of a collections file."""
     match = _COLLECTIONS.fullmatch(name)
     return worker_from_file(match["worker"]) if match else ""
 
 
 def in_order(workers: Iterable[str]) -> list[str]:
-    """Return workers by their numbers, so that `worker_2` stands before `worker_10`.
+    """Return workers in numeric order, so that `worker_2` precedes `worker_10`.
 
     Example:
         >>> in_order(["worker_10", "worker_2"])
         ['worker_2', 'worker_10']
     """
     def numbers(name: str) -> list[str | int]:
-        # Every second part is digits.
+        # Every second part is a number.
         return [int(part) if place % 2 else part for place, part in enumerate(re.split(r"([0-9]+)", name))]
 
     return sorted(workers, key=numbers)

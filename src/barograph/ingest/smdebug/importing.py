@@ -1,4 +1,4 @@
-"""Makes a run of a directory that smdebug has written: worker by worker, file by file, so one file is in memory."""
+"""Imports a directory of smdebug as a run, one file in memory at a time."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from barograph.model.manifest import EndState
 from barograph.store.base import Store
 
 _NAMED_BEFORE = 3
-"""Files of a worker whose names are looked at before the first value is read."""
+"""Number of files per worker whose names are read before the first value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a directory.
+    """Result of an import.
 
     Attributes:
-        run: Where the run is.
-        source: Where it came from.
-        workers: Our name of each worker to its own.
-        steps: Steps that were imported, each worker's for itself.
-        values: Values that were imported.
-        proved: Of these, those whose checksum was filled in and is right.
-        unproved: Those that nothing proves: smdebug fills no checksum in.
-        custom: Names that have no place of their own and are kept under `custom:`.
-        damage: What could not be imported, or not in full, one sentence each.
+        run: Place of the run.
+        source: Place of the source.
+        workers: Barograph's name of each worker to smdebug's.
+        steps: Number of imported steps, summed over workers.
+        values: Number of imported values.
+        proved: Number of values with a valid checksum.
+        unproved: Number of values without a checksum, as smdebug writes them.
+        custom: Names without a matching kind, imported as `custom:`.
+        damage: What could not be imported completely, one sentence each.
         foreign: Files that are not smdebug's.
-        beside: How many files are smdebug's and hold no values of steps.
+        beside: Number of smdebug's files without values of steps.
     """
 
     run: str
@@ -53,26 +53,26 @@ class Imported:
     beside: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 def import_smdebug(
     source: Store, target: Store, *, on_progress: Callable[[int, int], object] = lambda done, of: None
 ) -> Imported:
-    """Make a run of what smdebug has saved; what is damaged is named, and the rest imported.
+    """Import what smdebug has saved; damage is reported, and the rest imported.
 
     Args:
-        source: What smdebug has written.
-        target: Where the run is to be; nothing may be there yet.
-        on_progress: Told after each step how many there were, and of how many.
+        source: Output of smdebug.
+        target: Place for the run; must be empty.
+        on_progress: Called after each step with the steps done and their total.
 
     Raises:
-        ImportFailed: The source is nothing of smdebug's, nothing of it can be read, or something is at the target.
+        ImportFailed: The source is not from smdebug or unreadable, or the target is not empty.
         StoreError: A place cannot be read or written.
     """
     if target.list():
-        raise ImportFailed(f"There is something at {target.url} already; choose another place for the run.")
+        raise ImportFailed(f"The target is not empty. Choose another place for the run ({target.url}).")
     return _Import(source, target, on_progress).done()
 
 
@@ -95,10 +95,10 @@ class _Import:
             self._book.damage = self._damage
             if not self._steps:
                 what = self._damage[0] if self._damage else "its steps are empty."
-                raise ImportFailed(f"Nothing at {self._source.url} can be imported: {what}")
+                raise ImportFailed(f"Nothing to import: {what.removesuffix('.')} ({self._source.url}).")
             self._writer.finish()
         except BaseException as error:
-            self._writer.give_up(f"The import was not finished: {type(error).__name__}: {error}")
+            self._writer.give_up(f"The import was interrupted: {type(error).__name__}: {error}")
             raise
         keys = self._book.naming.keys
         return Imported(
@@ -108,7 +108,7 @@ class _Import:
         )
 
     def _first_book(self) -> Book:
-        """Return the book with all that is known before the first value is read."""
+        """Return smdebug's names as far as they are known before the first value is read."""
         collections: dict[str, Any] = {}
         num_workers = len(self._listing.steps)
         for name in self._listing.collections:
@@ -117,13 +117,13 @@ class _Import:
             except (DamagedSource, ObjectNotFound) as error:
                 self._tell(name, error)
                 continue
-            # Every worker notes its own tensors; smdebug reads the first one's alone.
+            # Every worker lists its own tensors; smdebug reads only the first worker's.
             collections = collections or said["collections"]
             num_workers = max(num_workers, said["num_workers"])
         if not self._listing.collections:
-            self._damage.append("collections/: there is no file of collections.")
+            self._damage.append("collections/: there is no collections file.")
         missing = {worker_of_collections(name) for name in self._listing.collections} - self._listing.steps.keys()
-        self._damage += [f"events/: nothing of {worker} is there, though its collections are." for worker in
+        self._damage += [f"events/: {worker} has no files, but it has collections." for worker in
                          sorted(missing)]
         members: dict[str, Collection[str]] = {name: entry["tensor_names"] for name, entry in collections.items()}
         book = Book(Naming(self._names_before(), members), source=self._source.url, collections=collections,
@@ -137,7 +137,7 @@ class _Import:
                 try:
                     index = index_from_bytes(self._source.get(files.index)) if files.index else None
                 except (DamagedSource, ObjectNotFound):
-                    continue  # it is read again, and told then
+                    continue  # reported when it is read again
                 names |= {*index.starts, *index.shapes} if index else set()
         return names
 
@@ -160,8 +160,8 @@ class _Import:
 
     def _keep(self, files: StepFiles, saved: SavedStep, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if saved.mode not in MODES or saved.mode_step < 0:
-            self._damage.append(f"{files.events or files.index}: it is of step {saved.mode_step} of its mode, which no "
-                                "step is; nothing of it is imported.")
+            self._damage.append(f"{files.events or files.index}: step {saved.mode_step} of its mode is invalid; the "
+                                "file was not imported.")
             return
         self._writer.put(files.step, saved.mode, saved.mode_step, saved.time_unix, saved.values, shapes)
         self._steps += 1
@@ -171,7 +171,7 @@ class _Import:
 
     def _index(self, files: StepFiles) -> Index | None:
         if not files.index:
-            self._damage.append(f"{files.events}: there is no index of this step; its mode is what its values say.")
+            self._damage.append(f"{files.events}: the index of this step is missing; its values tell its mode.")
             return None
         try:
             return index_from_bytes(self._source.get(files.index))
@@ -182,8 +182,8 @@ class _Import:
     def _saved(self, files: StepFiles, index: Index | None) -> SavedStep:
         if not files.events:
             if index is not None and index.starts:
-                self._damage.append(f"{files.index}: the file of {len(index.starts)} values that it speaks of is not "
-                                    "there.")
+                self._damage.append(f"{files.index}: the file with its {len(index.starts)} values is "
+                                    "missing.")
             return SavedStep(index.mode, index.mode_step, math.nan) if index else SavedStep()
         try:
             data = self._source.get(files.events)

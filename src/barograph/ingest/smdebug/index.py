@@ -1,4 +1,4 @@
-"""What smdebug notes beside its values, as JSON: of a step where they are, and of a worker its collections."""
+"""Parses smdebug's JSON files: the index of a step, and the collections of a worker."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from barograph.errors import DamagedSource
 from barograph.model.step import Mode
 
 GLOBAL = "GLOBAL"
-"""The mode of a script that never said any."""
+"""Mode of a script that never set one."""
 
 MODES: Mapping[str, Mode] = {"TRAIN": Mode.TRAIN, "EVAL": Mode.EVAL, "PREDICT": Mode.PREDICT, GLOBAL: Mode.TRAIN}
-"""smdebug's modes, and ours; a script that said none was training."""
+"""smdebug's modes to Barograph's; a script without a mode was training."""
 
 MODE_NUMBERS: Mapping[str, str] = {"1": "TRAIN", "2": "EVAL", "3": "PREDICT", "4": GLOBAL}
-"""As they stand in event files."""
+"""Modes as numbered in event files."""
 
 _LARGEST = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What the file of a step says.
+    """Index of a step.
 
     Attributes:
         mode: A name of `MODES`.
-        mode_step: The step, as counted in that mode.
-        starts: Name to where its record begins.
-        shapes: Name to shape, of tensors whose shape was saved by itself.
-        original_names: Name to what TensorFlow called it, where that is another name.
+        mode_step: Step within that mode.
+        starts: Name to the offset of its record.
+        shapes: Name to separately saved shape.
+        original_names: Name to TensorFlow's name, if that differs.
     """
 
     mode: str
@@ -42,10 +42,10 @@ class Index:
 
 
 def index_from_bytes(data: bytes | memoryview) -> Index:
-    """Return what the index file of a step says.
+    """Parse the index file of a step.
 
     Raises:
-        DamagedSource: It is no such file.
+        DamagedSource: It is not such a file.
 
     Example:
         >>> index_from_bytes(b'{"meta": {"mode": "EVAL", "mode_step": 3}, "tensor_payload": [], "shape_payload": []}')
@@ -55,7 +55,7 @@ def index_from_bytes(data: bytes | memoryview) -> Index:
         body = _object(data)
         mode, mode_step = str(body["meta"]["mode"]).strip(), _step(body["meta"]["mode_step"])
         if mode not in MODES:
-            raise DamagedSource(f'it speaks of the mode "{mode[:40]}", which is unknown')
+            raise DamagedSource(f'unknown mode "{mode[:40]}"')
         values, shapes = body.get("tensor_payload") or [], body.get("shape_payload") or []
         return Index(
             mode, mode_step,
@@ -65,14 +65,14 @@ def index_from_bytes(data: bytes | memoryview) -> Index:
              if item.get("originalname") not in (None, item["tensorname"])},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedSource(f"it is no index of a step ({type(error).__name__}: {str(error)[:80]})") from None
+        raise DamagedSource(f"not an index of a step ({type(error).__name__}: {str(error)[:80]})") from None
 
 
 def collections_from_bytes(data: bytes | memoryview) -> dict[str, Any]:
-    """Return what a worker says of its collections: `collections` by name, and `num_workers`.
+    """Return the collections of a worker: `collections` by name, and `num_workers`.
 
     Raises:
-        DamagedSource: It is no such file.
+        DamagedSource: It is not such a file.
     """
     try:
         body = _object(data)
@@ -81,18 +81,18 @@ def collections_from_bytes(data: bytes | memoryview) -> dict[str, Any]:
             entry["tensor_names"] = [str(name) for name in entry.get("tensor_names") or ()]
         return {"collections": collections, "num_workers": int(body.get("_meta", {}).get("num_workers", 1))}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedSource(f"it holds no collections ({type(error).__name__}: {str(error)[:80]})") from None
+        raise DamagedSource(f"not a collections file ({type(error).__name__}: {str(error)[:80]})") from None
 
 
 def _object(data: bytes | memoryview) -> Any:
     try:
         return json.loads(bytes(data))
     except RecursionError:
-        raise DamagedSource("it is nested too deeply") from None
+        raise DamagedSource("nested too deeply") from None
 
 
 def _step(value: Any) -> int:
     number = -1 if isinstance(value, float) else int(value)
     if not 0 <= number < _LARGEST:
-        raise DamagedSource(f"it speaks of a step or a size of {str(value)[:30]}")
+        raise DamagedSource(f"invalid step or size: {str(value)[:30]}")
     return number

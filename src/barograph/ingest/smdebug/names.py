@@ -1,4 +1,4 @@
-"""What smdebug calls a tensor, and which key that is here."""
+"""Maps smdebug's names of tensors to keys."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _NUMBERS = frozenset({Kind.LOSS, Kind.SCALAR, Kind.IMPORTANCE})
 
 
 class Reduction(NamedTuple):
-    """A number that stands for a tensor.
+    """A reduction of a tensor to a number.
 
     Attributes:
         tensor: Name of the tensor.
-        name: What was reduced to: "mean", "l2".
-        absolute: Of the magnitudes.
+        name: Statistic, such as "mean" or "l2".
+        absolute: Whether it is computed from magnitudes.
     """
 
     tensor: str
@@ -40,7 +40,7 @@ class Reduction(NamedTuple):
 
 
 def reduction_from_name(name: str) -> Reduction | None:
-    """Return the reduction that is called so; None where it is the name of a tensor.
+    """Return the reduction of that name; None if it is the name of a tensor.
 
     Example:
         >>> reduction_from_name("smdebug/reductions/abs_mean/gradient/Net_fc.weight")
@@ -54,12 +54,12 @@ def reduction_from_name(name: str) -> Reduction | None:
 
 
 class Naming:
-    """The key of every name, each name its own; what has no place of its own is kept under `custom:`.
+    """Assigns a unique key to every name; names without a matching kind get a `custom:` key.
 
     Args:
-        names: Those that are known beforehand: what belongs to the model is told by all of them together.
-        collections: Name to the tensors in it.
-        keys: What was decided before, where it goes on.
+        names: Names known beforehand; the prefix of the model is inferred from all of them.
+        collections: Name to its tensors.
+        keys: Earlier assignments, when resuming.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Naming:
         self._taken = set(self.keys.values())
 
     def key(self, name: str) -> Key:
-        """Return the key of what smdebug calls so; always the same for one name."""
+        """Return the key of a name; always the same."""
         if name not in self.keys:
             key = self._candidate(name)
             self.keys[name] = key if key not in self._taken else Key(Kind.CUSTOM, name)
@@ -91,7 +91,7 @@ class Naming:
         return self.keys[name]
 
     def is_number(self, name: str) -> bool:
-        """Return whether what is called so is a plain number, where it has one element."""
+        """Return whether a one-element tensor of that name is a scalar."""
         return reduction_from_name(name) is not None or self.key(name).kind in _NUMBERS
 
     def _candidate(self, name: str) -> Key:
@@ -122,7 +122,7 @@ class Naming:
             return Key(Kind.WEIGHT, self._parameter(name))
         if match := _INSIDE.fullmatch(name):
             kind = Kind.INPUT if match["way"] == "input" else Kind.OUTPUT
-            # Number 0 is all there is of nearly every module; more come of a tuple, or of further calls.
+            # Nearly every module has only output 0; tuples and further calls have more.
             return Key(kind, canonical_path(match["module"]) + (f"[{match['number']}]" if int(match["number"]) else ""))
         return Key(Kind.CUSTOM, name)
 
@@ -133,7 +133,7 @@ class Naming:
         return Key(kind, layer if not rest else f"{layer}[{rest}]")
 
     def _parameter(self, name: str) -> str:
-        """Return the path of a parameter without the class of the model before it."""
+        """Return the path of a parameter without the model's class."""
         if "/" in name:
             return _dotted(name.removesuffix("Grad"))
         return canonical_path(name.removeprefix(self._model)) or name
@@ -161,7 +161,7 @@ class Naming:
 
 
 def _dotted(name: str) -> str:
-    """Return a name of TensorFlow as a path.
+    """Return a TensorFlow name as a path.
 
     Example:
         >>> _dotted("dense/kernel:0")
@@ -171,10 +171,10 @@ def _dotted(name: str) -> str:
 
 
 def _model_prefix(parameters: list[str], modules: set[str]) -> str:
-    """Return what stands before the path of every parameter: the class of the model, and a low line; "": nothing.
+    """Return the prefix of all parameter paths: the class of the model and an underscore, or "".
 
-    A class may have low lines in its name, and so may a path, so what else is known decides: a module that is called
-    so, then those that hold the parameters; of what is left the shortest.
+    Class names and paths may have underscores, so known modules decide: first one of that name, then those with the
+    parameters; then the shortest prefix.
 
     Example:
         >>> _model_prefix(["My_Net_fc.weight", "My_Net_out.weight"], {"fc", "out"})

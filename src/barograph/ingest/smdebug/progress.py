@@ -1,4 +1,4 @@
-"""What the metadata files of a worker say of how far it went, where its steps are told in smdebug's words."""
+"""Progress of a worker for its metadata files, from steps in smdebug's terms."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Progress:
     """Counts the steps of a worker.
 
     Args:
-        unseen: What the coverage says was not seen.
+        unseen: What the coverage lists as not recorded.
 
     Attributes:
-        problems: What went wrong, one sentence each.
+        problems: Problems, one sentence each.
     """
 
     def __init__(self, unseen: str) -> None:
@@ -27,7 +27,7 @@ class Progress:
         self._time_unix = 0.0
 
     def take(self, step: Step, kinds: set[Kind], book: Book) -> None:
-        """Count a step in which these kinds were recorded."""
+        """Count a step with these recorded kinds."""
         self._kinds |= kinds
         self._time_unix = step.time_unix
         if step.mode is Mode.TRAIN:
@@ -41,7 +41,7 @@ class Progress:
         self._gradients = sum(key.kind is Kind.GRADIENT for key in whole)
 
     def heartbeat(self) -> Heartbeat:
-        """Return the sign of life that tells of it."""
+        """Return the current heartbeat."""
         coverage = Coverage(
             parameters=self._parameters, parameters_seen=self._parameters, gradients_seen=self._gradients,
             loss_seen=Kind.LOSS in self._kinds, steps=self._made, steps_seen=self._with_tensors,

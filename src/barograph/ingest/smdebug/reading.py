@@ -1,4 +1,4 @@
-"""The values of one step of one worker, from the files that smdebug keeps them in."""
+"""Reads the values of one step of one worker from smdebug's files."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Array = NDArray[Any]
 
 @dataclass(slots=True)
 class SavedStep:
-    """What one worker saved of one step.
+    """Values of one step of one worker.
 
     Attributes:
-        mode: smdebug's name of it.
-        mode_step: The step as counted in that mode.
-        time_unix: When its last value was written; NaN where no event says so.
+        mode: smdebug's name of the mode.
+        mode_step: Step within that mode.
+        time_unix: Time of its last value; NaN if unknown.
         values: Name to value.
-        proved: Values whose checksum was filled in, and is right.
-        unproved: Values that nothing proves.
+        proved: Number of values with a valid checksum.
+        unproved: Number of values without a checksum.
     """
 
     mode: str = ""
@@ -40,15 +40,15 @@ class SavedStep:
 
 
 def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[[str], object]) -> SavedStep:
-    """Return all that can be read of a file of values.
+    """Return everything readable in a file of values.
 
-    The mode is the index's, as smdebug itself has it; without an index it is that of the first value.
+    The mode is that of the index, as in smdebug, or else that of the first value.
 
     Args:
-        data: The file.
-        step: The global step that its name says.
-        index: What is noted of it; None: nothing.
-        tell: Told of each thing that is damaged: a clause.
+        data: Contents of the file.
+        step: Global step in its name.
+        index: Its index; None: missing.
+        tell: Called with a clause for each damage.
     """
     saved = SavedStep() if index is None else SavedStep(index.mode, index.mode_step)
     starts = () if index is None else sorted(index.starts.values())
@@ -59,7 +59,7 @@ def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[
         try:
             event = event_from_message(record.payload)
             if event.values and event.step != step:
-                raise DamagedSource(f"an event is of step {event.step}, and the file of step {step}")
+                raise DamagedSource(f"an event has step {event.step}, but the file step {step}")
             for value in event.values:
                 _take(value, event, saved)
                 saved.proved += record.proved
@@ -68,18 +68,18 @@ def saved_step(data: memoryview, step: int, index: Index | None, tell: Callable[
             tell(f"at byte {record.start} {error}{_named_at(record.start, index)}")
     if index is not None:
         for name in index.starts.keys() - saved.values.keys():
-            tell(f"{name} is lost: the index names it, and it cannot be read")
+            tell(f"{name} is lost: it is in the index, but unreadable")
     return saved
 
 
 def _take(value: Value, event: Event, saved: SavedStep) -> None:
     if value.tensor is None:
-        raise DamagedSource(f'the value "{value.tag}" is no tensor')
+        raise DamagedSource(f'value "{value.tag}" is not a tensor')
     if not value.tag:
         raise DamagedSource("a value has no name")
     if not saved.mode:
         saved.mode, saved.mode_step = _mode_of(value.plugins, event.step)
-    # Saved twice in a step, the later one counts, as smdebug has it.
+    # If saved twice in a step, the later value wins, as in smdebug.
     saved.values[value.tag] = array_from_proto(value.tensor)
     if math.isfinite(event.time_unix):
         saved.time_unix = event.time_unix
@@ -90,7 +90,7 @@ def _mode_of(plugins: Mapping[str, bytes], step: int) -> tuple[str, int]:
         mode = MODE_NUMBERS[plugins.get("mode", b"4").decode("ascii")]
         return mode, int(plugins.get("mode_step", str(step).encode()))
     except (KeyError, ValueError):
-        raise DamagedSource("a value is of a mode that is unknown") from None
+        raise DamagedSource("a value has an unknown mode") from None
 
 
 def _named_at(start: int, index: Index | None) -> str:

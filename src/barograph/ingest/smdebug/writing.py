@@ -1,4 +1,4 @@
-"""Writes a run of steps that are told in smdebug's words."""
+"""Writes a run from steps in smdebug's terms."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _CHUNK_SECS = 10.0
 _CLOSE_SECS = 600.0
 _MOST_PROBLEMS = 20
 
-NOT_SAVED = "what smdebug was not asked to save when this was recorded"
-"""What the coverage of an imported run says."""
+NOT_SAVED = "what smdebug was not configured to save"
+"""What the coverage of an imported run lists as not recorded."""
 
 
 class BookWriter:
-    """Writes an imported run, one worker after the other. The run is begun with the first worker.
+    """Writes an imported run, one worker after another. The first worker starts the run.
 
     Args:
-        store: Where.
-        book: What smdebug called everything; written at the end.
-        workers: How many there are.
+        store: Place of the run.
+        book: smdebug's names; written at the end.
+        workers: Number of workers.
     """
 
     def __init__(self, store: Store, book: Book, *, workers: int) -> None:
@@ -55,14 +55,14 @@ class BookWriter:
         self._progress = Progress(NOT_SAVED)
 
     def begin(self, worker: str, time_unix: float) -> None:
-        """Begin with a worker.
+        """Start a worker.
 
         Args:
-            worker: As smdebug calls it.
-            time_unix: Of its first step; NaN: not known.
+            worker: smdebug's name of the worker.
+            time_unix: Time of its first step; NaN: unknown.
 
         Raises:
-            ImportFailed: Somebody else has begun a run there.
+            ImportFailed: Another process has started a run there.
             StoreError: It cannot be written.
         """
         if self._began_unix is None:
@@ -82,12 +82,12 @@ class BookWriter:
         """Write a step of the worker.
 
         Args:
-            global_step: As smdebug counts over all modes; it is our tick.
-            mode: As smdebug calls it.
-            mode_step: As counted in that mode.
-            time_unix: When; NaN: not known.
+            global_step: smdebug's count over all modes; Barograph's tick.
+            mode: smdebug's name of the mode.
+            mode_step: Step within that mode.
+            time_unix: Time; NaN: unknown.
             values: Name to value.
-            shapes: Name to shape, of tensors whose shape was saved by itself.
+            shapes: Name to separately saved shape.
 
         Raises:
             ImportFailed: The run cannot be written.
@@ -103,7 +103,7 @@ class BookWriter:
         self._check(writer)
 
     def end(self, state: EndState, problems: Sequence[str] = ()) -> None:
-        """End with the worker.
+        """End the worker.
 
         Raises:
             ImportFailed: The run cannot be written.
@@ -112,21 +112,21 @@ class BookWriter:
         self._progress.problems = tuple(problems[:_MOST_PROBLEMS])
         closing = writer.close(state)
         if not closing.complete:
-            raise ImportFailed(f"The run could not be written: {'; '.join(closing.problems)} ({self._store.url}).")
+            raise ImportFailed(f"Cannot write the run: {'; '.join(closing.problems)} ({self._store.url}).")
 
     def finish(self) -> None:
-        """Write the book, after the last worker."""
+        """Write smdebug's names, after the last worker."""
         self._book.put(self._store)
 
     def give_up(self, reason: str) -> None:
-        """End where something went wrong, with a word in the run, if one can be written."""
+        """End after an error, with the reason in the run, if it can be written."""
         if self._writer is not None:
             with contextlib.suppress(BarographError):
                 self._writer.close(EndState.FAILED, reason)
 
     @property
     def reached_unix(self) -> float:
-        """When the step was made that was written last."""
+        """Time of the last written step."""
         return self._last_unix
 
     def _begin_run(self, began_unix: float) -> None:
@@ -135,7 +135,8 @@ class BookWriter:
         try:
             self._store.create(MANIFEST, manifest_bytes(manifest))
         except ObjectExists:
-            raise ImportFailed(f"A run has been begun at {self._store.url} meanwhile; choose another place.") from None
+            raise ImportFailed("Another process has started a run there. Choose another place "
+                               f"({self._store.url}).") from None
         begin_attempt(self._store, 0, started_unix=began_unix)
 
     def _declared(self, worker: str, rank: int | None) -> Worker:
@@ -144,16 +145,16 @@ class BookWriter:
 
     def _open(self) -> RunWriter:
         if self._writer is None:
-            raise ImportFailed("No worker was begun.")
+            raise ImportFailed("No worker was started.")
         return self._writer
 
     def _check(self, writer: RunWriter) -> None:
         if writer.problems:
-            raise ImportFailed(f"The run could not be written: {'; '.join(writer.problems)} ({self._store.url}).")
+            raise ImportFailed(f"Cannot write the run: {'; '.join(writer.problems)} ({self._store.url}).")
 
 
 class _ThenClock(SystemClock):
-    """A clock at the time of the imported records: metadata has the duration of the training, not of the import."""
+    """A clock at the time of the imported records, so that metadata has the duration of the training."""
 
     def __init__(self, writer: BookWriter) -> None:
         self._told = writer

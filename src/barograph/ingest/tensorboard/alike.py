@@ -1,7 +1,6 @@
-"""Records that differ in time, step and number alone: a million scalars are read as columns, not one by one.
+"""Reads similar records, which differ only in time, step and value, as columns.
 
-It is a twin of `event_from_message` for the events that nearly all are: one scalar each. What is in any way different
-is left to that.
+A fast path of `event_from_message` for events with one scalar, which nearly all are. All others are left to that.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class Alike(NamedTuple):
     """Scalars of one tag.
 
     Attributes:
-        tag: What they are called.
-        places: Which records of the sweep they are, rising.
-        steps, times, values: One each.
+        tag: Their tag.
+        places: Their indexes in the sweep, ascending.
+        steps, times, values: One per record.
     """
 
     tag: str
@@ -42,14 +41,14 @@ class Alike(NamedTuple):
     values: NDArray[np.float64]
 
     def part(self, start: int, stop: int) -> Alike:
-        """Return some of them."""
+        """Return a slice."""
         what = slice(start, stop)
         return Alike(self.tag, self.places[what], self.steps[what], self.times[what], self.values[what])
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Of what shape a record is: where in it time, step and number stand."""
+    """Layout of a record: positions of time, step and number."""
 
     tag: str
     step: slice
@@ -58,12 +57,12 @@ class _Shape:
 
 
 def alike_in(data: memoryview, sweep: Sweep, plugins: dict[str, str]) -> list[Alike]:
-    """Return the scalars among the records of a sweep that can be read together.
+    """Return the scalars of a sweep that can be read as columns.
 
     Args:
-        data: All of the file.
+        data: Contents of the file.
         sweep: Its next records.
-        plugins: Tag to the plugin that shows it, as earlier records say; added to.
+        plugins: Tag to its plugin, from earlier records; updated.
     """
     found = []
     for length in np.unique(sweep.lengths).tolist():
@@ -94,7 +93,7 @@ def _same(rows: NDArray[np.uint8], shape: _Shape) -> NDArray[np.bool_]:
     same: NDArray[np.bool_] = (rows[:, fixed] == rows[0, fixed]).all(axis=1)
     step = rows[:, shape.step]
     if step.shape[1]:
-        # All bytes of a number but the last say that another one follows.
+        # In a varint, all bytes but the last have the continuation bit.
         same &= (step[:, :-1] >= 0x80).all(axis=1) & (step[:, -1] < 0x80)
     return same
 
@@ -102,7 +101,7 @@ def _same(rows: NDArray[np.uint8], shape: _Shape) -> NDArray[np.bool_]:
 def _columns(rows: NDArray[np.uint8], places: NDArray[np.intp], shape: _Shape) -> Alike:
     def numbers(where: slice, dtype: str) -> NDArray[np.float64]:
         found = np.ascontiguousarray(rows[:, where]).view(dtype).reshape(-1)
-        with np.errstate(invalid="ignore"):  # a NaN may be of the sort that signals
+        with np.errstate(invalid="ignore"):  # a NaN may be signaling
             return found.astype(np.float64)
 
     steps = np.zeros(len(rows), np.int64)
@@ -112,7 +111,7 @@ def _columns(rows: NDArray[np.uint8], places: NDArray[np.intp], shape: _Shape) -
 
 
 def _shape_of(message: memoryview, plugins: dict[str, str]) -> _Shape | None:
-    """Return where in a record time, step and number stand; None where it is anything but one scalar."""
+    """Return the layout of a record; None if it is anything but one scalar."""
     try:
         event = event_from_message(message)
         (value,) = event.values
@@ -134,7 +133,7 @@ def _shape_of(message: memoryview, plugins: dict[str, str]) -> _Shape | None:
 
 
 def _step_in(message: memoryview) -> slice | None:
-    """Return where the step is, in a record that begins with the time, and goes on with the step and then the value."""
+    """Return the position of the step in a record with time, step and value in this order."""
     if len(message) < 11 or message[0] != 0x09:
         return None
     if message[9] == 0x2A:
@@ -162,7 +161,7 @@ def _in_tensor(message: memoryview) -> memoryview | None:
     fields = list(fields_of(message))
     held = [field for field in fields if field.number in (4, 5, 6)]
     others = [field for field in fields if field.number not in (1, 2, 4, 5, 6)]
-    # Read it the slow way once: what cannot be read so is damage, and none of ours.
+    # Checked once by the slow path: what it cannot read is damage of the file.
     array = array_from_proto(message)
     if len(held) != 1 or others or isinstance(array, list) or array.size != 1 or array.dtype not in ("<f4", "<f8"):
         return None

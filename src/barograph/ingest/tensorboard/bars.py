@@ -1,4 +1,4 @@
-"""Histograms of event files, of both versions, as summaries."""
+"""Converts histograms of event files, in both versions, to summaries."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from barograph.wire.protobuf import fields_of, real_of, reals_of
 
 _MIN, _MAX, _NUM, _SUM, _SUM_SQ, _LIMITS, _COUNTS = 1, 2, 3, 4, 5, 6, 7
 _NO_WIDTH = 1e-11
-"""Between the two least magnitudes of TensorFlow's buckets lie ±1e-12; what is in there was zero, or as good as."""
+"""TensorFlow's innermost buckets end at ±1e-12; elements between count as zero."""
 _SIGN = 256
 _LEAST_FIELD, _LAST_FIELD = 1, 254
 _MOST_BUCKETS = 1 << 20
 
 
 def summary_of_message(message: memoryview) -> Summary:
-    """Return a HistogramProto, as `add_histogram` of PyTorch writes it, as a summary.
+    """Return a HistogramProto, as PyTorch's `add_histogram` writes it, as a summary.
 
-    Count, extremes, sum and sum of squares are those that it states. The sum of magnitudes, zeros and the powers of
-    two are made of its buckets: each is some ten percent wide.
+    Count, extremes, sum and sum of squares are exact. The sum of magnitudes, zeros and powers of two are estimated from
+    its buckets, which are about 10% wide.
 
     Raises:
-        DamagedSource: It is no such message, or its parts do not fit together.
+        DamagedSource: It is not such a message, or it is inconsistent.
     """
     stated = {_MIN: 0.0, _MAX: 0.0, _NUM: 0.0, _SUM: 0.0, _SUM_SQ: 0.0}
     lists: dict[int, list[NDArray[np.floating]]] = {_LIMITS: [], _COUNTS: []}
@@ -48,10 +48,10 @@ def summary_of_message(message: memoryview) -> Summary:
     summary = _summary(edges[:-1], edges[1:], counts)
     total = _whole_count(stated[_NUM])
     if total < summary.count:
-        raise DamagedSource(f"a histogram of {total} elements has {summary.count} in its buckets")
+        raise DamagedSource(f"a histogram of {total} elements has {summary.count} elements in its buckets")
     finite = all(math.isfinite(stated[number]) for number in (_MIN, _MAX, _SUM, _SUM_SQ))
     if not finite or total > summary.count:
-        # Elements that are not finite are in no bucket, and make the sums what they are.
+        # Elements that are not finite are in no bucket, but affect the sums.
         return replace(summary, count=total, nan=total - summary.count)
     one_sign = low >= 0 or high <= 0
     return replace(summary, min=low, max=high, sum=stated[_SUM], sum_sq=stated[_SUM_SQ],
@@ -59,13 +59,13 @@ def summary_of_message(message: memoryview) -> Summary:
 
 
 def summary_of_buckets(buckets: NDArray[Any]) -> Summary:
-    """Return a histogram as `tf.summary` writes it as a summary: everything is made of its buckets.
+    """Return a histogram of `tf.summary` as a summary, estimated from its buckets.
 
     Args:
         buckets: Rows of left edge, right edge and count.
 
     Raises:
-        DamagedSource: They are no such rows.
+        DamagedSource: They are not such rows.
 
     Example:
         >>> summary = summary_of_buckets(np.array([[1.0, 2.0, 3.0]]))
@@ -75,7 +75,7 @@ def summary_of_buckets(buckets: NDArray[Any]) -> Summary:
     if buckets.size == 0:
         return Summary()
     if buckets.ndim != 2 or buckets.shape[1] != 3 or buckets.dtype.kind not in "fiu":
-        raise DamagedSource(f"a histogram has the shape {buckets.shape}")
+        raise DamagedSource(f"a histogram has shape {buckets.shape}")
     rows = buckets.astype(np.float64)
     return _summary(rows[:, 0], rows[:, 1], rows[:, 2])
 
@@ -84,7 +84,7 @@ def _summary(lefts: NDArray[np.float64], rights: NDArray[np.float64], counts: ND
     if len(counts) > _MOST_BUCKETS:
         raise DamagedSource(f"a histogram has {len(counts)} buckets")
     if not (np.isfinite(counts).all() and (counts >= 0).all() and counts.sum() < 1 << 53):
-        raise DamagedSource("a histogram counts what is no number of elements")
+        raise DamagedSource("a histogram has an invalid count")
     filled = np.flatnonzero(counts)
     lefts, rights, counts = lefts[filled], rights[filled], np.rint(counts[filled])
     if not (np.isfinite(lefts).all() and np.isfinite(rights).all() and (lefts <= rights).all()):
@@ -101,7 +101,7 @@ def _summary(lefts: NDArray[np.float64], rights: NDArray[np.float64], counts: ND
     with np.errstate(all="ignore"):
         sums = float(middles @ counts), float(middles**2 @ counts), float(np.abs(middles) @ counts)
     if not all(math.isfinite(total) for total in sums):
-        raise DamagedSource("the elements of a histogram are too large to be summed up")
+        raise DamagedSource("the elements of a histogram are too large to be summed")
     return Summary(
         count=int(counts.sum()), zeros=int(counts[near_zero].sum()), min=float(lefts.min()), max=float(rights.max()),
         sum=sums[0], sum_sq=sums[1], sum_abs=sums[2],
@@ -110,7 +110,7 @@ def _summary(lefts: NDArray[np.float64], rights: NDArray[np.float64], counts: ND
 
 
 def _spread(left: float, right: float, count: int, exponents: NDArray[np.int64]) -> None:
-    """Add the elements of a bucket to the powers of two that it covers, as if they lay evenly in it."""
+    """Distribute the elements of a bucket uniformly over the powers of two that it covers."""
     if left < 0 < right:
         below = round(count * (-left / (right - left)))
         _spread(left, 0.0, below, exponents)
@@ -129,7 +129,7 @@ def _spread(left: float, right: float, count: int, exponents: NDArray[np.int64])
 
 
 def _field(magnitude: float, *, ends: bool = False) -> int:
-    """Return the bin of a magnitude; where a bucket ends there, and it is a power of two, the one below."""
+    """Return the bin of a magnitude; for the end of a bucket at a power of two, the one below."""
     if magnitude == 0:
         return 0
     mantissa, exponent = math.frexp(magnitude)
@@ -139,5 +139,5 @@ def _field(magnitude: float, *, ends: bool = False) -> int:
 
 def _whole_count(number: float) -> int:
     if not (math.isfinite(number) and 0 <= number < 1 << 53):
-        raise DamagedSource(f"a histogram is of {number} elements")
+        raise DamagedSource(f"a histogram has {number} elements")
     return round(number)

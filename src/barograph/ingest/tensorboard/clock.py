@@ -1,4 +1,4 @@
-"""Scripts count some series in epochs and others in steps: which, and at which step of training a point stands."""
+"""Detects series that count epochs, and converts them to training steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHARE = 0.6
 
 
 def steps_at(line: Line, times: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the last step of a line at each of some times; its first one for times before it.
+    """Return the last step of a line at each time; the first step for earlier times.
 
     Args:
         line: With at least one point.
@@ -26,10 +26,10 @@ def steps_at(line: Line, times: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def counts_slower(line: Line, training: Line) -> bool:
-    """Return whether a line plainly counts something longer than the steps of training: epochs.
+    """Return whether a line clearly counts something longer than training steps: epochs.
 
-    It does where the training stood at more than three times its step (and beyond the distance of two losses)
-    when the last point was written, and most of the others.
+    It does if the training was at more than three times its step (and more than two losses further) when its last
+    point, and most others, were written.
 
     Example:
         >>> def line(steps, times):
@@ -45,12 +45,12 @@ def counts_slower(line: Line, training: Line) -> bool:
     gap = int(np.diff(training.steps).max())
     stood = steps_at(training, line.times)
     apart = stood > _TIMES_APART * line.steps + 2 * gap
-    # The first points of a line that counts epochs may be too near to tell.
+    # The first points of a line that counts epochs may be inconclusive.
     return bool(apart[-1]) and float(apart.mean()) >= _SHARE
 
 
 def counted_as(line: Line, training: Line) -> Line:
-    """Return a line with its points at the steps at which the training stood when they were written."""
+    """Return a line with its points moved to the training steps at which they were written."""
     steps = steps_at(training, line.times)
     last = np.ones(len(steps), bool)
     last[:-1] = steps[1:] != steps[:-1]

@@ -1,4 +1,4 @@
-"""The points of one tag as they are read, and what becomes of them where a training was started again."""
+"""Points of one tag, and their merging after a restart of the training."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _YEAR_9999 = 253_370_764_800.0
 
 @dataclass(slots=True)
 class Curve:
-    """Numbers over steps, in the order in which they were written.
+    """Points in the order in which they were written.
 
     Attributes:
-        steps, times, values: One each a point; times are seconds since 1970 UTC.
+        steps, times, values: One per point; times are seconds since 1970 UTC.
     """
 
     steps: array[int] = field(default_factory=lambda: array("q"))
@@ -39,7 +39,7 @@ class Curve:
         self.values.frombytes(values.astype(np.float64).tobytes())
 
     def drop_from(self, step: int) -> int:
-        """Drop the points of this step and later ones; return how many there were."""
+        """Drop the points from this step on; return how many."""
         steps = np.frombuffer(self.steps, np.int64)
         stays = np.flatnonzero(steps < step)
         dropped = len(steps) - len(stays)
@@ -50,9 +50,9 @@ class Curve:
         return dropped
 
     def go_on(self, later: Curve) -> int:
-        """Take the points of a later file, in place of those that it wrote again; return how many these were.
+        """Append the points of a later file, replacing those that it repeats; return how many were replaced.
 
-        Whoever starts again at a step writes all later ones anew, whether or not at the same steps.
+        A restart at a step repeats all later ones, even if at other steps.
         """
         dropped = self.drop_from(min(later.steps)) if later.steps else 0
         self.steps += later.steps
@@ -63,11 +63,11 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A curve put in order: each step once, rising, as it was written last.
+    """A curve with each step once, ascending; the last value wins.
 
     Attributes:
-        steps, times, values: As of `Curve`. Times never fall: a clock that was set back in between orders nothing.
-        again: Points that were written again at their step, and are not among these.
+        steps, times, values: As in `Curve`. Times never decrease, even if the clock was set back.
+        again: Number of points replaced by a later one at the same step.
     """
 
     steps: NDArray[np.int64]
@@ -80,7 +80,7 @@ class Line:
 
 
 def line_of(curve: Curve) -> Line:
-    """Return a curve put in order.
+    """Return the line of a curve.
 
     Example:
         >>> curve = Curve()
@@ -101,7 +101,7 @@ def line_of(curve: Curve) -> Line:
 
 
 def rising(times: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return times that never fall; one that can be none is that before it.
+    """Return non-decreasing times; an invalid one is replaced by the previous.
 
     Example:
         >>> rising(np.array([5.0, 4.0, np.nan, 1e300, 6.0])).tolist()

@@ -1,4 +1,4 @@
-"""Event files in a tree as TensorBoard reads it, and which of its folders make one run."""
+"""Finds event files in a directory tree, as TensorBoard does, and groups their directories into runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from barograph.model.step import Mode
 from barograph.store.base import Store
 
 EVENTS = "tfevents"
-"""Stands in the name of every file that TensorBoard takes for one of events."""
+"""Part of the name of every TensorBoard event file."""
 
 _SESSION = re.compile(r"\d{9,10}\.\d+")
-"""`add_hparams` of PyTorch puts the parameters and final metrics in a folder that is named after the time."""
+"""PyTorch's `add_hparams` writes to a directory named after the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder with event files in it: what TensorBoard calls a run.
+    """A directory with event files; TensorBoard calls it a run.
 
     Attributes:
-        path: From the top; "" is the top itself.
-        files: In the order in which they were begun.
-        mode: What its name says plainly; None: nothing.
+        path: Path relative to the root; "": the root.
+        files: Ordered by start time.
+        mode: Mode in its name; None: none.
     """
 
     path: str
@@ -34,14 +34,14 @@ class Folder:
 
 
 def folders_in(store: Store, only: str = "") -> list[Folder]:
-    """Return the folders that hold event files, sorted.
+    """Return the directories with event files, sorted.
 
     Args:
-        store: The top of the tree.
-        only: Name of the one file that is wanted; "": all.
+        store: Root of the tree.
+        only: Name of a single file; "": all.
 
     Raises:
-        ImportFailed: There is none.
+        ImportFailed: There are no event files.
         StoreError: The place cannot be read.
     """
     names = [only] if only else [item.name for item in store.list() if EVENTS in item.name.rpartition("/")[2]]
@@ -49,16 +49,16 @@ def folders_in(store: Store, only: str = "") -> list[Folder]:
     for name in names:
         found.setdefault(name.rpartition("/")[0], []).append(name)
     if not found:
-        raise ImportFailed(f"There are no event files at {store.url}: no name of a file has {EVENTS} in it.")
+        raise ImportFailed(f"No event files: no file name has {EVENTS} in it ({store.url}).")
     return [Folder(path, tuple(sorted(files)), mode_of_folder(path.rpartition("/")[2]))
             for path, files in sorted(found.items())]
 
 
 def runs_in(folders: Iterable[Folder]) -> dict[str, list[Folder]]:
-    """Return which folders make one run, by what it is called: the path from the top, "" for the top itself.
+    """Return the directories of each run by its name: its path, or "" for the root.
 
-    A folder that is called after a mode, as Keras has it (`train`, `validation`), belongs to the run of the folder
-    that it is in; so does one that `add_hparams` or `add_scalars` of PyTorch has made.
+    A directory named after a mode, as in Keras (`train`, `validation`), belongs to the run of its parent; so does one
+    that PyTorch's `add_hparams` or `add_scalars` created.
 
     Example:
         >>> three = [Folder("a/train", (), Mode.TRAIN), Folder("a/validation", (), Mode.EVAL), Folder("b", (), None)]

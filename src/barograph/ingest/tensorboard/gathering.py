@@ -1,4 +1,4 @@
-"""What the folders of one run hold together, each series where it stands in the run."""
+"""Merges the directories of one run, and assigns each series to its place in the run."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
 
 @dataclass(slots=True)
 class Gathered:
-    """Everything of one run.
+    """All data of one run.
 
     Attributes:
         of_steps: Series that are part of steps: losses and learning rates.
-        logged: Series that the script logged beside them.
-        histograms: Step to key to histogram, all of training.
+        logged: Other series that the script logged.
+        histograms: Step to key to histogram, in training.
         texts: Key to texts by step.
-        parameters: Of the run.
-        names: What each place was called.
-        recounted: Tags that count epochs, and stand at the steps of training.
-        passed_over: What is not taken, and how many of each.
-        again: Points that were written again, and are left out.
-        damage: One sentence each.
+        parameters: Parameters of the run.
+        names: Place to its original name.
+        recounted: Tags that counted epochs, converted to training steps.
+        passed_over: What was left out, with counts.
+        again: Number of replaced points.
+        damage: Damage, one sentence each.
     """
 
     of_steps: dict[Place, Line] = field(default_factory=dict)
@@ -52,16 +52,16 @@ class Gathered:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to make a run of."""
+        """Whether there is nothing to import."""
         return not (self.of_steps or self.logged or self.histograms or self.texts or self.parameters)
 
 
 def gathered(contents: Mapping[Folder, FolderContent], top: str) -> Gathered:
-    """Return what the folders of a run hold together.
+    """Return the merged data of a run.
 
     Args:
-        contents: Each folder and what it holds.
-        top: Path of the run's own folder.
+        contents: Contents by directory.
+        top: Path of the run's own directory.
     """
     whole = Gathered()
     lines: dict[Tag, Line] = {}
@@ -84,7 +84,7 @@ def gathered(contents: Mapping[Folder, FolderContent], top: str) -> Gathered:
 
 
 def sort_lines(lines: Mapping[Tag, Line], whole: Gathered) -> None:
-    """Put series where they stand in a run: `of_steps`, `logged`, `names` and `recounted` of it, and `again`."""
+    """Assign series to their places in a run: `of_steps`, `logged`, `names`, `recounted` and `again`."""
     places = places_of(tag for tag, line in lines.items() if len(line))
     training = next((lines[tag] for tag, place in places.items() if place == TRAINING_LOSS), None)
     for tag, place in places.items():
@@ -93,7 +93,7 @@ def sort_lines(lines: Mapping[Tag, Line], whole: Gathered) -> None:
             line = counted_as(line, training)
             whole.recounted.append(str(tag))
         elif place.key.kind is Kind.LEARNING_RATE and training is not None and counts_slower(training, line):
-            # Many rates for each loss: as steps they would stand between losses that count epochs.
+            # Many learning rates per loss: as steps they would come between losses that count epochs.
             place = replace(place, key=Key(Kind.SCALAR, tag.name))
         whole.again += line.again
         whole.names[str(tag)] = place

@@ -1,4 +1,4 @@
-"""Makes runs of the event files in a tree: run by run, so one file and the numbers of one run are in memory."""
+"""Imports TensorBoard event files as runs, one file and the numbers of one run in memory at a time."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """What became of one run.
+    """An imported run.
 
     Attributes:
-        run: Where it is.
-        name: Its path in the tree; "" where the top itself is the run.
-        points: Numbers that were imported.
-        histograms, texts: How many.
-        losses: Name of each series that is a loss, with the mode and key that it got.
-        learning_rates, scalars: Likewise.
-        parameters: Of the run, as the plugin of hyperparameters has them.
-        recounted: Series that count epochs, and stand at the steps of training.
-        again: Points that were written again after a restart, and are left out.
-        passed_over: What a run has no place for, and how many of each.
+        run: Place of the run.
+        name: Path in the tree; "": the root.
+        points: Number of imported points.
+        histograms, texts: Number of each.
+        losses: Name of each loss to its mode and key.
+        learning_rates, scalars: The same for learning rates and scalars.
+        parameters: Parameters, from the hyperparameters plugin.
+        recounted: Series that counted epochs, converted to training steps.
+        again: Number of points left out because a restart repeated them.
+        passed_over: Unsupported data, with counts.
     """
 
     run: str
@@ -49,13 +49,13 @@ class ImportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of a tree.
+    """Result of an import.
 
     Attributes:
-        source: Where it is.
-        runs: The runs that were made.
-        empty: Folders that hold nothing to make a run of, with what they hold.
-        damage: What could not be imported, one sentence each, with file and place.
+        source: Place of the source.
+        runs: Imported runs.
+        empty: Directories without importable data, with their contents.
+        damage: What could not be imported, one sentence each, with file and offset.
     """
 
     source: str
@@ -64,7 +64,7 @@ class Imported:
     damage: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
@@ -72,21 +72,21 @@ def import_tensorboard(
     source: Store, target: Store, place_in: Callable[[str], Store], *, only: str = "",
     on_progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Imported:
-    """Make a run of the event files in a place, or several; what is damaged is named, and the rest imported.
+    """Import event files as one or several runs; damage is reported, and the rest imported.
 
     Args:
-        source: The tree.
-        target: Where the run is to be, or the runs below it; nothing may be there yet.
-        place_in: Returns the place of a run below the target, by its name.
-        only: Name of the one file that is wanted; "": all.
-        on_progress: Told of one run after the other how far it is, and of how much.
+        source: Root of the tree.
+        target: Place for the run, or for several runs below it; must be empty.
+        place_in: Returns the place of a run below the target by its name.
+        only: Name of a single file; "": all.
+        on_progress: Called for each run with the progress and its total.
 
     Raises:
-        ImportFailed: There are no event files, nothing of them can be imported, or something is at the target.
+        ImportFailed: There are no event files, nothing can be imported, or the target is not empty.
         StoreError: A place cannot be read or written.
     """
     if target.list():
-        raise ImportFailed(f"There is something at {target.url} already; choose another place for the run.")
+        raise ImportFailed(f"The target is not empty. Choose another place for the run ({target.url}).")
     runs = runs_in(folders_in(source, only))
     made: list[ImportedRun] = []
     empty: dict[str, Mapping[str, int]] = {}
@@ -102,16 +102,16 @@ def import_tensorboard(
         GatheredWriter(store, found, source.url, on_progress).write()
         made.append(_told(store.url, name, found))
     if not made:
-        raise ImportFailed(f"Nothing at {source.url} can be imported: {_why(empty, damage)}")
+        raise ImportFailed(f"Nothing to import: {_why(empty, damage).removesuffix('.')} ({source.url}).")
     return Imported(source.url, made, empty, damage)
 
 
 def places_below(names: Iterable[str], top: str) -> dict[str, str]:
-    """Return where the runs of a tree are to be: as they stand in it, but none within another.
+    """Return the target paths of the runs of a tree: as in the tree, but none within another.
 
     Args:
-        names: Paths of the runs; "" is the top itself.
-        top: What that is to be called.
+        names: Paths of the runs; "": the root.
+        top: Name for the root.
 
     Example:
         >>> places_below(["", "a", "a/b", "c/d"], "logs")
@@ -148,4 +148,4 @@ def _why(empty: Mapping[str, Mapping[str, int]], damage: Sequence[str]) -> str:
     if damage:
         return damage[0]
     held = ", ".join(sorted({what for found in empty.values() for what in found}))
-    return f"there are no numbers, only what a run has no place for ({held})." if held else "its files hold nothing."
+    return f"there are only unsupported data ({held})." if held else "the files are empty."

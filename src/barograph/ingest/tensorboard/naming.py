@@ -1,4 +1,4 @@
-"""Which key and mode a tag stands for: a loss, a rate or a metric where its name says so plainly, else itself."""
+"""Maps tags to keys and modes: losses, learning rates and metrics if their names are clear, else scalars."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _OWN_WORDS = (Kind.WEIGHT.value, Kind.GRADIENT.value)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a series stands in a run.
+    """Place of a series in a run.
 
     Attributes:
-        mode: In which mode.
-        key: Under which key.
+        mode: Its mode.
+        key: Its key.
     """
 
     mode: Mode
@@ -35,12 +35,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A series as it was found.
+    """A series in the source.
 
     Attributes:
-        folder: Of the run's; "" the top.
-        name: What it is called there.
-        mode: What the folder's name says; None: nothing.
+        folder: Directory within the run; "": its own.
+        name: Tag.
+        mode: Mode in the directory's name; None: none.
     """
 
     folder: str
@@ -52,10 +52,10 @@ class Tag:
 
 
 def places_of(tags: Iterable[Tag]) -> dict[Tag, Place]:
-    """Return where the numbers of a run stand, each at a place of its own.
+    """Return a unique place for each series.
 
-    Of several that would stand at one place the plainest does, of losses by step and by epoch that by step, and
-    evaluations by the same as the training; the others stand as scalars under their own names.
+    If several compete for one place, the clearest name wins, losses by step win over losses by epoch, and evaluations
+    count as the training does; the others become scalars under their own names.
 
     Example:
         >>> found = places_of([Tag("", "Loss/train"), Tag("", "Loss/val"), Tag("", "val_acc")])
@@ -79,7 +79,7 @@ def places_of(tags: Iterable[Tag]) -> dict[Tag, Place]:
 
 
 def place_of(tag: Tag) -> Place:
-    """Return where a number would stand if it were alone.
+    """Return the place of a series without competitors.
 
     Example:
         >>> str(place_of(Tag("", "lr-AdamW/pg2")).key), str(place_of(Tag("", "train/grad_norm")).key)
@@ -105,7 +105,7 @@ def place_of(tag: Tag) -> Place:
     if is_metric:
         path = re.sub(r"^(?:epoch|batch)_|_vs_iterations$", "", path)
     elif path == tag.name and modes:
-        # A word in the middle of a name says nothing of when it was logged.
+        # A word in the middle of a name is not a mode.
         mode = tag.mode or Mode.TRAIN
     return Place(mode, Key(Kind.SCALAR, canonical_path(path) or tag.name))
 
@@ -115,7 +115,7 @@ def key_of_histogram(name: str, *, coarse: bool) -> Key:
 
     Args:
         name: The tag.
-        coarse: Nothing but some thirty buckets is known of it, which is too little to judge a tensor by.
+        coarse: Whether only about 30 buckets are known, too few to analyze a tensor.
 
     Example:
         >>> [str(key_of_histogram(name, coarse=False)) for name in
@@ -136,7 +136,7 @@ def key_of_histogram(name: str, *, coarse: bool) -> Key:
 
 
 def _trains_by_epoch(tags: Iterable[Tag]) -> bool:
-    """Return whether the only training loss there is counts epochs."""
+    """Return whether the only training loss counts epochs."""
     losses = [tag for tag in tags if place_of(tag) == Place(Mode.TRAIN, Key(Kind.LOSS, "total"))]
     return bool(losses) and all("epoch" in words_of(tag.name) for tag in losses)
 
@@ -151,7 +151,7 @@ def _rank(tag: Tag, by_epoch: bool) -> tuple[int, int, int]:
 
 
 def _group(plain: list[str]) -> str | None:
-    """Return the parameter group whose learning rate these words speak of; None: they speak of something else."""
+    """Return the parameter group whose learning rate these words name; None if they name something else."""
     joined = " ".join(plain).replace("learning rate", "lr").split()
     if "lr" not in joined and not any(re.fullmatch(r"lr\d+", word) for word in joined):
         return None
@@ -164,11 +164,11 @@ def _group(plain: list[str]) -> str | None:
 
 
 def _without_modes(name: str, *, parts_too: bool) -> str:
-    """Return a name without the words that are modes.
+    """Return a name without its modes.
 
     Args:
         name: "train/loss_ce", "val_loss_ce".
-        parts_too: Also where they are parts of a word between strokes.
+        parts_too: Also remove modes within path components.
     """
     kept = [part for part in name.split("/") if part.lower() not in MODE_WORDS]
     if parts_too:

@@ -1,11 +1,11 @@
-"""What TensorBoard's plugin of hyperparameters keeps of the start of a session."""
+"""Parses parameters of TensorBoard's hyperparameters plugin."""
 
 from __future__ import annotations
 
 from barograph.wire.protobuf import Field, bytes_of, fields_of, real_of, text_of, whole_of
 
 Parameter = float | str | bool | None
-"""A parameter, as plain JSON data."""
+"""A parameter as plain JSON data."""
 
 START_TAG = "_hparams_/session_start_info"
 
@@ -14,13 +14,13 @@ _NUMBER, _TEXT, _FLAG = 2, 3, 4
 
 
 def parameters_from_content(content: bytes) -> dict[str, Parameter]:
-    """Return the parameters of a session; none where the content speaks of something else.
+    """Return the parameters of a session; empty if the content is something else.
 
     Args:
-        content: Of the metadata of the value that is called `START_TAG`.
+        content: Metadata content of the value with tag `START_TAG`.
 
     Raises:
-        DamagedSource: It is no such message.
+        DamagedSource: It is not such a message.
     """
     found: dict[str, Parameter] = {}
     for part in fields_of(memoryview(content)):

@@ -1,4 +1,4 @@
-"""What the event files of one folder hold, put together as TensorBoard puts them together."""
+"""Reads the event files of one directory, merged as in TensorBoard."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _LARGEST_STEP = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """A histogram of one step.
+    """A histogram at one step.
 
     Attributes:
-        time_unix: When it was written.
-        summary: What it says.
-        coarse: Everything in the summary is made of a few buckets.
+        time_unix: Time of writing.
+        summary: Summary of its elements.
+        coarse: Whether the summary is estimated from a few buckets.
     """
 
     time_unix: float
@@ -40,15 +40,15 @@ class Bars:
 
 @dataclass(slots=True)
 class FolderContent:
-    """What a folder holds.
+    """Contents of a directory.
 
     Attributes:
-        curves: Tag to numbers.
+        curves: Tag to points.
         histograms: Tag to histograms by step.
         texts: Tag to texts by step.
-        parameters: Of the session, as its plugin of hyperparameters says.
-        passed_over: What is not taken, and how many of each: images, graphs.
-        again: Points that a later start of the training wrote again, and that are left out.
+        parameters: Parameters, from the hyperparameters plugin.
+        passed_over: Unsupported data with counts: images, graphs.
+        again: Number of points left out because a restart repeated them.
         damage: What cannot be read, one sentence each.
     """
 
@@ -62,14 +62,13 @@ class FolderContent:
 
 
 def content_of(store: Store, files: tuple[str, ...]) -> FolderContent:
-    """Return what the files of a folder hold together.
+    """Return the merged contents of the files of a directory.
 
-    A later file goes on where it begins: what earlier ones hold of its first step and later ones, tag by tag, was
-    written again. So do events that say that a session starts, for all tags at once.
+    A later file supersedes earlier points of a tag from its first step on. A session-start event supersedes all tags.
 
     Args:
-        store: Where.
-        files: In the order in which they were begun.
+        store: Store of the files.
+        files: Names, ordered by start time.
 
     Raises:
         StoreError: The place cannot be read.
@@ -80,7 +79,7 @@ def content_of(store: Store, files: tuple[str, ...]) -> FolderContent:
         try:
             data = store.get(name)
         except ObjectNotFound:
-            whole.damage.append(f"{name}: the file is gone.")
+            whole.damage.append(f"{name}: the file no longer exists.")
             continue
         if not len(data):
             whole.damage.append(f"{name}: the file is empty.")
@@ -103,7 +102,7 @@ class _File:
             at = sweep.end
             if not len(sweep.starts):
                 break
-        # Nobody knows where the record after one begins whose length cannot be believed.
+        # After a record with an invalid length, the next one cannot be found.
         for broken in records_in(data[at:]):
             if isinstance(broken, BrokenRecord):
                 self._tell(at + broken.start, broken.reason)
@@ -141,7 +140,7 @@ class _File:
         return {alike.tag for alike in waiting}
 
     def _take_before(self, waiting: list[Alike], place: int) -> list[Alike]:
-        """Take the points that stand before a record, in their order; return those that stand behind it."""
+        """Add the points before a record, in order; return those after it."""
         rest: list[Alike] = []
         by_tag: dict[str, list[Alike]] = {}
         for alike in waiting:
@@ -164,7 +163,7 @@ class _File:
         if event.other:
             self._whole.passed_over[event.other] += 1
         if event.values and not 0 <= event.step < _LARGEST_STEP:
-            raise DamagedSource(f"an event is of step {event.step}, which no step is")
+            raise DamagedSource(f"an event has step {event.step}, which is invalid")
         for value in event.values:
             try:
                 self._take_value(value, event)
@@ -174,7 +173,7 @@ class _File:
     def _take_value(self, value: Value, event: Event) -> None:
         tag = value.tag
         if value.plugins:
-            # Writers say it with the first value of a tag alone.
+            # Only the first value of a tag has it.
             self._plugins.setdefault(tag, next(iter(value.plugins)))
         plugin = self._plugins.get(tag, "")
         if value.number is not None:
@@ -198,7 +197,7 @@ class _File:
             if plugin == "text":
                 self._whole.texts.setdefault(tag, {})[event.step] = (event.time_unix, array)
             else:
-                self._whole.passed_over["text of another sort"] += 1
+                self._whole.passed_over["other text"] += 1
         elif plugin == "histograms":
             self._keep_bars(tag, event, summary_of_buckets(array), coarse=True)
         elif array.size == 1:
@@ -231,5 +230,5 @@ class _File:
 
 def _number(array: NDArray[Any]) -> float:
     if array.dtype.kind not in "fiub" and array.dtype.name != "bfloat16":
-        raise DamagedSource(f"a scalar is of type {array.dtype}")
+        raise DamagedSource(f"a scalar has type {array.dtype}")
     return float(np.asarray(array).reshape(()))

@@ -1,4 +1,4 @@
-"""What the words in the names of tags and folders say: modes, losses, rates, metrics."""
+"""Words in names of tags and directories: modes, losses, learning rates, metrics."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ MODE_WORDS: Mapping[str, Mode] = {
     ),
     **dict.fromkeys(("predict", "prediction"), Mode.PREDICT),
 }
-"""Words that say what the script was doing, those of evaluation in the order in which they are preferred."""
+"""Words for modes; those of evaluation in order of preference."""
 
 FILLERS = frozenset({
     "epoch", "batch", "step", "steps", "iter", "iteration", "iterations", "per", "avg", "average", "mean", "running",
     "vs", "total", "overall",
 })
-"""Words that say how often or over what, and not what."""
+"""Words for how often or over what something was measured."""
 
 METRICS = frozenset({
     "acc", "accuracy", "f1", "precision", "recall", "auc", "auroc", "mae", "mse", "rmse", "error", "perplexity", "ppl",
@@ -31,14 +31,14 @@ NO_LOSS = frozenset({
     "scale", "scaler", "scaling", "weight", "weights", "best", "min", "max", "ratio", "delta", "std", "var",
     "coef", "coefficient", "lambda", "ema", "smoothed", "improvement", "patience", "gap", "count", "function",
 })
-"""Words beside which "loss" is none that is minimised."""
+"""Words that make "loss" something other than a minimized loss."""
 
 _WORD = re.compile(r"[a-z]+\d*|\d+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
 def words_of(name: str) -> list[str]:
-    """Return the words of a name, in small letters.
+    """Return the words of a name in lower case.
 
     Example:
         >>> words_of("Loss/train"), words_of("valLoss"), words_of("lr-AdamW/pg1")
@@ -48,7 +48,7 @@ def words_of(name: str) -> list[str]:
 
 
 def mode_of_folder(name: str) -> Mode | None:
-    """Return the mode after which a folder is named; None: it is not.
+    """Return the mode that a directory is named after; None if none.
 
     Example:
         >>> mode_of_folder("validation"), mode_of_folder("training_2")
@@ -58,7 +58,7 @@ def mode_of_folder(name: str) -> Mode | None:
 
 
 def mode_at_end(name: str) -> Mode | None:
-    """Return the mode that a folder's name ends with, as `add_scalars` of PyTorch makes it of the names of curves.
+    """Return the mode at the end of a directory name, as created by PyTorch's `add_scalars`.
 
     Example:
         >>> mode_at_end("Loss_train"), mode_at_end("train")

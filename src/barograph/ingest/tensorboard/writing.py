@@ -1,4 +1,4 @@
-"""Writes what was gathered of event files as a run: steps and what was logged between them, in the order of time."""
+"""Writes the data of event files as a run: steps and logged values, in order of time."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from barograph.runs.writing.record_writer import Closing
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
 
-NOT_LOGGED = "what the script did not log for TensorBoard"
-"""What the coverage of an imported run says."""
+NOT_LOGGED = "what the script did not log to TensorBoard"
+"""What the coverage of an imported run lists as not recorded."""
 BOOK = f"{IMPORTED}/tensorboard.json"
 PARAMETERS = Key(Kind.CUSTOM, "hyperparameters")
 
@@ -48,14 +48,14 @@ _LOGGED = len(_MODES)
 
 @dataclass(frozen=True, slots=True)
 class RunMetadata:
-    """What a run says of itself that does not follow from its numbers.
+    """Metadata of a run that does not follow from its numbers.
 
     Attributes:
-        manifest: What it is.
-        not_logged: What was not seen, as its coverage says.
-        ended_unix: When it ended; 0.0: with its last number.
-        end: How.
-        reason: Why, for people.
+        manifest: Manifest of the run.
+        not_logged: What its coverage lists as not recorded.
+        ended_unix: End time; 0.0: the time of its last number.
+        end: End state.
+        reason: Reason, as text.
     """
 
     manifest: Manifest
@@ -67,7 +67,7 @@ class RunMetadata:
 
 @dataclass(slots=True)
 class _Pen:
-    """The series of one mode, read step by step."""
+    """Series of one mode, read step by step."""
 
     steps: NDArray[np.int64]
     times: NDArray[np.float64]
@@ -75,7 +75,7 @@ class _Pen:
     at: list[int] = field(default_factory=list)
 
     def numbers(self, step: int) -> dict[Key, float]:
-        """Return the numbers of a step, which is later than any that was asked for."""
+        """Return the numbers of a step, which must be later than previous ones."""
         found = {}
         for place, (key, steps, values) in enumerate(self.lines):
             at = self.at[place]
@@ -89,11 +89,11 @@ class GatheredWriter:
     """Writes one run.
 
     Args:
-        store: Where.
-        gathered: What.
+        store: Place of the run.
+        gathered: Data of the run.
         source: Where it came from.
-        on_progress: Told now and then how many steps and numbers were written, and of how many.
-        metadata files: Of the run, where its tracker tells more than numbers; None: as of event files, with their book.
+        on_progress: Called regularly with the steps and numbers written and their total.
+        metadata: Metadata of another tracker's run; None: as for event files.
     """
 
     def __init__(
@@ -127,15 +127,15 @@ class GatheredWriter:
             self._write(writer, order)
         except BaseException as error:
             with contextlib.suppress(BarographError):
-                writer.close(EndState.FAILED, f"The import was not finished: {type(error).__name__}: {error}")
+                writer.close(EndState.FAILED, f"The import was interrupted: {type(error).__name__}: {error}")
             raise
         closing = self._close(writer)
         if not closing.complete:
-            raise ImportFailed(f"The run could not be written: {'; '.join(closing.problems)} ({self._store.url}).")
+            raise ImportFailed(f"Cannot write the run: {'; '.join(closing.problems)} ({self._store.url}).")
 
     @property
     def reached_unix(self) -> float:
-        """When it was that is written of."""
+        """Time of the records being written."""
         return self._reached_unix
 
     def _close(self, writer: RunWriter) -> Closing:
@@ -155,7 +155,8 @@ class GatheredWriter:
         try:
             self._store.create(MANIFEST, manifest_bytes(manifest))
         except ObjectExists:
-            raise ImportFailed(f"A run has been begun at {self._store.url} meanwhile; choose another place.") from None
+            raise ImportFailed("Another process has started a run there. Choose another place "
+                               f"({self._store.url}).") from None
         begin_attempt(self._store, 0, started_unix=began_unix)
         worker = claim_worker(self._store, attempt=0, clock=began)
         return RunWriter(self._store, worker, settings=settings, status=self._heartbeat, clock=_ThenClock(self),
@@ -180,7 +181,7 @@ class GatheredWriter:
                 self._on_progress(done, total)
                 if writer.problems:
                     raise ImportFailed(
-                        f"The run could not be written: {'; '.join(writer.problems)} ({self._store.url}).")
+                        f"Cannot write the run: {'; '.join(writer.problems)} ({self._store.url}).")
         self._on_progress(total, total)
 
     def _log(self, writer: RunWriter, where: Place, step: int, value: float) -> None:
@@ -214,7 +215,7 @@ class GatheredWriter:
         if not bars:
             return StepRecords(step, scalars=numbers, tensors=tensors)
         keys = tuple(bars)
-        # Subjects are compared by identity, so those of equal steps are to be the same.
+        # Subjects are compared by identity, so equal steps must share them.
         subjects = self._subjects.setdefault(keys, tuple(Subject(key) for key in keys))
         rows = [row_from_summary(item.summary) for item in bars.values()]
         return StepRecords(step, subjects, np.stack([row[0] for row in rows]), np.stack([row[1] for row in rows]),
@@ -226,8 +227,7 @@ class GatheredWriter:
                 writer.log(f"hyperparameter[{name}]", float(value), 0, Mode.TRAIN, self._reached_unix)
 
     def _order(self) -> tuple[Iterator[tuple[int, int, int]], float]:
-        """Return what is written one after the other (a mode or a logged series, which, and where in it), and when
-        that begins."""
+        """Return what is written, in order (mode or logged series, which one, and position), and the start time."""
         parts: list[tuple[int, int, NDArray[np.int64], NDArray[np.float64]]] = [
             (what, 0, self._pens[mode].steps, self._pens[mode].times) for what, mode in enumerate(_MODES)
         ]
@@ -238,7 +238,7 @@ class GatheredWriter:
         within = np.concatenate([np.arange(len(steps)) for _, _, steps, _ in parts])
         steps = np.concatenate([steps for _, _, steps, _ in parts])
         times = np.concatenate([times for _, _, _, times in parts])
-        # Where the time is one, the step decides; and a step comes before what was logged after it.
+        # At equal times, the step decides; and a step comes before what was logged after it.
         order = np.lexsort((within, whats, steps, times))
         began_unix = float(times[order[0]]) if len(order) else SystemClock().unix()
         return zip(whats[order].tolist(), places[order].tolist(), within[order].tolist(), strict=True), began_unix
@@ -261,7 +261,7 @@ class GatheredWriter:
         return _Pen(unique, when_made, pens, [0] * len(pens))
 
     def _texts_by_step(self) -> dict[int, dict[Key, bytes]]:
-        """Return texts at the steps that they stand at: the step of training under way, where there is any."""
+        """Return texts by step: the current training step, if there is one."""
         lines = [line.steps for place, line in self._gathered.of_steps.items() if place.mode is Mode.TRAIN]
         known = np.unique(np.concatenate([*lines, np.fromiter(self._gathered.histograms, np.int64)]))
         found: dict[int, dict[Key, bytes]] = {}
@@ -307,7 +307,7 @@ class GatheredWriter:
 
 
 class _ThenClock(SystemClock):
-    """A clock at the time of the imported records: metadata has the duration of the training, not of the import."""
+    """A clock at the time of the imported records, so that metadata has the duration of the training."""
 
     def __init__(self, writer: GatheredWriter) -> None:
         self._told = writer

@@ -1,4 +1,4 @@
-"""Histories of metrics as a run holds them: each whole under its own name, losses and learning rates as steps too."""
+"""Converts histories of metrics: each becomes a scalar, losses and learning rates also become steps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OF_STEPS = (Kind.LOSS, Kind.LEARNING_RATE)
 
 
 def gathered_series(series: Mapping[str, ForeignSeries], began_unix: float) -> Gathered:
-    """Return the metrics of a run as it holds them.
+    """Return the converted metrics of a run.
 
-    What is logged keeps each of its points. What plainly is a loss or a learning rate by its name, and has more than
-    one step, is a series of steps beside that, which has each step once.
+    Scalars keep all points. A metric whose name is clearly that of a loss or a learning rate, and that has more than
+    one step, is also recorded in steps, once per step.
 
     Args:
-        series: By name.
-        began_unix: When the run began; in place of times that can be none.
+        series: Histories by name.
+        began_unix: Start time of the run; replaces invalid times.
     """
     whole = Gathered()
     by_step: dict[Tag, Line] = {}
@@ -55,7 +55,7 @@ def _name(name: str, series: Mapping[str, ForeignSeries], whole: Gathered) -> st
         return name
     while not called.strip() or called in series:
         called += "_"
-    whole.damage.append(f'The metric {name[:60]!r} has a name that cannot be kept; it is "{called[:60]}" here.')
+    whole.damage.append(f'Metric {name[:60]!r} has an invalid name; renamed to "{called[:60]}".')
     return called
 
 
@@ -63,7 +63,7 @@ def _times(name: str, times: NDArray[np.float64], began_unix: float, whole: Gath
     known = (times >= 0) & (times < YEAR_9999_UNIX)
     if known.all():
         return times
-    whole.damage.append(f'Metric "{name}" has {int((~known).sum()):,} points at times that can be none; they stand at '
+    whole.damage.append(f'Metric "{name}" has {int((~known).sum()):,} points with invalid times; they are moved to '
                         "the start of the run.")
     return np.where(known, times, began_unix)
 

@@ -1,4 +1,4 @@
-"""Artifacts that are files of this machine: found below a folder that is trusted, and nowhere else."""
+"""Finds local artifacts below trusted directories."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from barograph.errors import ImportFailed
 from barograph.ingest.trackers.foreign import ForeignFile
 
 MOST_COPIED_BYTES = 1 << 30
-"""Of one file; a larger one stays where it is."""
+"""Maximum size of a file; larger ones are not copied."""
 
 
 class ArtifactFolders:
-    """Finds artifacts.
+    """Finds local artifacts.
 
-    Whoever hands on a database may write any path into it, and what it names would be copied beside the runs: so it
-    must be below a folder that the user has named.
+    An imported database may contain any path, and its files would be copied beside the runs. So they must be below a
+    directory that the user has named.
 
     Args:
-        trusted: Those folders.
+        trusted: These directories.
     """
 
     def __init__(self, trusted: list[Path]) -> None:
         self._trusted = [folder.resolve() for folder in trusted]
 
     def local(self, uri: str) -> Path | None:
-        """Return the folder of this machine that a URI of artifacts speaks of; None where it is elsewhere."""
+        """Return the local directory of an artifact URI; None if it is elsewhere."""
         try:
             parts = urlsplit(uri)
         except ValueError:
@@ -44,18 +44,18 @@ class ArtifactFolders:
             return None
         if path.is_absolute() and any(path.resolve().is_relative_to(root) for root in self._trusted):
             return path if path.is_dir() else None
-        # What was brought here from elsewhere stands below the same folders as it did there.
+        # Copied from another machine, it has the same path below the trusted directory.
         tails = [path.parts[at:] for at in range(int(path.is_absolute()), len(path.parts) - 1)]
         places = [root.joinpath(*tail) for root in self._trusted for tail in tails if ".." not in tail]
         return next((place for place in (*places, path) if place.is_dir()), None)
 
     def files(self, uri: str, prefix: str, damage: list[str]) -> Iterator[ForeignFile]:
-        """Yield the files below a URI of artifacts, or what is to be known of it where it is elsewhere.
+        """Yield the files below an artifact URI, or only its location if it is elsewhere.
 
         Args:
-            uri: Of a folder.
-            prefix: Before the names of the files.
-            damage: Gets a sentence for what is not taken.
+            uri: URI of a directory.
+            prefix: Prefix of the file names.
+            damage: Gets a sentence for each omission.
         """
         folder = self.local(uri)
         if folder is None:
@@ -64,8 +64,8 @@ class ArtifactFolders:
             return
         resolved = folder.resolve()
         if not any(resolved.is_relative_to(root) for root in self._trusted):
-            damage.append(f"Its artifacts are in {folder}, which is not below the place that is imported; their place "
-                          "alone is kept. Name the folder they are in by --artifacts to have them copied.")
+            damage.append("Its artifacts are outside the imported directory, so only their location is recorded. To "
+                          f"copy them, pass their directory with --artifacts ({folder}).")
             yield ForeignFile(prefix.rstrip("/") or "artifacts", resolved.as_uri())
             return
         for path in _walked(resolved, damage):
@@ -81,13 +81,13 @@ def _walked(folder: Path, damage: list[str]) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(place) / name
             if path.is_symlink() or not path.is_file():
-                # A link may lead to any file of the user's.
-                damage.append(f"The artifact {path} is a link or no plain file, and is left out.")
+                # A link may lead to any file of the user.
+                damage.append(f"An artifact is a link or not a regular file, and is left out ({path}).")
                 continue
             yield path
 
 
 def _found(path: Path, _: Path) -> Path:
     if path.is_symlink() or not path.is_file():
-        raise ImportFailed(f"it is no longer there ({path}).")
+        raise ImportFailed(f"it no longer exists ({path}).")
     return path

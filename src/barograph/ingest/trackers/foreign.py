@@ -1,4 +1,4 @@
-"""A run as another tracker knows it: all of it, in the words that the trackers have in common."""
+"""Common model of a run in another tracker."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from barograph.model.items import Value
 
 YEAR_9999_UNIX = 253_370_764_800.0
-"""What is later can be no time: calendars end there."""
+"""Later times are invalid: calendars end there."""
 
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class ForeignSeries(NamedTuple):
-    """The history of one metric; its arrays have one length, in the order in which it was logged.
+    """History of one metric in the order of logging; the arrays have equal length.
 
     Attributes:
-        steps: As they were counted.
+        steps: Steps as logged.
         times: Seconds since 1970 UTC.
-        values: The numbers, NaN and infinities among them.
-        of_machine: They tell how the machine was used, and nobody logged them.
+        values: Values, including NaN and infinities.
+        of_machine: Whether it is a system metric.
     """
 
     steps: NDArray[np.int64]
@@ -39,7 +39,7 @@ class ForeignSeries(NamedTuple):
 
 
 class ForeignEnd(StrEnum):
-    """How a run stands there."""
+    """State of a run in the tracker."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -49,15 +49,15 @@ class ForeignEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A file, or an address, that a run made or read.
+    """A file or URI that a run wrote or read.
 
     Attributes:
-        name: By which the run calls it.
-        uri: Where it is.
-        size_bytes: -1 where that is not known.
-        digest: As the tracker tells it; "" where it does not.
-        is_output: The run made it; else it read it.
-        fetch: Puts it into a folder, or finds it on this machine; returns its path. None: nothing can be copied.
+        name: Name in the run.
+        uri: Location.
+        size_bytes: -1 if unknown.
+        digest: Digest by the tracker; "" if unknown.
+        is_output: Whether the run wrote it; otherwise it read it.
+        fetch: Copies it to a directory, or finds it locally; returns its path. None: it cannot be copied.
     """
 
     name: str
@@ -70,13 +70,13 @@ class ForeignFile:
 
 @dataclass(frozen=True, slots=True)
 class ForeignExperiment:
-    """What holds runs together there: an experiment, a project.
+    """A group of runs in the tracker: an experiment, a project.
 
     Attributes:
-        name: Its name.
-        description: In Markdown; "" where there is none.
-        tags: Name to text.
-        created_unix: When; 0.0 where that is not known.
+        name: Name.
+        description: Markdown; "" if there is none.
+        tags: Tag name to value.
+        created_unix: Creation time; 0.0 if unknown.
     """
 
     name: str
@@ -87,29 +87,29 @@ class ForeignExperiment:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRun:
-    """One run.
+    """A run in the tracker.
 
     Attributes:
         tracker: "mlflow", "wandb", "aim".
-        uid: Its identity there.
-        mark: Tells it from itself at another time: while this is the same, nothing of it has changed.
-        name: For people.
-        experiment: Name of its experiment; "" where it is in none.
-        trial: Name of the set of variables that it is one of; "": it is one by itself.
-        end: How it stands.
-        started_unix, ended_unix: When; 0.0 where that is not known.
-        user, host, program, directory: Who ran what, where; "" where that is not known.
+        uid: ID in the tracker.
+        mark: Changes with the run.
+        name: Name.
+        experiment: Name of its experiment; "": none.
+        trial: Name of its trial; "": a trial of its own.
+        end: State.
+        started_unix, ended_unix: Start and end time; 0.0 if unknown.
+        user, host, program, directory: "" if unknown.
         commit, branch, repository: The code.
-        parameters: By name.
-        tags: By name.
-        note: What was said of it, in Markdown.
-        parent: Identity of the run that it is part of; "": of none.
-        files: What it read and made.
-        same_as: Identity here of the run that it was exported from; "": it was not.
-        series: Reads the histories of its metrics, by name.
-        summaries: What metrics came to that have no history, by name.
-        book: What stands in no field of a run, as JSON data, for those who take it back there.
-        damage: What of it cannot be read, one sentence each; more may come as the series are read.
+        parameters: Parameters by name.
+        tags: Tags by name.
+        note: Note in Markdown.
+        parent: ID of the parent run; "": none.
+        files: Inputs and outputs.
+        same_as: ID in Barograph of the run that it was exported from; "": none.
+        series: Reads the histories of its metrics by name.
+        summaries: Last values of metrics without a history, by name.
+        book: Data without a field in a run, as JSON data, for an export back to the tracker.
+        damage: What cannot be read, one sentence each; reading the series may add more.
     """
 
     tracker: str
@@ -141,7 +141,7 @@ class ForeignRun:
 
     @property
     def run_id(self) -> str:
-        """The identity that it has here: the same each time it is imported.
+        """ID in Barograph: the same for each import.
 
         Example:
             >>> run = ForeignRun("mlflow", "4f2a", "", "first", dict, started_unix=1.7e9)
@@ -153,18 +153,18 @@ class ForeignRun:
 
     @property
     def folder(self) -> str:
-        """Where it goes below a root of runs: told by its identity alone, as a name may change."""
+        """Directory below a root. It depends on the ID only, because names may change."""
         plain = self.uid if _PLAIN_ID.fullmatch(self.uid) else hashlib.sha256(self.uid.encode()).hexdigest()[:32]
         return f"{self.tracker}/{plain}"
 
 
 class ForeignSource(Protocol):
-    """A place where a tracker keeps runs.
+    """A source of runs of a tracker.
 
     Attributes:
-        url: Where it is, for people, without secrets.
-        passed_over: What of it is not taken, and how many of each.
-        damage: What of it cannot be read, one sentence each.
+        url: Location without secrets, for messages.
+        passed_over: Omissions, with counts.
+        damage: What cannot be read, one sentence each.
     """
 
     url: str
@@ -172,20 +172,20 @@ class ForeignSource(Protocol):
     damage: list[str]
 
     def experiments(self) -> Sequence[ForeignExperiment]:
-        """Return the experiments that the runs are in."""
+        """Return the experiments of the runs."""
         ...
 
     def runs(self) -> Sequence[ForeignRun]:
-        """Return the runs, oldest first, their histories not yet read."""
+        """Return the runs, oldest first, without reading their histories."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the source."""
         ...
 
 
 def time_from(seconds: object) -> float:
-    """Return seconds since 1970 UTC as a run has them: 0.0 where it is no time, or none that can be.
+    """Return seconds since 1970 UTC; 0.0 if the time is missing or invalid.
 
     Example:
         >>> time_from(1.7e9), time_from(10**400), time_from(-1), time_from(None)
@@ -195,7 +195,7 @@ def time_from(seconds: object) -> float:
 
 
 def mark_of(*parts: object) -> str:
-    """Return a mark that changes with each of its parts.
+    """Return a digest that changes with each of its parts.
 
     Example:
         >>> mark_of("a", 1) == mark_of("a", 1), mark_of("a", 1) == mark_of("a", 2)

@@ -1,4 +1,4 @@
-"""Makes runs of what another tracker keeps: run by run, so that the history of one alone is in memory."""
+"""Imports runs of another tracker, with the history of one run in memory at a time."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """What became of one run.
+    """An imported run.
 
     Attributes:
-        run: Where it is.
-        folder: Its place below the root.
-        run_id: Its identity.
-        uid: The one that it has there.
-        name, experiment: What it is called.
-        points: Numbers that were imported.
-        of_steps: Metrics that are losses or learning rates as well: name to mode and key.
-        copied, referenced: Files whose bytes are kept, and those of which the place alone is.
-        again: It had been imported before, and has changed since.
+        run: Place of the run.
+        folder: Directory below the root.
+        run_id: ID in Barograph.
+        uid: ID in the tracker.
+        name, experiment: Names.
+        points: Number of imported points.
+        of_steps: Metrics that are also losses or learning rates: name to mode and key.
+        copied, referenced: Number of files copied, and of files recorded by location only.
+        again: Whether it was imported before and has changed since.
     """
 
     run: str
@@ -47,14 +47,14 @@ class ImportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What became of everything.
+    """Result of an import.
 
     Attributes:
-        source: Where it is.
-        runs: Those that were made.
-        unchanged: How many had been imported before, as they are.
-        experiments: That they are in.
-        passed_over: What is not taken, and how many of each.
+        source: Location of the source.
+        runs: Imported runs.
+        unchanged: Number of runs that were imported before and are unchanged.
+        experiments: Their experiments.
+        passed_over: Omissions, with counts.
         damage: What could not be imported, one sentence each.
     """
 
@@ -66,34 +66,34 @@ class Imported:
     damage: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which runs are wanted.
+    """Selection of runs.
 
     Attributes:
         experiments: Names of experiments; none: all.
-        runs: Identities or names of runs; none: all.
+        runs: IDs or names of runs; none: all.
     """
 
     experiments: Collection[str] = ()
     runs: Collection[str] = ()
 
     def of(self, runs: Sequence[ForeignRun]) -> list[ForeignRun]:
-        """Return those of these runs that are wanted.
+        """Return the selected runs.
 
         Raises:
-            ImportFailed: One that was named is not there; the message says the nearest.
+            ImportFailed: A run or experiment does not exist; the message suggests the nearest.
         """
         names = {run.experiment for run in runs}
         if unknown := sorted(set(self.experiments) - names):
-            raise ImportFailed(f'There is no experiment "{unknown[0]}" with runs there. {nearest(unknown[0], names)}')
+            raise ImportFailed(f'No experiment "{unknown[0]}" with runs. {nearest(unknown[0], names)}')
         called = {text for run in runs for text in (run.uid, run.name)}
         if unknown := sorted(set(self.runs) - called):
-            raise ImportFailed(f'There is no run "{unknown[0]}" there. {nearest(unknown[0], called)[:500]}')
+            raise ImportFailed(f'No run "{unknown[0]}". {nearest(unknown[0], called)[:500]}')
         return [run for run in runs if (not self.experiments or run.experiment in self.experiments)
                 and (not self.runs or run.uid in self.runs or run.name in self.runs)]
 
@@ -103,28 +103,27 @@ def import_runs(
     wanted: Wanted | None = None, clock: Clock | None = None,
     on_progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> Imported:
-    """Make runs of what a tracker keeps; what is damaged is named, and the rest imported.
+    """Import runs of a tracker; damage is reported, and the rest imported.
 
-    Run it again at any time: what has not changed since is left alone, what has is made anew, and nothing is there
-    twice.
+    Repeating it is safe: unchanged runs are skipped, changed ones are replaced, and nothing is duplicated.
 
     Args:
-        source: The tracker's.
-        root: The folder of runs that they go to.
-        place_in: Returns the place of a run below that, by its folder.
-        keep: Keeps the bytes of files; None: they stay where they are.
-        wanted: Which runs; None: all.
-        clock: Time.
-        on_progress: Told how many runs are done, and of how many.
+        source: Source of runs.
+        root: Root to import into.
+        place_in: Returns the place of a run by its directory below the root.
+        keep: Stores the bytes of files; None: files are not copied.
+        wanted: Selection of runs; None: all.
+        clock: Clock.
+        on_progress: Called with the runs done and their total.
 
     Raises:
-        ImportFailed: There are no runs, or those that are wanted are not there.
+        ImportFailed: There are no runs, or a selected one does not exist.
         StoreError: The root cannot be written to.
     """
     everything = source.runs()
     if not everything:
         gone = ", ".join(f"{what}: {number}" for what, number in source.passed_over.items())
-        raise ImportFailed(f"There are no runs to import{f' ({gone})' if gone else ''} at {source.url}. "
+        raise ImportFailed(f"No runs to import{f' ({gone})' if gone else ''} at {source.url}. "
                            f"{source.damage[0] if source.damage else ''}".rstrip())
     runs = (wanted or Wanted()).of(everything)
     run_ids = {run.uid: run.run_id for run in everything}
@@ -146,24 +145,24 @@ def import_runs(
                 made.append(ImportedRun(store.url, run.folder, run.run_id, run.uid, run.name, run.experiment,
                                         written.points, written.of_steps, written.copied, written.referenced, again))
         except StoreError:
-            raise  # of the place that they go to: the next one would fare no better
+            raise  # an error of the target, which would affect every run
         except BarographError as error:
-            damage.append(f'Run "{run.name}" ({run.uid}) could not be imported: {error}')
+            damage.append(f'Run "{run.name}" ({run.uid}) was not imported: {error}')
         on_progress(number, len(runs))
     if not made and not unchanged:
-        raise ImportFailed(f"Nothing of {source.url} could be imported. {damage[0] if damage else ''}".rstrip())
+        raise ImportFailed(f"Nothing could be imported from {source.url}. {damage[0] if damage else ''}".rstrip())
     return Imported(source.url, made, unchanged, list(experiments), dict(source.passed_over), damage)
 
 
 def _tell(root: Store, experiments: Sequence[ForeignExperiment], clock: Clock) -> None:
-    """Keep what is said of experiments; told again as it was, it is there once."""
+    """Record the experiments; repeating it adds nothing."""
     journal = Journal(root, JOURNAL_OF_ROOT)
     known = {name.rpartition("-")[2] for name in journal.names()} if experiments else set()
     for item in experiments:
         try:
             name = checked_name("the experiment", item.name)
         except BarographError:
-            continue  # each of its runs says so, and what it is called
+            continue  # each of its runs reports this
         uid, when = uid_of(ItemKind.EXPERIMENT, name), clock.unix()
         entries = [Entry(uid, Verb.CREATE, {"kind": ItemKind.EXPERIMENT, "name": name}, item.created_unix)]
         if item.description:

@@ -1,4 +1,4 @@
-"""Parameters that a tracker keeps as texts, as the values that they were: numbers can be sought as numbers."""
+"""Converts parameters that a tracker stores as strings to values, so that numbers can be searched as numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TRUTH = {"True": True, "true": True, "False": False, "false": False}
 
 
 def value_from_text(text: str) -> Value:
-    """Return the number or truth value that a text says; a text that says neither is itself.
+    """Return the number or boolean in a text; otherwise the text.
 
     Example:
         >>> [value_from_text(text) for text in ("64", "1e-3", "True", "adam", "0012", "None", "(0.9, 0.999)")]
@@ -22,7 +22,7 @@ def value_from_text(text: str) -> Value:
     if text in _TRUTH:
         return _TRUTH[text]
     if _WHOLE.fullmatch(text):
-        # A number with zeros before it is rather a name: of a commit, of a seed file.
+        # Digits with leading zeros are more likely a name, such as a commit.
         return int(text) if str(int(text)) == text.lstrip("+") else text
     if _REAL.fullmatch(text):
         return float(text)
@@ -30,7 +30,7 @@ def value_from_text(text: str) -> Value:
 
 
 def spelled_otherwise(texts: Mapping[str, str], values: Mapping[str, Value]) -> dict[str, str]:
-    """Return the texts that nobody would get who writes the values down again.
+    """Return the texts that differ from the printed values.
 
     Example:
         >>> spelled_otherwise({"lr": "1e-3", "width": "64"}, {"lr": 0.001, "width": 64})

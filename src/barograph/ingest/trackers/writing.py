@@ -1,4 +1,4 @@
-"""Writes one run of another tracker as a run: its numbers, what made it, and what was said of it."""
+"""Writes a run of another tracker: metrics, origin and metadata."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from barograph.store.base import Store
 from barograph.version import __version__
 
 Keep = Callable[[Path, str], ArtifactLink]
-"""Keeps the bytes of a file beside the runs, under a name; returns what a run says of it."""
+"""Stores the bytes of a file beside the runs under a name; returns the artifact."""
 
 TITLES: Mapping[str, str] = {"mlflow": "MLflow", "wandb": "Weights & Biases", "aim": "Aim"}
 
 _ENDS: Mapping[ForeignEnd, tuple[EndState, str]] = {
     ForeignEnd.FINISHED: (EndState.FINISHED, ""),
-    ForeignEnd.FAILED: (EndState.FAILED, "It failed, as {} says."),
-    ForeignEnd.KILLED: (EndState.FAILED, "It was killed, as {} says."),
-    ForeignEnd.RUNNING: (EndState.STOPPED, "It had not ended when it was imported, as {} says."),
+    ForeignEnd.FAILED: (EndState.FAILED, "It failed, according to {}."),
+    ForeignEnd.KILLED: (EndState.FAILED, "It was killed, according to {}."),
+    ForeignEnd.RUNNING: (EndState.STOPPED, "It was still running when it was imported, according to {}."),
 }
 
 
 class Written(NamedTuple):
-    """What became of one run.
+    """Result of writing one run.
 
     Attributes:
-        points: Numbers that were written, as they were logged.
-        of_steps: Metrics that are losses or learning rates as well: name to mode and key.
-        copied, referenced: Files whose bytes are kept, and those of which the place alone is.
+        points: Number of written points.
+        of_steps: Metrics that are also losses or learning rates: name to mode and key.
+        copied, referenced: Number of files copied, and of files recorded by location only.
         damage: What could not be imported, one sentence each.
     """
 
@@ -58,33 +58,33 @@ class Written(NamedTuple):
 
 
 def stands_already(store: Store, run: ForeignRun, *, copies: bool) -> bool:
-    """Return whether a run was imported whole, and is there still as it was imported.
+    """Return whether a run was imported completely and is unchanged.
 
     Args:
-        store: Where the run goes.
-        run: As it is now.
-        copies: Files are to be copied; where they were not, it has not been imported whole.
+        store: Target of the run.
+        run: Its current state in the tracker.
+        copies: Whether files are to be copied; an import without copies is incomplete then.
 
     Raises:
-        ImportFailed: Something else is there.
+        ImportFailed: The target has something else.
         StoreError: The place cannot be read.
     """
     try:
         manifest = manifest_from_bytes(store.get(MANIFEST), MANIFEST)
     except ObjectNotFound:
         if any(not item.name.startswith(f"{JOURNAL_OF_RUN}/") for item in store.list()):
-            raise ImportFailed(f"There is something at {store.url} that is no run; the import of {run.name!r} belongs "
-                               "there. Move it away, or choose another --root.") from None
+            raise ImportFailed(f"The directory for run {run.name!r} has something else. Move it, or choose another "
+                               f"--root ({store.url}).") from None
         return False
     if manifest.run_id != run.run_id:
-        raise ImportFailed(f"There is another run at {store.url}, where the import of {run.name!r} belongs. Move it "
-                           "away, or choose another --root.")
+        raise ImportFailed(f"The directory for run {run.name!r} has another run. Move it, or choose another --root "
+                           f"({store.url}).")
     try:
         book = unsealed(store.get(_book(run)), _book(run))
     except ObjectNotFound:
         if glance(store).state is RunState.RUNNING:
-            raise ImportFailed(f"Another process is importing it now ({store.url}).") from None
-        return False  # whoever imported it did not come to the end
+            raise ImportFailed(f"another process is importing it ({store.url}).") from None
+        return False  # an earlier import was interrupted
     return book.get("mark") == run.mark and (not copies or bool(book.get("copies")))
 
 
@@ -92,11 +92,11 @@ class ForeignRunWriter:
     """Writes one run.
 
     Args:
-        store: Where.
-        run: What.
-        source: Where it comes from, for people.
-        keep: Keeps the bytes of its files; None: they stay where they are.
-        run_ids: Identities that other runs have here, by those that they have there.
+        store: Target of the run.
+        run: The run.
+        source: Location of the source, for messages.
+        keep: Stores the bytes of its files; None: files are not copied.
+        run_ids: IDs in Barograph of other runs, by their IDs in the tracker.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ForeignRunWriter:
         self._copied = self._referenced = 0
 
     def write(self, on_progress: Callable[[int, int], object] = lambda done, of: None) -> Written:
-        """Write the run; what was there of it before is replaced, but for what was said of it here.
+        """Write the run, replacing an earlier import, but not what was added in Barograph.
 
         Raises:
             ImportFailed: It cannot be written.
@@ -152,7 +152,7 @@ class ForeignRunWriter:
         names = [item.name for item in self._store.list()]
         said_here = [name for name in names
                      if name.startswith(f"{JOURNAL_OF_RUN}/") and not name.endswith(f"-{self._mark}.json")]
-        # The book first: whoever is killed here has left a run that is imported again.
+        # The book first, so that a killed import is repeated.
         for name in sorted(set(names) - set(said_here), key=lambda name: (name != _book(self._run), name == MANIFEST)):
             self._store.delete(name)
 
@@ -166,19 +166,19 @@ class ForeignRunWriter:
                         versions={"barograph": __version__}, settings=settings.to_json())
 
     def _checked(self, what: str, name: str) -> str:
-        """Return a name as it can be kept: what is wrong with it is told."""
+        """Return a valid name; changes are reported."""
         if not name:
             return ""
         try:
             return checked_name(what, name)
         except BarographError as error:
             plain = " ".join(name.replace("\0", " ").split())[:200]
-            self._damage.append(f"{error} It is called {plain or self._run.uid!r} here.")
+            self._damage.append(f"{error} It is renamed to {plain or self._run.uid!r}.")
             return plain or self._run.uid
 
     def _origin(self) -> Origin:
         run = self._run
-        # Those who kept it there may have kept secrets with it; what is recorded here has none.
+        # The tracker may have stored secrets; Barograph records none.
         program, repository = (self._secrets.hide(text) for text in (run.program, run.repository))
         code = Code(repository or run.directory, repository, run.branch, run.commit)
         return Origin(
@@ -207,7 +207,7 @@ class ForeignRunWriter:
         if run.parent:
             target = self._run_ids.get(run.parent)
             if target is None:
-                self._damage.append(f"It is part of the run {run.parent}, which is not there any more.")
+                self._damage.append(f"Its parent run {run.parent} no longer exists.")
             else:
                 yield self._entry(Verb.RELATE, {"relation": Relation.CONTRIBUTED_TO, "target": target})
 
@@ -223,7 +223,7 @@ class ForeignRunWriter:
                 self._copied += 1
                 return link
             except (BarographError, OSError) as error:
-                self._damage.append(f'Artifact "{name}" could not be copied: {error} Its place alone is kept.')
+                self._damage.append(f'Artifact "{name}" was not copied: {error} Only its location is recorded.')
         self._referenced += 1
         return ArtifactLink(name, self._secrets.hide(file.uri), "", file.digest, file.size_bytes)
 

@@ -1,4 +1,4 @@
-"""What the logs of one run of Weights & Biases tell: a run that was resumed has several."""
+"""Merged contents of the logs of a Weights & Biases run; a resumed run has several."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from barograph.wire.leveldb_log import HEADER, LogFault, is_log, log_records_in
 
 _MOST_DAMAGE = 20
 _OWN = "_"
-"""Names of Weights & Biases' own values begin so."""
+"""Prefix of Weights & Biases' own values."""
 
 
 @dataclass(slots=True)
 class Content:
-    """A run, as its logs tell it.
+    """A run, read from its logs.
 
     Attributes:
-        run: Texts of its last message about itself, by the number of the field.
-        remote, commit: Of the code.
-        environment: Texts of the messages about its surroundings.
-        started_unix, last_unix: When it began, and the last time that was told; 0.0: not known.
-        config, summary: Values by name; tables are nested.
+        run: Strings of its last run message, by field number.
+        remote, commit: Code.
+        environment: Strings of environment messages.
+        started_unix, last_unix: Start time and last known time; 0.0: unknown.
+        config, summary: Values by name, nested.
         exit_code: None: it has not ended, or its end was not written.
-        artifacts: Texts of messages about artifacts, with whether the run made them.
-        points: Metric to what was logged of it: steps, times, values.
-        machine: Likewise of the use of the machine.
-        damage: One sentence each.
+        artifacts: Strings of artifact messages, with whether the run wrote the artifact.
+        points: Metric to steps, times and values.
+        machine: The same for system metrics.
+        damage: Damage, one sentence each.
     """
 
     run: dict[int, list[str]] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class Content:
 
     @property
     def series(self) -> dict[str, ForeignSeries]:
-        """The metrics by name."""
+        """Metrics by name."""
         found = {name: _series(points) for name, points in self.points.items()}
         for name, points in self.machine.items():
             while name in found:
@@ -81,19 +81,19 @@ class Content:
         return found
 
     def add(self, path: Path, *, with_numbers: bool) -> None:
-        """Take in a log.
+        """Read a log.
 
         Args:
-            path: Of the file.
-            with_numbers: Take the histories of metrics, too; they are most of it.
+            path: Path of the file.
+            with_numbers: Also read the histories of metrics, which are most of it.
 
         Raises:
-            ImportFailed: It is no log of Weights & Biases, or cannot be read.
+            ImportFailed: It is not a Weights & Biases log, or cannot be read.
         """
         try:
             with path.open("rb") as file:
                 if not is_log(file.read(HEADER.size)):
-                    raise ImportFailed(f"{path} is no log of Weights & Biases: it does not begin as one.")
+                    raise ImportFailed(f"Not a Weights & Biases log: the header is wrong ({path}).")
                 file.seek(0)
                 for record in log_records_in(file):
                     if isinstance(record, LogFault):
@@ -102,14 +102,14 @@ class Content:
                     try:
                         self._take(memoryview(record.payload), with_numbers)
                     except DamagedSource as error:
-                        self._note(f"a record makes no sense: {error}", record.start, path)
+                        self._note(f"a record is invalid: {error}", record.start, path)
         except OSError as error:
-            raise ImportFailed(f"A log of Weights & Biases cannot be read: {error.strerror} ({path}).") from error
+            raise ImportFailed(f"Cannot read a Weights & Biases log: {error.strerror} ({path}).") from error
 
     def _note(self, reason: str, start: int, path: Path, *, normal: bool = False) -> None:
-        # A process that is killed, or writes on, leaves half a record: no end is told then, and that says enough.
+        # A killed or active process leaves a partial record; the missing end says enough.
         if not normal and len(self.damage) < _MOST_DAMAGE:
-            self.damage.append(f"At byte {start:,} of {path} {reason}; what stands there is lost.")
+            self.damage.append(f"Lost a record at byte {start:,}: {reason} ({path}).")
 
     def _take(self, record: memoryview, with_numbers: bool) -> None:
         kind, body = kind_and_body(record)
@@ -150,7 +150,7 @@ class Content:
         self._step = step if isinstance(step, int) else whole_in(message_in(body, 2), 1)
         when = real_from(time_unix) if isinstance(time_unix, int | float) else self.last_unix
         self.last_unix = max(self.last_unix, when) if when == when else self.last_unix
-        # The parts of a medium come one by one; put together, they tell that they are one.
+        # Media parts are logged separately, and recognized when merged.
         table: dict[str, Any] = {}
         for item in items:
             if not item.path[0].startswith(_OWN):
@@ -171,7 +171,7 @@ class Content:
         try:
             steps.append(self._step)
         except OverflowError:
-            raise DamagedSource("a step is no number of 64 bits") from None
+            raise DamagedSource("a step exceeds 64 bits") from None
         times.append(when)
         values.append(real_from(value))
 
@@ -182,7 +182,7 @@ def _series(points: tuple[array[int], array[float], array[float]]) -> ForeignSer
 
 
 def leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the values in nested tables with the names that lead there; a table that says what it is, is one value.
+    """Yield the values of nested dictionaries with their paths; a dictionary with a `_type` is one value.
 
     Example:
         >>> list(leaves({"a": {"b": 1}, "image": {"_type": "image-file", "width": 4}}))

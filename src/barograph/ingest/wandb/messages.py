@@ -1,4 +1,4 @@
-"""The messages of a log of Weights & Biases, as far as a run needs them: their fields by number.
+"""Parses messages of Weights & Biases logs by field number, as far as needed.
 
 Source: `wandb_internal.proto` of wandb, whose numbers have been the same since the file was first written.
 """
@@ -17,16 +17,16 @@ HISTORY, SUMMARY, CONFIG, STATS, ARTIFACT, RUN, EXIT, USE_ARTIFACT, ENVIRONMENT 
 _KEY, _NESTED, _JSON = 1, 2, 16
 _BOOLEAN, _INTEGER, _NUMBER, _TEXT, _OLD_JSON = 4, 5, 6, 7, 8
 DEEPEST = 20
-"""Most tables and lists that lie in one another, as none that a person writes do."""
+"""Maximum nesting of dictionaries and lists."""
 _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
 class Item(NamedTuple):
-    """A value under a name.
+    """A named value.
 
     Attributes:
-        path: Its name; of a value within a table, the names that lead to it.
-        value: As JSON data.
+        path: Its name, or the path of a nested value.
+        value: JSON data.
     """
 
     path: tuple[str, ...]
@@ -34,10 +34,10 @@ class Item(NamedTuple):
 
 
 def kind_and_body(record: memoryview) -> tuple[int, memoryview]:
-    """Return what a record tells of, and the message that does; 0 where it is of no sort that is wanted.
+    """Return the type of a record and its message; type 0 for all unneeded ones.
 
     Raises:
-        DamagedSource: It is no message.
+        DamagedSource: It is not a message.
     """
     for part in fields_of(record):
         if part.number in (HISTORY, SUMMARY, CONFIG, STATS, ARTIFACT, RUN, EXIT, USE_ARTIFACT, ENVIRONMENT):
@@ -46,10 +46,10 @@ def kind_and_body(record: memoryview) -> tuple[int, memoryview]:
 
 
 def items_in(message: memoryview, number: int) -> Iterator[Item]:
-    """Yield the values in a message that stand under a field's number; those without value have None.
+    """Yield the items of a field; those without a value have None.
 
     Raises:
-        DamagedSource: It is no such message.
+        DamagedSource: It is not such a message.
     """
     for part in fields_of(message):
         if part.number == number:
@@ -57,7 +57,7 @@ def items_in(message: memoryview, number: int) -> Iterator[Item]:
 
 
 def texts_in(message: memoryview) -> dict[int, list[str]]:
-    """Return the texts in a message by the numbers of their fields; what is no text is passed over."""
+    """Return the strings of a message by field number; other fields are skipped."""
     found: dict[int, list[str]] = {}
     for part in fields_of(message):
         if not isinstance(part.value, int):
@@ -66,23 +66,23 @@ def texts_in(message: memoryview) -> dict[int, list[str]]:
 
 
 def message_in(message: memoryview, number: int) -> memoryview:
-    """Return the message that stands under a field's number; an empty one where there is none."""
+    """Return the message in a field; an empty one if missing."""
     return next((bytes_of(part) for part in fields_of(message) if part.number == number), memoryview(b""))
 
 
 def whole_in(message: memoryview, number: int) -> int:
-    """Return the whole number that stands under a field's number; 0 where there is none, as protobuf has it."""
+    """Return the integer in a field; 0 if missing, as in protobuf."""
     return next((whole_of(part) for part in fields_of(message) if part.number == number), 0)
 
 
 def time_in(message: memoryview, number: int) -> float:
-    """Return the time that stands under a field's number, in seconds since 1970 UTC; 0.0 where there is none."""
+    """Return the time in a field in seconds since 1970 UTC; 0.0 if missing."""
     stamp = message_in(message, number)
     return time_from(whole_in(stamp, 1) + whole_in(stamp, 2) / 1e9)
 
 
 def real_from(number: int | float) -> float:
-    """Return a number as a double; a whole one that none holds is infinite.
+    """Return a number as a double; an integer too large becomes infinite.
 
     Example:
         >>> real_from(3), real_from(-(10**400))
@@ -105,7 +105,7 @@ def _item(message: memoryview) -> Item:
             value = _value(part)
     path = tuple(nested) or (key,)
     if len(path) > DEEPEST or _is_deeper(value, DEEPEST):
-        raise DamagedSource(f'"{path[0][:60]}" is more than {DEEPEST} tables deep')
+        raise DamagedSource(f'"{path[0][:60]}" nests more than {DEEPEST} levels')
     return Item(path, value)
 
 
@@ -121,7 +121,7 @@ def _value(part: Field) -> Any:
         try:
             value = json.loads(text_of(part))
         except (ValueError, RecursionError):
-            raise DamagedSource("a value is no JSON") from None
+            raise DamagedSource("a value is not JSON") from None
         return _NUMBERS.get(value, value) if isinstance(value, str) else value
     if part.number == _NUMBER:
         return real_of(part)

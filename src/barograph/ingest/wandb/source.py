@@ -1,4 +1,4 @@
-"""Runs that Weights & Biases has written to this machine: `wandb/offline-run-*/run-*.wandb`, read without it."""
+"""Reads local Weights & Biases runs, `wandb/offline-run-*/run-*.wandb`, without wandb."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _NO_PROJECT = "uncategorized"
 
 
 class WandbSource:
-    """The runs below a folder, or of one file.
+    """Runs below a directory, or in one file.
 
     Args:
-        path: A file `run-ID.wandb`, the folder of a run, `wandb/`, or the folder that this is in.
+        path: A file `run-ID.wandb`, the directory of a run, `wandb/`, or its parent directory.
 
     Raises:
-        ImportFailed: There is no log there.
+        ImportFailed: There is no log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -68,19 +68,19 @@ class WandbSource:
 
 
 def _logs_at(path: Path) -> dict[str, list[Path]]:
-    """Return the logs of each run, in the order in which they were written."""
+    """Return the logs of each run, in order of writing."""
     if path.is_file():
         return {path.name: [path]}
     if not path.is_dir():
-        raise ImportFailed(f"There is nothing at {path}.")
+        raise ImportFailed(f"No such file or directory ({path}).")
     found: dict[str, list[Path]] = {}
     patterns = (_LOG, f"*run-*/{_LOG}", f"wandb/*run-*/{_LOG}")
     logs = [log for pattern in patterns for log in path.glob(pattern) if not log.parent.is_symlink()]
     for log in sorted(set(logs), key=lambda log: (log.parent.name.removeprefix("offline-"), log.name)):
         found.setdefault(log.name, []).append(log)
     if not found:
-        raise ImportFailed(f"There is no run of Weights & Biases at {path}: no wandb/offline-run-…/run-….wandb. Runs "
-                           "that are on its server only are not read; `wandb sync` goes the other way.")
+        raise ImportFailed("No local Weights & Biases run: there is no wandb/offline-run-…/run-….wandb. Runs that are "
+                           f"only on its server cannot be imported ({path}).")
     return found
 
 
@@ -113,7 +113,7 @@ def _run(logs: Sequence[Path]) -> ForeignRun:
 
 
 def _folder_time(name: str) -> float:
-    """Return when a run began, as its folder is called: by the clock on the wall; 0.0 where it does not tell."""
+    """Return the start time in a directory name, in local time; 0.0 if there is none."""
     match = _RUN_FOLDER.fullmatch(name)
     try:
         return datetime.strptime(match["when"], "%Y%m%d_%H%M%S").timestamp() if match else 0.0
@@ -136,7 +136,7 @@ def _parameters(content: Content) -> Iterator[tuple[str, Value]]:
         try:
             yield name, checked_value(name, value)
         except BarographError:
-            # A list of tables is no parameter; its text can be sought all the same.
+            # A list of dictionaries becomes a string, so that it can be searched.
             yield name, str(value)
 
 
