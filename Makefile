@@ -1,4 +1,4 @@
-# The verbs are in do.py, which needs nothing but Python. This passes them on, for fingers that know make.
+# The commands are in do.py, which needs only Python. make passes them on.
 PYTHON ?= python3
 VERBS := demo test check bench versions docs setup clean
 

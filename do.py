@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The verbs of the project: `python3 do.py VERB`. Python and a network are all they ask for.
+"""Commands of the project: `python3 do.py COMMAND`. They need only Python and a network.
 
-Each makes the virtual environment in `.venv` first, where it is missing or out of date. Further
-arguments go to the tool behind the verb: `python3 do.py test tests/rules -k relu`.
+Each creates the virtual environment in `.venv` first if it is missing or outdated. Further arguments go to the
+tool that the command runs: `python3 do.py test tests/rules -k relu`.
 """
 
 from __future__ import annotations
@@ -27,54 +27,54 @@ _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter
 
 
 def setup(_: Sequence[str] = ()) -> int:
-    """make the virtual environment with everything in it"""
+    """create the virtual environment"""
     mark = _mark()
     if PYTHON.exists() and READY.is_file() and READY.read_text() == mark:
         return 0
-    print("Setting up .venv; the first time this downloads PyTorch and the test tools, which takes minutes.",
+    print("Setting up .venv. The first time this downloads PyTorch and the test tools, which takes minutes.",
           flush=True)
     if not PYTHON.exists():
         made = subprocess.call([sys.executable, "-m", "venv", str(VENV)])
         if made:
-            print("No virtual environment could be made. Debian and Ubuntu keep that in the package python3-venv.",
+            print("Cannot create a virtual environment. On Debian and Ubuntu, install python3-venv.",
                   file=sys.stderr)
             return made
     failed = _python("-m", "pip", "install", "--quiet", "--no-compile", "--requirement", "requirements-test.txt",
                      "--editable", ".")
     if not failed:
-        # pip compiles what it has installed with one process. Files that are for no Python of today fail, as with it.
+        # pip compiles with one process only. Some files are for other Python versions and fail, as with pip.
         _python("-m", "compileall", "-qq", "-j", "0", str(VENV))
         READY.write_text(mark)
     return failed
 
 
 def demo(arguments: Sequence[str]) -> int:
-    """train a small network twice, healthy and with a planted fault, and see what is found"""
+    """train a small network twice, healthy and with a planted fault, and show the findings"""
     return setup() or _python("examples/demo.py", *arguments)
 
 
 def test(arguments: Sequence[str]) -> int:
-    """run every test, with ruff, mypy and the import rules; --fast: none that trains in another process
+    """run all tests, ruff, mypy and the import rules; --fast skips tests that start a training process
 
     Further arguments go to pytest (-n 0: one test at a time).
     """
-    # Hundreds of processes import Barograph: each would compile it anew where compiled files are not to be kept.
+    # Hundreds of processes import Barograph. Each would compile it again without compiled files.
     return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
 def versions(names: Sequence[str]) -> int:
-    """run the tests of each framework, or of those named, with its oldest supported version (.ci/versions.toml)"""
-    import tomllib  # not before Python 3.11, which an older one must be told
+    """test all frameworks, or those named, with their oldest supported versions (.ci/versions.toml)"""
+    import tomllib  # Python 3.11; `main` reports an older one
 
     with (ROOT / ".ci" / "versions.toml").open("rb") as file:
         known = tomllib.load(file)
     if unknown := sorted(set(names) - known.keys()):
-        print(f"There is no {', '.join(unknown)} in .ci/versions.toml; there are {', '.join(known)}.", file=sys.stderr)
+        print(f"Not in .ci/versions.toml: {', '.join(unknown)}. Choose from {', '.join(known)}.", file=sys.stderr)
         return 2
     failed = setup()
     for name in names or known if not failed else ():
         packages = known[name]["packages"]
-        # So called, since Barograph takes what is anywhere else for the script's own.
+        # Barograph considers files outside of a folder site-packages as the user's own.
         folder = ROOT / ".cache" / "versions" / "-".join(packages) / "site-packages"
         print(f"{name}: {', '.join(packages)}", flush=True)
         if not folder.is_dir():
@@ -90,23 +90,23 @@ def versions(names: Sequence[str]) -> int:
 
 
 def check(_: Sequence[str]) -> int:
-    """lint, types, import floors, documents"""
+    """run ruff, mypy, the import rules and the checks of the documentation"""
     return (setup() or _python("-m", "ruff", "check", ".") or _python("-m", "mypy")
             or _python("-m", "pytest", "-q", "tests/test_floors.py", "tests/test_docs.py"))
 
 
 def bench(arguments: Sequence[str]) -> int:
-    """measure costs beside other tools; prints ratios (see benchmarks/README.md)"""
+    """compare costs with other tools; prints ratios (see benchmarks/README.md)"""
     return setup() or _python("benchmarks/run.py", *arguments)
 
 
 def docs(_: Sequence[str]) -> int:
-    """write the rules' pages from the code and build the documentation site into site/"""
+    """generate the rule pages and build the documentation into site/"""
     return setup() or _python("-m", "barograph.rules.pages", "docs/rules") or _python("docs/build_site.py")
 
 
 def clean(_: Sequence[str]) -> int:
-    """remove what the verbs made"""
+    """remove everything that these commands created"""
     for name in _MADE:
         shutil.rmtree(ROOT / name, ignore_errors=True)
     return 0
@@ -118,13 +118,13 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a verb and return its exit code; without one, list them."""
+    """Run a command and return its exit code. Without a command, list them."""
     if sys.version_info < OLDEST:
         print(f"Barograph needs Python {'.'.join(map(str, OLDEST))} or later; this is {sys.version.split()[0]} "
               f"({sys.executable}).", file=sys.stderr)
         return 2
     if not arguments or arguments[0] not in VERBS:
-        print("Usage: python3 do.py VERB [ARGUMENTS]\n")
+        print("Usage: python3 do.py COMMAND [ARGUMENTS]\n")
         print("\n".join(f"  {name:<9}{(verb.__doc__ or '').splitlines()[0]}" for name, verb in VERBS.items()))
         return 0 if arguments[:1] in ([], ["help"], ["-h"], ["--help"]) else 2
     return VERBS[arguments[0]](arguments[1:])

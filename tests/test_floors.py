@@ -39,7 +39,7 @@ OWNERS = {
     "safetensors": ("runs/",),
     "xxhash": ("runs/",),
     "ml_dtypes": ("measures/", "runs/", "ingest/", "wire/", "debugger/"),
-    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "report/", "cli/",
+    "numpy": ("model/records.py", "measures/", "runs/", "capture/", "capsule/", "rules/", "queries/", "report/", "cli/",
               "testing/", "ingest/", "wire/", "export/", "debugger/", "experiments/", "share/comparison"),
     "markdown_it": ("report/markdown",),
     "psutil": ("machine/",),
@@ -60,6 +60,7 @@ OWNERS = {
 PLANTS = {
     "import of a higher layer": ("measures/summary.py", "from barograph.runs import reader\n"),
     "import of an independent package": ("rules/base.py", "from barograph.capture import session\n"),
+    "the report in the catalog": ("experiments/handle.py", "def hidden():\n    from barograph.report import markup\n"),
     "import inside a function": ("model/step.py", "def hidden():\n    from barograph.watch import loop\n"),
     "torch in the run reader": ("runs/reading/reader.py", "import torch\n"),
     "obstore outside the store": ("runs/reading/reader.py", "import obstore\n"),
@@ -112,6 +113,11 @@ def test_a_forbidden_import_is_reported(copy: Path, plant: str) -> None:
 def test_each_library_is_imported_only_by_its_owner(library: str) -> None:
     inside = {str(path.relative_to(SOURCES).as_posix()) for path in SOURCES.rglob("*.py") if library in imported(path)}
     assert {name for name in inside if not name.startswith(OWNERS[library])} == set()
+
+
+def test_only_one_package_starts_processes() -> None:
+    starting = {path.relative_to(SOURCES).parts[0] for path in SOURCES.rglob("*.py") if "subprocess" in imported(path)}
+    assert starting == {"processes"}
 
 
 def test_no_unlisted_library_is_imported() -> None:

@@ -206,13 +206,13 @@ def _hand_over(recorded: Recording, model: Any, optimizer: Any) -> None:
 
 
 def _lend(recorded: Recording, allowed: Iterable[str], checkpoint: Callable[[], object] | None) -> None:
-    recorded.session.steering.allowed |= {str(name) for name in allowed}
+    recorded.session.steering.allow(allowed)
     if checkpoint is not None:
         def save() -> str:
             place = checkpoint()
             return str(place) if isinstance(place, str | os.PathLike) else ""
 
-        recorded.session.steering.save_checkpoint = save
+        recorded.session.steering.save_checkpoint_with(save)
 
 
 def _check_watching(settings: Settings) -> None:

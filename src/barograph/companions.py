@@ -17,23 +17,23 @@ from barograph.runs.state.places import away_from
 from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
 
 LAST_WORDS_SECS = 15.0
-"""For the last findings, when the training has ended."""
+"""How long to wait for the last findings after the training."""
 _FAREWELL_SECS = 2.0
 
 
 def start_watcher(recorded: Recording, words_to: int) -> LocalProcess | None:
-    """Start the watcher process. None: it could not be started; training goes on without it."""
+    """Start the watcher process. Returns None if it cannot be started; training continues without it."""
     environment = environment_without([LAUNCH_VARIABLE])
     settings = recorded.session.settings
-    # By name: a watcher loads rules that are not installed, and writes files, only where it is told to.
+    # Explicit, because a watcher loads rules that are not installed, and writes files, only on request.
     arguments = ["watch", recorded.url, "--brief", "--rules", ",".join(settings.rules) or "none"]
     if settings.notify:
-        # Not among its words, which everybody on this machine can read.
+        # Not on the command line, which every user of this machine can read.
         environment["BAROGRAPH_NOTIFY"] = json.dumps([notify_to_json(item) for item in settings.notify])
     if settings.findings_to:
         arguments += ["--findings-to", settings.findings_to]
     try:
-        # In a session of its own: Ctrl-C at the terminal is for the training, whose end it still has to report.
+        # In its own session: Ctrl-C is for the training only; the watcher still has to report its end.
         return LocalProcess(own_module("barograph", *arguments, environment=environment), stdout=words_to,
                             stderr=words_to)
     except OSError as error:
@@ -45,7 +45,7 @@ def start_gatherer(
     recorded: Recording, config: str | os.PathLike[str] | None, command: Sequence[str]
 ) -> LocalProcess | None:
     """Start the process that records the run's provenance; None if it could not be started."""
-    # The script may be in its folder no more when it is asked; its files are read as they are now.
+    # Resolved now, because the script may change its directory later.
     question = question_now(command, away=away_from(recorded.url), by_this_python=True,
                             settings_file=os.path.abspath(config) if config is not None else "")
     try:
@@ -65,11 +65,11 @@ def await_gatherer(gatherer: LocalProcess) -> None:
 def standard_error() -> int:
     """Return a file descriptor of the script's standard error that other processes can write to."""
     if hasattr(sys.stderr, "watch_fd_thread"):
-        return 2  # a notebook shows what comes there, while its stream names the terminal of its server
+        return 2  # a notebook shows this output, while its stream names the terminal of its server
     try:
         return sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
-        return 2  # a stream of Python alone, as notebooks and test runners have
+        return 2  # a pure Python stream, as in notebooks and test runners
 
 
 def await_watcher(watcher: LocalProcess, patience_secs: float) -> None:

@@ -99,17 +99,17 @@ def gradients(value: _Tree) -> _Tree:
     return marked
 
 
-def predictions(labels: Any, answers: Any, name: str = "predictions") -> None:
+def predictions(labels: Any, predictions: Any, name: str = "predictions") -> None:
     """Count labels and predictions inside a compiled step.
 
     Args:
         labels: Class numbers, or one-hot rows.
-        answers: Predictions: class numbers, or one row of scores per sample, of which the highest counts.
+        predictions: Class numbers, or one row of scores per sample, of which the highest counts.
         name: Name in the record, as in `label:NAME[3]` and `confusion:NAME[3,5]`.
     """
     for array, what in ((labels, Mark(Kind.LABEL, name, role="labels")),
-                        (answers, Mark(Kind.CONFUSION, name, role="answers"))):
-        in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(answers))
+                        (predictions, Mark(Kind.CONFUSION, name, role="predictions"))):
+        in_rows = jnp.ndim(array) > min(jnp.ndim(labels), jnp.ndim(predictions))
         in_rows = in_rows or jnp.issubdtype(array.dtype, jnp.floating)
         mark(array.argmax(-1) if in_rows and jnp.ndim(array) else array, what)
 

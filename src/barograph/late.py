@@ -1,4 +1,4 @@
-"""Names of a module that are imported when somebody first asks for them."""
+"""Lazy imports: names of a module that are imported on first use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 def importer(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return what a module has as its `__getattr__`.
+    """Return a `__getattr__` for a module.
 
     Args:
-        module: Its name.
-        homes: Name to the module where that is at home.
+        module: Name of the module.
+        homes: Name to the module that defines it.
     """
     def imported(name: str) -> Any:
         if name not in homes:
@@ -27,7 +27,7 @@ def importer(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def _be_drawn() -> None:
-    """Have what is ours drawn, where a notebook is there to show it."""
+    """Register the formatters in a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is not None:
         importlib.import_module("barograph.jupyter.formatters").register(shell)

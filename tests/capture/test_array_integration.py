@@ -223,7 +223,7 @@ def test_copies_of_weights_lie_where_the_last_ones_did_unless_they_are_large(
     held = []
     for added in (1.0, 2.0):
         told.integration.before_update({"w": weight})
-        held.append(weakref.ref(told.integration._before["w"]))
+        held.append(weakref.ref(told.integration._updates._before["w"]))
         weight += added
         told.integration.after_update({"w": weight})
         assert (held[-1]() is not None) is is_kept
@@ -236,7 +236,7 @@ def test_copies_of_a_step_without_an_update_are_let_go_of_as_it_ends(monkeypatch
     monkeypatch.setattr(copies, "KEPT_BYTES", 1000)
     told = Told(preset="updates")
     told.integration.before_update({"w": np.ones((20, 30))})
-    held = weakref.ref(told.integration._before["w"])
+    held = weakref.ref(told.integration._updates._before["w"])
     told.integration.end_step(loss=1.0)
     assert held() is None
 

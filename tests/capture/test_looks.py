@@ -82,7 +82,7 @@ def test_a_loss_that_stays_nan_has_everything_taken_three_times(exhausted):
 
 def test_another_model_has_not_met_the_samples_of_the_one_before(record):
     tape = record(preset="standard", needs=())
-    memory = tape.integration._data._batches._memory
+    memory = tape.integration._recorders.data._batches._memory
     memory.learn(torch.arange(5).numpy())
     model = nn.Linear(4, 2)
     step(model, torch.optim.SGD(model.parameters(), 0.1))

@@ -892,7 +892,7 @@ def test_a_loss_that_is_not_finite_alarms_also_when_its_device_tells_it_later(re
     monkeypatch.setattr(torch_losses, "fetch_number_later", lambda value, use: answers.append(use))
     buffer = StepBuffer()
     tape.integration._phase.train = buffer
-    tape.integration._losses.add("total", LateNumber(), buffer)
+    tape.integration._recorders.losses.add("total", LateNumber(), buffer)
     tape.integration._phase.take_step()
     answers[0](1.5)
     assert not tape.integration._allowance.alarmed
@@ -902,7 +902,7 @@ def test_a_loss_that_is_not_finite_alarms_also_when_its_device_tells_it_later(re
 
 def test_a_loss_of_an_evaluation_alarms_nobody(record):
     tape = record(budget=None)
-    tape.integration._losses.add("total", torch.tensor(math.nan), tape.integration._phase.evaluation)
+    tape.integration._recorders.losses.add("total", torch.tensor(math.nan), tape.integration._phase.evaluation)
     assert not tape.integration._allowance.alarmed
 
 

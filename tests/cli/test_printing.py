@@ -17,13 +17,14 @@ from rich.text import Text
 
 from barograph.cli.command_list import COMMANDS
 from barograph.cli.figures import curve, sparkline
-from barograph.cli.inspect.layers_table import layer_to_json, print_layers
+from barograph.cli.inspect.layers_table import print_layers
 from barograph.cli.printing import Column, Printer
 from barograph.cli.signs import layer_sign
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
+from barograph.queries.layers import layer_row
 from barograph.runs.reading.layers import Layer, Trend
 from barograph.watch.figures import share
 
@@ -150,18 +151,22 @@ def finding(severity: Severity, state: FindingState = FindingState.OPEN) -> Find
 def test_a_layer_is_green_only_where_it_was_looked_at_and_nothing_is_open(
     findings: list[Finding], recorded: bool, judged: bool, sign: tuple[str, str]
 ) -> None:
-    text: Text = layer_sign(findings, recorded=recorded, judged=judged)
+    figures = {Kind.WEIGHT: Summary(count=1)} if recorded else {}
+    layer = Layer("fc", "Linear", figures, dict.fromkeys(figures, 3), Trend(), tuple(findings))
+
+    text: Text = layer_sign(layer_row(layer, judged=judged))
 
     assert (text.plain, str(text.style)) == sign
 
 
 def test_a_layer_whose_findings_are_gone_is_well_again() -> None:
     gone = finding(Severity.COSTLY, FindingState.CLOSED)
-    layer = Layer("fc", "Linear", {Kind.WEIGHT: Summary(count=1)}, {Kind.WEIGHT: 3}, Trend(), (gone,))
+    layer = layer_row(Layer("fc", "Linear", {Kind.WEIGHT: Summary(count=1)}, {Kind.WEIGHT: 3}, Trend(), (gone,)),
+                      judged=True)
 
-    assert layer_to_json(layer, judged=True)["health"] == "ok"
-    assert printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=False).endswith("\t-\n")
-    assert "(X901)" in printed(lambda printer: print_layers(printer, [layer], judged=True), terminal=True)
+    assert layer.health == "ok"
+    assert printed(lambda printer: print_layers(printer, [layer]), terminal=False).endswith("\t-\n")
+    assert "(X901)" in printed(lambda printer: print_layers(printer, [layer]), terminal=True)
 
 
 # Real terminals and pipes

@@ -10,6 +10,7 @@ import pytest
 
 from barograph.errors import SettingsError, UnknownKey, UnknownName
 from barograph.tracking import Component, Run, compare, curves, judge, list_runs
+from drawn import drawn
 
 
 @pytest.fixture
@@ -92,9 +93,9 @@ def test_a_run_whose_records_are_gone_is_told_as_one_without(runs: list[Componen
 
 
 def test_they_show_themselves_in_a_notebook(runs: list[Component]) -> None:
-    told, drawn = judge(runs, "params.width", "acc")._repr_html_(), curves(runs, "acc")._repr_html_()
+    told, curve = drawn(judge(runs, "params.width", "acc")), drawn(curves(runs, "acc"))
     assert "Groups, best first" in told
     assert "accepted" in told
-    assert "<svg" in drawn
-    assert "Without: other." in drawn
-    assert drawn.count("w64-2") >= 1
+    assert "<svg" in curve
+    assert "Without: other." in curve
+    assert curve.count("w64-2") >= 1

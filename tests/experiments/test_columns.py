@@ -9,6 +9,7 @@ from barograph.experiments import table as table_module
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.tabulating import component_table
+from drawn import drawn
 from experiments_entries import component
 
 MANY = 3_000
@@ -79,6 +80,6 @@ def test_more_cells_than_fit_are_refused_and_some_columns_of_them_are_not(
 
 
 def test_a_notebook_shows_the_first_columns_and_says_how_many_more_there_are(table: ComponentTable) -> None:
-    shown = table._repr_html_()
+    shown = drawn(table)
     assert "more columns" in shown
     assert len(shown) < 100_000

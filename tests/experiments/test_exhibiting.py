@@ -21,8 +21,8 @@ import pytest
 from barograph.errors import DamagedChunk, NewerFormat, SessionClosed, SettingsError, UnknownName
 from barograph.experiments.artifacts import ARTIFACTS
 from barograph.experiments.shown import exhibits_of_run
-from barograph.report.exhibit_json import exhibit_from_bytes, exhibit_to_bytes
-from barograph.report.exhibits import ConfusionMatrix, NotShown, Picture, PrecisionRecallCurves, RocCurves, Sheet
+from barograph.model.exhibit_json import exhibit_from_bytes, exhibit_to_bytes
+from barograph.model.exhibits import ConfusionMatrix, NotShown, Picture, PrecisionRecallCurves, RocCurves, Sheet
 from barograph.store.urls import store_from_url
 from barograph.tracking import Component, Run, list_runs, load_run
 

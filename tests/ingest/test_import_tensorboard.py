@@ -266,7 +266,7 @@ def test_a_wrong_checksum_costs_one_record(log: Path, target: Path) -> None:
     data[start + 12 + 3] ^= 1
     (log / FILE).write_bytes(data)
     made = imported(log, target)
-    assert made.damage == [f"{FILE}: at byte {start} its checksum is not that of its bytes."]
+    assert made.damage == [f"{FILE}: at byte {start} its checksum does not match."]
     assert values(barograph.open(target), "loss:total") == {0: 0.0, 2: 2.0}
 
 
@@ -295,7 +295,7 @@ def test_a_hostile_length_ends_the_file_and_nothing_else(log: Path, target: Path
 
 @pytest.mark.parametrize(("event", "said"), [
     (b"\x2a\xff\xff\xff\xff\x0f", "a field of"),
-    (summary_event(0.0, 0, [tagged("loss", "scalars") + b"\x42\x04\x08\x01\x2a\x00"]), "asks for 1"),
+    (summary_event(0.0, 0, [tagged("loss", "scalars") + b"\x42\x04\x08\x01\x2a\x00"]), "needs 1"),
     (summary_event(0.0, -1, [scalar(tagged("loss", "scalars"), 1.0)]), "an event has step -1"),
     (summary_event(0.0, 0, [histogram(tagged("h", "histograms"), np.array([[1.0, 0.0, 5.0]]))]), "ends before it"),
     (summary_event(0.0, 0, [histogram(tagged("h", "histograms"), np.array([[0.0, 1.0, 1e300]]))]), "an invalid count"),

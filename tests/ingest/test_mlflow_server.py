@@ -136,13 +136,13 @@ def test_a_server_that_goes_round_in_its_pages_is_left(server: Server, tmp_path:
 def test_no_redirect_is_followed_to_a_file_or_anywhere(server: Server, tmp_path: Path) -> None:
     for target in ("file:///etc/passwd", f"{server.url}/elsewhere"):
         server.answers["experiments/search"] = with_status(302, Location=target)
-        with pytest.raises(ImportFailed, match=r"answered 302 Found, and redirects are not followed"):
+        with pytest.raises(ImportFailed, match=r"responded 302 Found\. Redirects are not followed"):
             imported(server, tmp_path)
     assert not [path for path, _, _ in server.asked if path == "/elsewhere"]
 
 
 @pytest.mark.parametrize(("body", "said"), [
-    (b"<html>", "is no JSON: b'<html>'"), (b"[1]", "no JSON object"), (b"[" * 100_000, "is no JSON"),
+    (b"<html>", "is not JSON: b'<html>'"), (b"[1]", "not a JSON object"), (b"[" * 100_000, "is not JSON"),
     (b'{"experiments": 3}', "invalid response"),
 ])
 def test_an_answer_that_is_none_is_told(body: bytes, said: str, server: Server, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_an_answer_that_is_none_is_told(body: bytes, said: str, server: Server, 
 
 def test_who_may_not_ask_is_told_how_to_say_who_they_are(server: Server, tmp_path: Path) -> None:
     server.answers["experiments/search"] = with_status(401, b'{"error_code": "X", "message": "You are nobody."}')
-    with pytest.raises(ImportFailed, match=r"401 Unauthorized: You are nobody\. Say who you are by MLFLOW_TRACKING_T"):
+    with pytest.raises(ImportFailed, match=r"401 Unauthorized: You are nobody\. Set MLFLOW_TRACKING_T"):
         imported(server, tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_a_server_that_sends_a_byte_now_and_then_is_cut_off(server: Server, tmp_
 
     server.answers["experiments/search"] = trickle
     try:
-        with pytest.raises(ImportFailed, match=r"did not answer within 0\.5 s"):
+        with pytest.raises(ImportFailed, match=r"did not respond within 0\.5 s"):
             imported(server, tmp_path, timeout_secs=0.5)
     finally:
         over.set()
@@ -247,7 +247,7 @@ def test_who_asks_is_said_as_the_environment_has_it(
 
 def test_what_is_no_address_is_told() -> None:
     for address in ("http://ann:pw@[bad", "http://ann:p/w@host:5000", "http://host:many"):
-        with pytest.raises(SettingsError, match="That is no URL of a server") as refused:
+        with pytest.raises(SettingsError, match="Not a URL of a server") as refused:
             web_from_environment(address, {})
         assert address not in str(refused.value)
     with pytest.raises(ImportFailed, match="cannot be reached: nonnumeric port"):

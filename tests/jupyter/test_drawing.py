@@ -18,6 +18,7 @@ from barograph.experiments.curves import curve_of
 from barograph.experiments.tabulating import component_table
 from barograph.experiments.verdict import verdict
 from barograph.tracking import Component, Experiment, Run, list_runs, load_run
+from drawn import drawn
 
 
 class Tags(HTMLParser):
@@ -58,7 +59,7 @@ def test_a_component_draws_what_is_known_of_it(root: Path) -> None:
     [run] = list_runs(root=root)
     run.log_table("answers", {"x": [1, 2]})
     run.note("it <i>works</i>")
-    html = checked(run._repr_html_())
+    html = checked(drawn(run))
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
     assert "it &lt;i&gt;works&lt;/i&gt;" in html
     assert all(text in html for text in ("small", "finished", "scalar:acc", "<svg", "answers", "digits / small"))
@@ -67,10 +68,10 @@ def test_a_component_draws_what_is_known_of_it(root: Path) -> None:
 
 def test_an_experiment_and_its_trials_are_tables(root: Path) -> None:
     experiment = Experiment.load("digits", root=root)
-    html = checked(experiment._repr_html_())
+    html = checked(drawn(experiment))
     assert "1 trials" in html
-    assert "small" in checked(experiment.trials()[0]._repr_html_())
-    assert "small" in checked(experiment.trials()._repr_html_())
+    assert "small" in checked(drawn(experiment.trials()[0]))
+    assert "small" in checked(drawn(experiment.trials()))
     assert repr(experiment) == "Experiment('digits')"
 
 
@@ -78,14 +79,14 @@ def test_a_long_table_is_cut(tmp_path: Path) -> None:
     for number in range(40):
         Component.create(f"component {number}", root=tmp_path).log_parameters({f"p{number}": 1})
     listing = Component.list(root=tmp_path)
-    html = checked(listing._repr_html_())
+    html = checked(drawn(listing))
     assert html.count("<tr>") == 31
     assert "And 10 more rows." in html
     assert len(html) < 20_000
 
 
 def test_the_table_of_an_experiment_is_one(root: Path) -> None:
-    html = checked(Experiment.load("digits", root=root).table()._repr_html_())
+    html = checked(drawn(Experiment.load("digits", root=root).table()))
     assert "metrics.acc.max" in html
 
 
@@ -94,21 +95,21 @@ def test_comparisons_verdicts_lineages_and_curves_draw_themselves(root: Path) ->
         run.log_parameters({"lr": 0.2})
     first, second = list_runs("name in ('small', 'other') order by name desc", root=root)
     second.relate("derived_from", first)
-    assert "params" not in checked(compared([first.item, second.item])._repr_html_())
-    assert "0.2" in compared([first.item, second.item])._repr_html_()
-    assert "accepted" in checked(verdict([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])._repr_html_())
-    assert "One independent result" in checked(verdict([3.0], [1.0])._repr_html_())
-    lineage = checked(second.lineage()._repr_html_())
+    assert "params" not in checked(drawn(compared([first.item, second.item])))
+    assert "0.2" in drawn(compared([first.item, second.item]))
+    assert "accepted" in checked(drawn(verdict([3.0, 3.1, 3.2], [1.0, 1.1, 1.2])))
+    assert "One independent result" in checked(drawn(verdict([3.0], [1.0])))
+    lineage = checked(drawn(second.lineage()))
     assert "run other" in lineage
     assert "derived from" in lineage
-    assert "<svg" in checked(curve_of(barograph.open(first.place), "acc")._repr_html_())
+    assert "<svg" in checked(drawn(curve_of(barograph.open(first.place), "acc")))
 
 
 def test_a_run_that_is_gone_says_so_and_the_rest_is_drawn(root: Path, small_run: str) -> None:
     [run] = list_runs(root=root)
     for path in Path(small_run).glob("*.json"):
         path.unlink()
-    html = checked(run._repr_html_())
+    html = checked(drawn(run))
     assert "Cannot show its curves." in html
     assert "lr" in html
 
@@ -116,7 +117,7 @@ def test_a_run_that_is_gone_says_so_and_the_rest_is_drawn(root: Path, small_run:
 def test_a_run_under_way_draws_itself_and_is_short_as_text(tmp_path: Path) -> None:
     with Run("mine", root=tmp_path) as run:
         run.log_roc_curve([0, 1], [0.1, 0.9])
-        html = checked(run._repr_html_())
+        html = checked(drawn(run))
         assert "running" in html
         assert "ROC" in html
         assert repr(run) == "Run('mine')"
@@ -146,11 +147,11 @@ def test_matrices_of_many_classes_and_curves_of_many_points_stay_small() -> None
     random = np.random.default_rng(0)
     labels = random.integers(0, 200, 5000)
     matrix = confusion_matrix_of(labels, labels, "m", labels=None, normalize=None, sample_weight=None)
-    assert len(checked(matrix._repr_html_())) < 200_000
+    assert len(checked(drawn(matrix))) < 200_000
     curve = roc_curves_of(random.random(20_000) < 0.5, random.random(20_000), "r", positive_label=None, labels=None,
                           sample_weight=None)
     assert len(curve.curves[0].thresholds) <= 5000
-    assert len(checked(curve._repr_html_())) < 20_000
+    assert len(checked(drawn(curve))) < 20_000
     assert math.isclose(curve.area, 0.5, abs_tol=0.02)
 
 
@@ -160,7 +161,7 @@ def test_numbers_of_a_table_stand_to_the_right_and_columns_are_as_wide_as_they_n
     with Catalog(tmp_path) as catalog:
         catalog.feed()
         with catalog.reading() as connection:
-            drawn = component_table(connection, catalog.ids("", connection))._repr_html_()
-    assert re.search(r'<td[^>]*class="number"[^>]*>0\.5</td>', drawn)
-    assert "<td>wide</td>" in drawn
-    assert "table-layout:auto" in drawn
+            html = drawn(component_table(connection, catalog.ids("", connection)))
+    assert re.search(r'<td[^>]*class="number"[^>]*>0\.5</td>', html)
+    assert "<td>wide</td>" in html
+    assert "table-layout:auto" in html

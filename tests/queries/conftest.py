@@ -1,5 +1,6 @@
-"""A training that records on request, and small rules."""
+"""Runs in memory that tests write, and small rules."""
 
+from diary import diary as diary
 from watched import clock as clock
 from watched import high as high
 from watched import new_store as new_store

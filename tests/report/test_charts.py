@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 
 from barograph.model.step import Mode
+from barograph.queries.curves import Curve
 from barograph.report.charts import WIDTH, Line, Mark, line_chart
-from barograph.report.content import Curve
 from barograph.report.small_charts import bars, heat_rows, histogram, matrix, scatter, sparkline
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.model.clock import ManualClock
-from barograph.report.exhibits import (
+from barograph.model.exhibits import (
     ConfusionMatrix,
     NotShown,
     Picture,

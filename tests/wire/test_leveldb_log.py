@@ -49,7 +49,7 @@ def test_a_file_that_ends_within_a_record_ends_before_it() -> None:
 def test_a_record_that_goes_over_blocks_and_has_no_end_is_no_damage() -> None:
     payloads, faults = read(logged([b"a", b"b" * 100_000])[: BLOCK_BYTES * 2])
     assert payloads == [b"a"]
-    assert [(fault.reason, fault.at_end) for fault in faults] == [("the file ends within a record", True)]
+    assert [(fault.reason, fault.at_end) for fault in faults] == [("the file ends in a record", True)]
 
 
 @pytest.mark.parametrize("at", [20, 21, 24, 26, 27, 60])
@@ -75,5 +75,5 @@ def test_fragments_without_bytes_cost_no_more_each_the_more_there_are() -> None:
         data += struct.pack("<IHB", zlib.crc32(bytes([kind])), 0, kind)
     began = time.process_time()
     _, faults = read(bytes(data))
-    assert [fault.reason for fault in faults] == ["the file ends within a record"]
+    assert [fault.reason for fault in faults] == ["the file ends in a record"]
     assert time.process_time() - began < 1.0

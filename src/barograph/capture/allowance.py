@@ -43,6 +43,14 @@ class Allowance:
         """Have everything taken of the step under way, whatever it costs: for a step that is known to be the last."""
         self.alarmed = True
 
+    def give_up(self) -> None:
+        """Take nothing of the step under way: it never ends."""
+        self.mask = 0
+
+    def belongs_to(self, label: str) -> None:
+        """Note whose step is under way."""
+        self.label = label
+
     def for_forward(self) -> int:
         """Return what is taken of a forward pass of this step."""
         if self.mask is None:

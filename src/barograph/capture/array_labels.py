@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 _MOST_SAMPLES = 1 << 20
-"""Samples of one step or one evaluation that are counted; what comes after them is not looked at."""
+"""Samples of one step or evaluation that are counted; further ones are ignored."""
 
 _PIECES = 64
 
@@ -29,7 +29,7 @@ class GatheredLabels:
         self._samples = 0
 
     def add(self, codes: NDArray[np.int64]) -> None:
-        """Gather more, as far as there is room."""
+        """Add codes, up to a limit of samples."""
         if self._samples < _MOST_SAMPLES:
             self._samples += len(codes)
             self._pieces.append(codes)
@@ -44,37 +44,37 @@ class GatheredLabels:
 
 
 def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
-    """Count labels and answers with those of the same name.
+    """Count targets and predictions with those of the same name.
 
     Args:
-        name: Under which they are recorded.
-        targets: Class numbers, or one row of 0 and 1 for each sample (one-hot), as there is a row of predictions.
-        predictions: Class numbers, or one row of scores each; of two classes, one probability each will do.
-        buffer: Of the step or the evaluation.
+        name: Name in the record.
+        targets: Class numbers, or one row of 0 and 1 for each sample (one-hot), like the predictions.
+        predictions: Class numbers, or one row of scores each, or one probability each for two classes.
+        buffer: Buffer of the step or the evaluation.
 
     Raises:
-        ShapeMismatch: There is not one answer, or one row of scores, for each label.
-        UnsupportedCapture: The labels are no numbers of classes.
+        ShapeMismatch: There is not one prediction, or one row of scores, for each target.
+        UnsupportedCapture: The targets are not class numbers.
     """
-    truth, answers = np.asarray(targets), np.asarray(predictions)
-    if truth.ndim == answers.ndim and truth.ndim > 1 and truth.shape == answers.shape and truth.shape[-1] > 1:
-        truth = truth.argmax(-1)
-    if truth.ndim > 1 and truth.shape[-1] == 1 and (answers.shape == truth.shape or answers.ndim == truth.ndim):
-        truth = truth[..., 0]
-    scored = answers.ndim == truth.ndim + 1
-    if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
+    target, predicted = np.asarray(targets), np.asarray(predictions)
+    if target.ndim == predicted.ndim and target.ndim > 1 and target.shape == predicted.shape and target.shape[-1] > 1:
+        target = target.argmax(-1)
+    if target.ndim > 1 and target.shape[-1] == 1 and (predicted.shape == target.shape or predicted.ndim == target.ndim):
+        target = target[..., 0]
+    scored = predicted.ndim == target.ndim + 1
+    if (predicted.shape[:-1] if scored else predicted.shape) != target.shape:
         raise ShapeMismatch(
-            f"Got targets of shape {truth.shape} and predictions of shape {answers.shape}; "
+            f"Got targets of shape {target.shape} and predictions of shape {predicted.shape}; "
             "pass predictions of the same shape, or with one more axis for class scores. Pass one "
             "class number per sample."
         )
-    labels = _class_numbers(truth, "targets")
+    labels = _class_numbers(target, "targets")
     if not labels.size:
         return
-    classes = answers.shape[-1] if scored else 0
+    classes = predicted.shape[-1] if scored else 0
     if classes == 1:
-        scored, answers = False, (answers[..., 0] >= 0.5).astype(np.int64)
-    found = _as_if_own(answers).argmax(-1) if scored else _class_numbers(answers, "predictions")
+        scored, predicted = False, (predicted[..., 0] >= 0.5).astype(np.int64)
+    found = _as_if_own(predicted).argmax(-1) if scored else _class_numbers(predicted, "predictions")
     classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
     # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
     place = f"predictions {name} among {classes}"
@@ -85,13 +85,13 @@ def gather_labels(name: str, targets: Any, predictions: Any, buffer: StepBuffer)
 
 
 def gather_codes(name: str, classes: int, codes: NDArray[Any], buffer: StepBuffer) -> None:
-    """Count labels and answers of a loss function, each pair in one number, with those of the same name.
+    """Count targets and predictions of a loss function, each pair encoded in one integer, with those of the same name.
 
     Args:
-        name: Of the loss function.
-        classes: How many there are.
-        codes: label * classes + answer; of more than `MOST_CLASSES` classes the label alone; below 0: for nothing.
-        buffer: Of the step or the evaluation.
+        name: Name of the loss function.
+        classes: Number of classes.
+        codes: target * classes + prediction; only the target above `MOST_CLASSES` classes; negative: ignored.
+        buffer: Buffer of the step or the evaluation.
     """
     place = f"codes {name} among {classes}"
     gathered = buffer.gathered.get(place)
@@ -105,21 +105,21 @@ class _AsIfOwn:
     """Presents a read-only array to NumPy as writable."""
 
     def __init__(self, array: NDArray[Any]) -> None:
-        self._array = array  # they are there for as long as it is
+        self._array = array  # keeps the memory alive
         address, _ = array.__array_interface__["data"]
         self.__array_interface__ = {**array.__array_interface__, "data": (address, False)}
 
 
 def _as_if_own(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that is only looked at: of one that it may not write to, NumPy copies all to find the greatest.
+    """Return an array that is only read. NumPy copies a read-only array for argmax.
 
-    A copy of scores over many words is megabytes of memory that nobody has touched yet.
+    For scores over a vocabulary the copy has megabytes.
     """
     return array if array.flags.writeable or not array.size else np.asarray(_AsIfOwn(array))
 
 
 def _class_numbers(values: NDArray[Any], what: str) -> NDArray[np.int64]:
-    """Return whole numbers from 0.
+    """Return integers from 0.
 
     Raises:
         UnsupportedCapture: They are not.

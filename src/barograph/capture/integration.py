@@ -38,13 +38,11 @@ class StandsAside(Protocol):
 
 
 class ScriptIntegration(Integration, Protocol):
-    """An integration that also accepts data from the script.
+    """An integration that also accepts data from the script."""
 
-    Attributes:
-        explicit_steps: The script ends its steps itself, with `end_explicit_step`.
-    """
-
-    explicit_steps: bool
+    @property
+    def explicit_steps(self) -> bool:
+        """Whether the script ends its steps itself, with `end_explicit_step`."""
 
     def save(self, name: str, tensor: Any) -> None:
         """Record a tensor of the script's own, whole, with the step that is under way."""

@@ -109,6 +109,16 @@ class Recording:
         """Let an integration belong to this recording: it is taken out when this closes."""
         self._integrations.append(integration)
 
+    def add_torch(self, integration: TorchIntegration) -> None:
+        """Let the integration of torch belong to this recording; it takes what the script hands over."""
+        self.torch = integration
+        self.add_integration(integration)
+        self.name_samples(self.source)
+
+    def resume(self, resuming: Resuming) -> None:
+        """Let the script be taken to a checkpoint first."""
+        self.resuming = resuming
+
     def array_integration(self, name: str = "") -> ArrayIntegration:
         """Return the integration for arrays of that name, a new one where there is none."""
         if name not in self._arrays:
@@ -169,7 +179,7 @@ class Recording:
         """Let steps end where the script says so, if it wants that, and not where an optimizer steps."""
         self.explicit_steps = self.explicit_steps or wanted
         if self.torch is not None:
-            self.torch.explicit_steps = self.explicit_steps
+            self.torch.let_script_end_steps(self.explicit_steps)
 
     def name_samples(self, source: Source | None) -> None:
         """Have samples named by a function of the user's, in the data trace."""

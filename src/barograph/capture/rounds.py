@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from barograph.capture.array_integration import TOTAL, ArrayIntegration
+from barograph.capture.array_integration import ArrayIntegration
+from barograph.capture.array_recorder import TOTAL
 from barograph.model.facts import Fact
 from barograph.model.importance import importance_key
 from barograph.model.key import Key, Kind

@@ -37,7 +37,8 @@ class Steering:
         self.stopped_by = ""
         self.orders = Orders()
         self.own_end = OwnEnd()
-        self.allowed = {str(name) for name in allow}
+        self.allowed: set[str] = set()
+        self.allow(allow)
         self.save_checkpoint: Callable[[], str] | None = None
         self._savers: list[Callable[[], str]] = []
         self._guard, self._clock, self._attempt, self._steps_made = guard, clock, attempt, steps_made
@@ -63,6 +64,14 @@ class Steering:
             self._stop_after = after_steps
             self._stop_finding, self._checkpoint_wanted = finding_id, checkpoint
             self._stop_reason = reason
+
+    def allow(self, names: Iterable[object]) -> None:
+        """Allow more actions, by their names."""
+        self.allowed |= {str(name) for name in names}
+
+    def save_checkpoint_with(self, save: Callable[[], str]) -> None:
+        """Save checkpoints with the script's own function."""
+        self.save_checkpoint = save
 
     @property
     def waits(self) -> bool:

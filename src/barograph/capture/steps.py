@@ -26,6 +26,10 @@ class Steps:
         self.integration = integration
         self.feeding: Feeding | None = None
 
+    def follow(self, feeding: Feeding) -> None:
+        """Let `feeding` hear of each step."""
+        self.feeding = feeding
+
     def __iter__(self) -> Iterator[int]:
         begun: Iterator[int] = self.integration.steps_begin(self)
         return begun

@@ -1,11 +1,9 @@
-"""Series as lines of bars, and as the few points that JSON tells of them."""
+"""Series as lines of bars."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-from barograph.model.summary import Summary
 
 _BARS = "▁▂▃▄▅▆▇█"
 _ZERO, _NONFINITE = "·", "!"
@@ -73,18 +71,6 @@ def sparkline(values: Sequence[float], width: int = 24) -> str:
     return "".join(bars)
 
 
-def thinned(steps: Sequence[int], values: Sequence[float], most: int = 200) -> tuple[list[int], list[float]]:
-    """Return at most so many points of a series, evenly spread, the last one among them.
-
-    Example:
-        >>> thinned([0, 1, 2, 3, 4], [0.0, 0.1, 0.2, 0.3, 0.4], most=3)
-        ([0, 2, 4], [0.0, 0.2, 0.4])
-    """
-    stride = max(1, math.ceil((len(steps) - 1) / max(1, most - 1)))
-    picked = range((len(steps) - 1) % stride, len(steps), stride)
-    return [steps[index] for index in picked], [values[index] for index in picked]
-
-
 def _log(value: float) -> float:
     return math.log10(value) if math.isfinite(value) else value
 
@@ -108,13 +94,3 @@ def _bar(height: float) -> str:
         return _NONFINITE
     top = len(_BARS) - 1
     return _BARS[max(0, min(top, round(height * top)))]
-
-
-def summary_to_json(summary: Summary) -> dict[str, float]:
-    """Return a Summary and what follows from it as JSON data, without the histogram."""
-    return {name: getattr(summary, name) for name in _FIGURES}
-
-
-_FIGURES = (
-    "count", "nan", "posinf", "neginf", "zeros", "min", "max", "mean", "mean_abs", "std", "l2", "max_abs", "sparsity",
-)

@@ -21,7 +21,6 @@ from barograph.model.items import ItemKind
 from barograph.model.one_line import shown_lines
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.glance import runs_below
-from barograph.runs.reading.one_worker import workers_in
 from barograph.runs.reading.reader import Run
 from barograph.runs.state.places import root_place
 from barograph.store.base import Store
@@ -92,12 +91,6 @@ def place_called(name: str) -> str | None:
         raise
     except BarographError:
         return None  # that there is no run at that place is what is to be said
-
-
-def and_others(run: Run, shown: str | None) -> str:
-    """Return of which worker figures are shown, and which others there are; "" where they are of all there are."""
-    others = [name for name in workers_in(run) if name != shown] if shown is not None else []
-    return f"of {shown}; also {', '.join(others)}: --worker {others[0]}" if others else ""
 
 
 def tell_damage(run: Run, place: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rich.text import Text
 
-from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.finding import Severity
+from barograph.queries.layers import OK, LayerRow
 from barograph.runs.reading.glance import RunState
 from barograph.watch.wording import SEVERITY_STYLES
 
@@ -31,16 +30,11 @@ def severity_text(severity: Severity, text: str = "") -> Text:
     return Text(text or severity.value, SEVERITY_STYLES[severity])
 
 
-def layer_sign(findings: Iterable[Finding], *, recorded: bool, judged: bool) -> Text:
-    """Return the sign of a layer.
-
-    In the colour of the worst open finding that names it; hollow where nothing was recorded of it or nobody
-    has judged it, so that green always means: looked at, and nothing found.
-    """
-    still_open = [item for item in findings if item.state is FindingState.OPEN]
-    if still_open:
+def layer_sign(layer: LayerRow) -> Text:
+    """Return the sign of a layer: in the color of its worst open finding, green, or hollow if it was not judged."""
+    if still_open := layer.open_findings:
         return Text(SIGN, SEVERITY_STYLES[still_open[0].severity])
-    return Text(SIGN, "green") if recorded and judged else Text(_UNSEEN, "dim")
+    return Text(SIGN, "green") if layer.health == OK else Text(_UNSEEN, "dim")
 
 
 def count_of_bad(nonfinite: int) -> Text:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from barograph.debugger.catalog import Entry, Named, TensorTable
+from barograph.debugger.catalog import Catalog, Entry, Named, TensorTable
 from barograph.debugger.exceptions import (
     InvalidWorker,
     ShapeUnavailableForStep,
@@ -20,10 +20,29 @@ from barograph.debugger.modes import ModeKeys
 from barograph.debugger.reduction_config import NORMS, REDUCTIONS
 from barograph.model.summary import Summary
 
-if TYPE_CHECKING:
-    from barograph.debugger.trial import Trial
-
 Array = NDArray[Any]
+
+
+class TensorSource(Protocol):
+    """What a tensor needs of its trial."""
+
+    catalog: Catalog
+
+    def steps(self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
+        """Return the steps of a mode."""
+        ...
+
+    def step_in_mode(self, global_step: int, mode: ModeKeys) -> int | None:
+        """Return the number of a step in a mode."""
+        ...
+
+    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
+        """Return the global number of a step of a mode."""
+        ...
+
+    def check_step(self, step_num: int, mode: ModeKeys) -> None:
+        """Raise if there is no such step."""
+        ...
 
 
 class Tensor:
@@ -37,7 +56,7 @@ class Tensor:
         original_name: What TensorFlow called it, where that was saved.
     """
 
-    def __init__(self, name: str, trial: Trial) -> None:
+    def __init__(self, name: str, trial: TensorSource) -> None:
         self.name = name
         self.trial = trial
         book = trial.catalog.book

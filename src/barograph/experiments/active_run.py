@@ -11,6 +11,7 @@ from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.artifacts import root_of
 from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.exhibiting import Exhibiting
+from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import (
     ArtifactLink,
@@ -65,13 +66,6 @@ class ActiveRun(Exhibiting[None]):
         if self._known is None:
             self._known = manifest_from_bytes(self.store.get(MANIFEST), MANIFEST)
         return self._known
-
-    def _repr_html_(self) -> str:
-        # Imported here, so that programs outside notebooks do not load the charts.
-        from barograph.report.notebook import run_html
-        from barograph.runs.reading.reader import open as open_run
-
-        return run_html(open_run(self.url), exhibits=self.exhibits())
 
     @property
     def name(self) -> str:
@@ -163,9 +157,6 @@ class ActiveRun(Exhibiting[None]):
         return self._clock
 
     def _links(self) -> Sequence[ArtifactLink]:
-        # Imported here, so that writing a run does not load the readers of journals.
-        from barograph.experiments.shown import links_in_journal
-
         return links_in_journal(self.store, self.uid)
 
     def _tell(self, verb: Verb, data: Mapping[str, Any]) -> None:

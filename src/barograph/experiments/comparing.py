@@ -11,6 +11,7 @@ from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.item import Item
 from barograph.experiments.run_entries import packages_of
 from barograph.model.items import STATISTICS
+from barograph.model.plain import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,14 @@ class Comparison:
     parts: Mapping[str, tuple[Difference, ...]] = field(default_factory=dict)
     same: Mapping[str, int] = field(default_factory=dict)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
     def __repr__(self) -> str:
         said = ", ".join(f"{len(rows)} {part}" for part, rows in self.parts.items())
         return f"Comparison({', '.join(self.names)}: {said or 'nothing'} differ)"
-
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import comparison_html
-
-        return comparison_html(self)
 
 
 _CODE = ("command", "repository", "branch", "commit", "dirty")

@@ -14,7 +14,6 @@ from barograph.experiments.handle import Handle, catalog_at
 from barograph.experiments.item import Found
 from barograph.experiments.item import Trial as TrialOf
 from barograph.model.items import ArtifactLink, ItemKind, MetricSummary, Value, Verb, checked_name
-from barograph.report.markup import Markup
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -106,11 +105,6 @@ class Component(Handle, Exhibiting["Component"]):
     def place(self) -> str:
         """Path or URL of a run, accepted by `barograph.open`."""
         return str(self.item.facts["place"])
-
-    def _drawn(self) -> Sequence[Markup]:
-        from barograph.experiments import showing  # imported only in notebooks
-
-        return showing.component_parts(self.item, self.exhibits())
 
     def rename(self, name: str) -> Self:
         """Rename it; arguments and errors as in `Catalog.rename`."""

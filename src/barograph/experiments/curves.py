@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nearest
 from barograph.experiments.item import Item
-from barograph.report.notebook import curve_html
-from barograph.report.thinning import kept_points
+from barograph.measures.thinning import kept_points
+from barograph.model.plain import plain
 from barograph.runs.reading.metrics import metrics_in
 from barograph.runs.reading.reader import Run
 from barograph.store.urls import store_from_url
@@ -42,9 +43,6 @@ class Curve:
         """Return the points that a chart can show; at least one."""
         kept = kept_points(self.at, self.values, low=float(self.at[0]), high=float(self.at[-1]))
         return Curve(self.at[kept], self.values[kept])
-
-    def _repr_html_(self) -> str:
-        return curve_html("curve", self.at.tolist(), self.values.tolist(), "")
 
 
 def metric_series(
@@ -93,6 +91,62 @@ def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None
     at, epochs, _ = metric_series(run, EPOCH)
     place = np.searchsorted(at, steps, side="right") - 1
     return Curve(np.where(place >= 0, epochs[np.maximum(place, 0)], 0.0), values)
+
+
+@dataclass(frozen=True, slots=True)
+class CurvesOfRuns:
+    """One metric of several runs.
+
+    Attributes:
+        metric: Name of the metric.
+        by: "step", "time" or "epoch".
+        curves: Curve of each run that has the metric, by its name; by name and ID if several have the same name.
+        missing: Why a run has no curve, a sentence each.
+    """
+
+    metric: str
+    by: str
+    curves: Mapping[str, Curve]
+    missing: tuple[str, ...] = ()
+
+    def columns(self) -> dict[str, list[float]]:
+        """Return the curves as columns over all places; see `aligned`."""
+        return aligned(self.curves)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        columns = self.columns()
+        data: dict[str, Any] = plain({"metric": self.metric, "by": self.by, "at": columns.pop("at"), "curves": columns})
+        return data
+
+
+def curves_of_items(
+    items: Sequence[Item], metric: str, by: str, *, open_run: Callable[[str], Run]
+) -> CurvesOfRuns:
+    """Return the curve of each run that has the metric.
+
+    Args:
+        items: The runs; each once, even if it is named twice.
+        metric: Name of the metric.
+        by: See `curve_of`.
+        open_run: Opens the run at a place.
+
+    Raises:
+        SettingsError: There is no such way.
+        UnknownKey: None of the runs has the metric.
+    """
+    found: dict[str, Curve] = {}
+    missing: list[str] = []
+    names = [item.name for item in items]
+    for item in {item.uid: item for item in items}.values():
+        label = item.name if names.count(item.name) == 1 and item.name != "at" else f"{item.name} ({item.uid})"
+        try:
+            found[label] = curve_of(open_run(str(item.facts["place"])), metric, by)
+        except UnknownKey as error:
+            missing.append(str(error))
+    if missing and not found:
+        raise UnknownKey(missing[0])
+    return CurvesOfRuns(metric, by, found, tuple(missing))
 
 
 def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> list[float]:

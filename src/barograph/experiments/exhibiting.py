@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.experiments.artifacts import artifact_from_bytes, bytes_in
 from barograph.experiments.making import Answer, Making
+from barograph.experiments.pictures import picture_of
+from barograph.experiments.scoring import confusion_matrix_of, precision_recall_of, roc_curves_of
+from barograph.experiments.shown import exhibits_of
+from barograph.experiments.table_artifact import PARQUET, ArrowTable, table_from_parquet, table_to_parquet
+from barograph.model.exhibit_json import exhibit_to_bytes, media_type_of
+from barograph.model.exhibits import ConfusionMatrix, Exhibit, PrecisionRecallCurves, RocCurves
 from barograph.model.items import ArtifactLink, checked_name
 from barograph.store.base import Store
-
-if TYPE_CHECKING:
-    from barograph.experiments.table_artifact import ArrowTable
-    from barograph.report.exhibits import ConfusionMatrix, Exhibit, PrecisionRecallCurves, RocCurves
 
 Made = TypeVar("Made", bound="Exhibit")
 
@@ -50,9 +52,6 @@ class Exhibiting(Making[Answer]):
             SettingsError: It is not a table.
             SessionClosed, StoreError: As in `log_parameter`.
         """
-        # Imported here, as below: every recorded training has this class, but few log tables.
-        from barograph.experiments.table_artifact import PARQUET, table_to_parquet
-
         if (values is None) == (data_frame is None):
             raise SettingsError("log_table takes exactly one of values and data_frame.")
         data = table_to_parquet(values if values is not None else data_frame)
@@ -74,8 +73,6 @@ class Exhibiting(Making[Answer]):
             SettingsError: It is not a figure.
             SessionClosed, StoreError: As in `log_parameter`.
         """
-        from barograph.experiments.pictures import picture_of
-
         data, media_type = picture_of(figure, drawn_as)
         return self._keep(data, title or "figure", media_type, is_output=is_output)
 
@@ -98,8 +95,6 @@ class Exhibiting(Making[Answer]):
             SettingsError: The lengths differ, or a label is NaN or None.
             SessionClosed, StoreError: As in `log_parameter`.
         """
-        from barograph.experiments.scoring import confusion_matrix_of
-
         made = confusion_matrix_of(y_true, y_pred, title or "confusion matrix", labels=labels, normalize=normalize,
                                    sample_weight=sample_weight)
         return self._exhibit(made, is_output=is_output)
@@ -124,8 +119,6 @@ class Exhibiting(Making[Answer]):
             SettingsError: The shapes do not match, or a score is NaN or infinite.
             SessionClosed, StoreError: As in `log_parameter`.
         """
-        from barograph.experiments.scoring import roc_curves_of
-
         made = roc_curves_of(y_true, y_score, title or "ROC curve", positive_label=positive_label, labels=labels,
                              sample_weight=sample_weight)
         return self._exhibit(made, is_output=is_output)
@@ -147,8 +140,6 @@ class Exhibiting(Making[Answer]):
         Raises:
             SettingsError, SessionClosed, StoreError: As in `log_roc_curve`.
         """
-        from barograph.experiments.scoring import precision_recall_of
-
         made = precision_recall_of(y_true, predicted_probabilities, title or "precision and recall",
                                    positive_label=positive_label, labels=labels, sample_weight=sample_weight,
                                    no_skill=no_skill)
@@ -161,8 +152,6 @@ class Exhibiting(Making[Answer]):
             UnknownName: No table has that title.
             DamagedChunk, StoreError: It cannot be read.
         """
-        from barograph.experiments.table_artifact import PARQUET, table_from_parquet
-
         tables = {link.name: link for link in self._links() if link.media_type == PARQUET}
         if title not in tables:
             raise UnknownName(f'It has no table "{title}". {nearest(title, sorted(tables))}')
@@ -170,13 +159,9 @@ class Exhibiting(Making[Answer]):
 
     def exhibits(self) -> Sequence[Exhibit]:
         """Return its tables, figures, matrices and curves by title; an unreadable one has a reason instead."""
-        from barograph.experiments.shown import exhibits_of
-
         return exhibits_of(self._roots, self._links())
 
     def _exhibit(self, made: Made, *, is_output: bool) -> Made:
-        from barograph.report.exhibit_json import exhibit_to_bytes, media_type_of
-
         self._keep(exhibit_to_bytes(made), made.title, media_type_of(made), is_output=is_output)
         return made
 

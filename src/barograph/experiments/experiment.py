@@ -11,7 +11,6 @@ from barograph.experiments.handle import Handle, Listing, catalog_at
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.tabulating import component_table
 from barograph.model.items import STATISTICS, Entry, ItemKind, Verb, checked_value, flattened
-from barograph.report.markup import Markup
 
 
 class Experiment(Handle):
@@ -49,13 +48,6 @@ class Experiment(Handle):
     def load_or_create(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
         """Return the experiment of that name; create it if it does not exist."""
         return cls.create(name, root=root, or_load=True)
-
-    def _drawn(self) -> Sequence[Markup]:
-        trials = self.trials()
-        from barograph.experiments import showing  # imported only in notebooks
-
-        shown = trials[:showing.MOST_ROWS]
-        return (showing.trials_table(trials, [len(self.catalog.members_of(trial.uid)) for trial in shown]),)
 
     @property
     def hypothesis(self) -> str:
@@ -142,11 +134,6 @@ class Trial(Handle):
         """Remove a component from the trial; the component itself stays."""
         self.catalog.tell([Entry(component.uid, Verb.LEAVE, {"trial": self.uid})])
         return self
-
-    def _drawn(self) -> Sequence[Markup]:
-        from barograph.experiments import showing
-
-        return (showing.members_table(self.components()),)
 
     add_trial_component = add_component
     remove_trial_component = remove_component

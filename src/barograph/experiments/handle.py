@@ -12,7 +12,6 @@ from barograph.experiments.folding import Note
 from barograph.experiments.item import Item
 from barograph.experiments.lineage import Lineage, lineage_of
 from barograph.model.items import Entry, ItemKind, Relation, Verb, checked_tags, relation_from
-from barograph.report.markup import Markup
 from barograph.runs.state.places import root_place
 
 _open: dict[str, Catalog] = {}
@@ -54,15 +53,6 @@ class Handle:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
-
-    def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # imported only in notebooks
-
-        return showing.handle_html(self, self._drawn())
-
-    def _drawn(self) -> Sequence[Markup]:
-        """Return what a notebook shows below the item."""
-        return ()
 
     @classmethod
     def load(cls, name: str, *, root: str | os.PathLike[str] | None = None) -> Self:
@@ -182,8 +172,3 @@ Found = TypeVar("Found", bound=Handle)
 
 class Listing(list[Found]):
     """Items in the order of the query; a notebook shows them as a table."""
-
-    def _repr_html_(self) -> str:
-        from barograph.experiments import showing
-
-        return showing.listing_html(self)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from barograph.experiments.comparing import grouped, metric_and_statistic
 from barograph.experiments.independence import SeriesOf, independent_results
 from barograph.experiments.item import Item
-from barograph.experiments.verdict import Verdict, interval, verdict
+from barograph.experiments.verdict import Outcome, Verdict, interval, verdict
+from barograph.model.plain import plain
+from barograph.watch.figures import figure
 
 _LOWER = ("loss", "error", "err", "perplexity", "mse", "mae", "rmse")
 
@@ -62,14 +65,32 @@ class Judgement:
     groups: tuple[Group, ...]
     verdict: Verdict | None
 
+    @property
+    def sentence(self) -> str:
+        """Which of the first two groups is better, by how much, and why; "" if there is one group."""
+        found = self.verdict
+        if found is None:
+            return ""
+        first, second = (group.name for group in self.groups[:2])
+        sentence = {
+            Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
+            Outcome.UNDECIDED: f"no significant difference between {first} and {second}",
+        }[found.outcome]
+        bounds = bounds_in_words(found.low, found.high)
+        by = f"by {figure(found.difference)}{f', {found.level:.0%} interval {bounds}' if bounds else ''}"
+        return f"{found.outcome}: {sentence} ({by}). {found.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain({
+            "metric": self.metric, "by": self.by, "greater_is_better": self.greater_is_better, "groups": self.groups,
+            "verdict": self.verdict,
+        })
+        return data
+
     def __repr__(self) -> str:
         best = f", {self.groups[0].name} first, {self.verdict.outcome}" if self.verdict is not None else ""
         return f"Judgement({self.metric} by {self.by}, {len(self.groups)} groups{best})"
-
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import judgement_html
-
-        return judgement_html(self)
 
 
 def judged(
@@ -109,6 +130,11 @@ def _group(
     return Group(called, values, *interval(values, level), len(members),
                  tuple(sentence for one in results for sentence in one.repeats),
                  tuple(name for name in names if len({repr(item.parameters.get(name)) for item in members}) > 1))
+
+
+def bounds_in_words(low: float, high: float) -> str:
+    """Return an interval as text; "" if it is undefined."""
+    return "" if low != low else f"{figure(low)} to {figure(high)}"
 
 
 def is_less_better(metric: str, said: bool | None = None) -> bool:

@@ -51,10 +51,11 @@ class Lineage(list[Edge]):
             known = _ends(connection, {end for edge in self for end in (edge.source, edge.target)})
         return {uid: f"{end.kind} {end.name}" for uid, end in known.items()}
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments import showing  # imported only in notebooks
-
-        return showing.lineage_html(self)
+    def to_json(self) -> list[dict[str, Any]]:
+        """Return the steps with the names of both ends, as strict JSON data."""
+        names = self.names()
+        return [{**edge._asdict(), "source_name": names.get(edge.source), "target_name": names.get(edge.target)}
+                for edge in self]
 
 
 def lineage_of(

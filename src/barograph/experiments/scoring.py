@@ -20,7 +20,7 @@ from barograph.measures.scores import (
     precision_recall_curve,
     roc_curve,
 )
-from barograph.report.exhibits import (
+from barograph.model.exhibits import (
     ConfusionMatrix,
     PrecisionRecallCurves,
     PrecisionRecallOfClass,

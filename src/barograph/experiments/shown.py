@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from barograph.errors import BarographError
 from barograph.experiments.artifacts import SCHEME, bytes_in, root_of
 from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
+from barograph.model.exhibit_json import exhibit_from_bytes, is_exhibit_json
+from barograph.model.exhibits import Exhibit, NotShown, Picture
 from barograph.model.items import ArtifactLink, Verb
-from barograph.report.exhibit_json import exhibit_from_bytes, is_exhibit_json
-from barograph.report.exhibits import Exhibit, NotShown, Picture
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
 

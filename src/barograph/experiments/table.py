@@ -57,11 +57,6 @@ class ComponentTable:
     def __repr__(self) -> str:
         return f"ComponentTable({len(self):,} rows, {len(self.columns):,} columns)"
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import table_html
-
-        return table_html(self)
-
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows, without missing values."""
         for row in self.columns.by_row():

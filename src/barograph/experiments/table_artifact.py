@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barograph.errors import DamagedChunk, SettingsError
 from barograph.experiments.table import arrow_column
-from barograph.report.exhibits import Sheet
+from barograph.model.exhibits import Sheet
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -44,11 +44,6 @@ class Curves(Mapping[str, Curve]):
     def __repr__(self) -> str:
         return f"Curves({self.metric} of {len(self)} runs by {self.along})"
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import curves_html
-
-        return curves_html(self)
-
     def best_at(self, at: Sequence[float], *, greater_is_better: bool) -> dict[str, list[float]]:
         """Return the best value that each curve had reached at these places; NaN before its first point."""
         return {name: best_at(curve, at, greater_is_better=greater_is_better) for name, curve in self.items()}

@@ -49,11 +49,6 @@ class Verdict:
     counts: tuple[int, int]
     reason: str = ""
 
-    def _repr_html_(self) -> str:
-        from barograph.experiments.showing import verdict_html
-
-        return verdict_html(self)
-
 
 def verdict(
     first: Sequence[float], second: Sequence[float], *, greater_is_better: bool = True, level: float = 0.95,

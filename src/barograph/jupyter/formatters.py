@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import Any
+
+_DRAWN_BY = {
+    ("barograph.runs.reading.reader", "Run"): "run_html",
+    ("barograph.model.finding", "Findings"): "findings_html",
+    ("barograph.model.finding", "Finding"): "finding_html",
+    ("barograph.model.exhibits", "Exhibit"): "exhibit_html",
+    ("barograph.experiments.active_run", "ActiveRun"): "active_run_html",
+    ("barograph.experiments.handle", "Handle"): "handle_html",
+    ("barograph.experiments.handle", "Listing"): "listing_html",
+    ("barograph.experiments.table", "ComponentTable"): "table_html",
+    ("barograph.experiments.comparing", "Comparison"): "comparison_html",
+    ("barograph.experiments.verdict", "Verdict"): "verdict_html",
+    ("barograph.experiments.judging", "Judgement"): "judgement_html",
+    ("barograph.experiments.table_curves", "Curves"): "curves_html",
+    ("barograph.experiments.curves", "Curve"): "curve_html",
+    ("barograph.experiments.lineage", "Lineage"): "lineage_html",
+}
+"""Module and name of a type, which may have subclasses, to the function of `drawing` that returns it as HTML."""
 
 
 def register(shell: Any) -> None:
@@ -12,25 +32,13 @@ def register(shell: Any) -> None:
         shell: IPython shell.
     """
     html = shell.display_formatter.formatters["text/html"]
-    for module, name, draw in (
-        ("barograph.runs.reading.reader", "Run", _run), ("barograph.model.finding", "Findings", _findings),
-        ("barograph.model.finding", "Finding", _finding),
-    ):
-        html.for_type_by_name(module, name, draw)
+    for (module, name), function in _DRAWN_BY.items():
+        html.for_type_by_name(module, name, _drawing(function))
 
 
-def _run(run: Any) -> str:
-    from barograph.experiments.shown import exhibits_of_run
-    from barograph.report.notebook import run_html
+def _drawing(function: str) -> Callable[[Any], str]:
+    def draw(value: Any) -> str:
+        # Loaded only when a notebook displays something.
+        return str(getattr(importlib.import_module("barograph.jupyter.drawing"), function)(value))
 
-    return run_html(run, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
-
-
-def _findings(findings: Any) -> str:
-    from barograph.report.notebook import findings_html
-
-    return findings_html(findings)
-
-
-def _finding(finding: Any) -> str:
-    return _findings([finding])
+    return draw

@@ -1,4 +1,4 @@
-"""How much memory the container has that this runs in: what the machine has beyond it is none of its business."""
+"""Memory limit and use of the container."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ _FILES = (
     ("memory.max", "memory.current", "memory.stat", "inactive_file"),
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
-"""Of the two versions of control groups: limit, use, and of that what is kept of files and may be dropped."""
+"""Files of both versions of control groups: limit, use, and the reclaimable file cache in it."""
 _NO_LIMIT_BYTES = 2**60
-"""The first version writes a number beyond all memory where there is no limit."""
+"""Version 1 writes a number above this if there is no limit."""
 
 
 class Container:
-    """The control group of this process, as Linux shows it.
+    """The control group of this process on Linux.
 
     Args:
-        folder: Where it shows it.
+        folder: Folder of control groups.
     """
 
     def __init__(self, folder: Path = Path("/sys/fs/cgroup")) -> None:
         self._folder = folder
 
     def memory(self) -> tuple[int, int] | None:
-        """Return the bytes in use and those there may be; None where nothing is limited."""
+        """Return the bytes in use and the limit; None without a limit."""
         for limit, use, statistics, dropped in _FILES:
             try:
                 limit_bytes = int((self._folder / limit).read_text(encoding="ascii"))
                 used = int((self._folder / use).read_text(encoding="ascii"))
                 lines = (self._folder / statistics).read_text(encoding="ascii").splitlines()
-            except (OSError, ValueError):  # "max" is no number, either
+            except (OSError, ValueError):  # also for "max"
                 continue
             if limit_bytes >= _NO_LIMIT_BYTES:
                 return None

@@ -1,4 +1,4 @@
-"""File descriptors of ours: a script may close them, and open a file of its own under the same number."""
+"""Safe use of our file descriptors: a script may close them and open a file with the same number."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ _STANDARD = 2
 
 
 class Descriptor:
-    """One that this process opened.
+    """A file descriptor that this process opened.
 
-    It lies above the standard streams: where these are closed, the next file that is opened takes their numbers, and
-    what the script prints would go there.
+    Its number is above the standard streams: if these are closed, the next opened file gets their numbers, and
+    would receive the output of the script.
 
     Args:
-        number: The descriptor; it is closed where another takes its place.
+        number: The descriptor; it is closed if another one replaces it.
 
     Attributes:
-        number: The one to use.
+        number: The descriptor to use.
     """
 
     def __init__(self, number: int) -> None:
@@ -27,24 +27,24 @@ class Descriptor:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is what was opened: the script may have closed it, and opened something else."""
+        """Whether it still is the file that was opened: the script may have closed it and opened another."""
         try:
             return _identity(self.number) == self._identity
         except OSError:
             return False
 
     def close(self) -> None:
-        """Close it, unless it is not ours any more."""
+        """Close it if it is still ours."""
         if self.is_ours:
             with contextlib.suppress(OSError):
                 os.close(self.number)
 
 
 def above_standard(number: int) -> int:
-    """Return a descriptor of the same file above those of the standard streams; the former is closed."""
+    """Return a descriptor of the same file above the standard streams, and close the old one."""
     if number > _STANDARD:
         return number
-    import fcntl  # not on Windows, where sockets have other numbers
+    import fcntl  # not on Windows, where sockets are not file descriptors
 
     moved = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, _STANDARD + 1)
     os.close(number)

@@ -1,4 +1,4 @@
-"""What one training process uses, its children included."""
+"""Resource use of a training process and its children."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 import psutil
 
 CHILDREN_APART_SECS = 5.0
-"""Looking for children means looking at every process there is, so they are looked for only so often."""
+"""Interval between searches for children, which read all processes of the machine."""
 _SHARE = 0.003
-"""Of one core: what that may take. Where it takes longer, it is done more rarely."""
+"""Share of one core for searching children. If it takes longer, it is done less often."""
 
 _LOADER_NAME = "pt_data_worker"
-"""What torch calls the processes of a DataLoader."""
+"""Name of PyTorch's DataLoader processes."""
 _OURS = "barograph"
 
 
 class Family:
-    """The training process and all that it started, but for Barograph's own.
+    """The training process and its descendants, without processes of Barograph.
 
     Args:
-        pid: Of the training process.
-        system: psutil, or what stands in for it.
-        cpu_time: Tells the seconds of computing that this thread has taken.
+        pid: Process ID of the training process.
+        system: psutil, or a replacement in tests.
+        cpu_time: Returns the CPU seconds of this thread.
     """
 
     def __init__(self, pid: int, system: Any = psutil, *, cpu_time: Callable[[], float] = thread_time) -> None:
@@ -40,10 +40,10 @@ class Family:
         self._last: float | None = None
 
     def read(self, now: float) -> dict[str, float]:
-        """Return name to figure, the names as in `Kind.MACHINE`; nothing once the process is gone.
+        """Return metrics by name, as in `Kind.MACHINE`; empty once the process is gone.
 
         Args:
-            now: Seconds of one monotonic clock.
+            now: Seconds of a monotonic clock.
         """
         if now >= self._children_due:
             self._look_for_children(now)
@@ -67,7 +67,7 @@ class Family:
         secs, self._last = (None if self._last is None else now - self._last), now
         if not secs:
             return {}
-        # A child that was not known before brings all that it had computed by then: it counts from now on.
+        # The CPU time of a new child before now does not count.
         used = sum(value - before[pid] for pid, value in cpu_secs.items() if pid in before)
         return {"process_cpu": round(100 * used / secs, 1)}
 
@@ -93,11 +93,11 @@ class Family:
         """Return how many cores the process may run on."""
         try:
             return len(self._trainer.cpu_affinity())
-        except (self._system.Error, AttributeError):  # not every system knows of that
+        except (self._system.Error, AttributeError):  # not available on every system
             return self._system.cpu_count() or 1
 
     def _look_at(self, process: Any) -> tuple[str, bool]:
-        """Return a process's name, and whether it is Barograph's: one that writes a run, or watches one."""
+        """Return the name of a process, and whether it is a writer or watcher of Barograph."""
         try:
             words = process.cmdline()
             return process.name(), "-m" in words and words[words.index("-m") + 1].partition(".")[0] == _OURS

@@ -1,4 +1,4 @@
-"""On what kind of file system a path is."""
+"""Detection of network file systems."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NETWORK = frozenset({
 
 
 def network_filesystem(path: Path) -> str:
-    """Return the kind of the network file system that a path is on, "nfs4" say; "" where it is on none.
+    """Return the type of the network file system of a path, such as "nfs4"; "" for a local one.
 
     Args:
-        path: Need not be there; then it is where it would be.
+        path: A path; it need not exist.
     """
     whole = path.resolve()
     mounts = {Path(mount.mountpoint): mount.fstype.lower() for mount in psutil.disk_partitions(all=True)}

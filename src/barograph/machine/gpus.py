@@ -1,4 +1,4 @@
-"""What of the GPUs is used, as NVIDIA's own library (NVML) tells."""
+"""GPU metrics from NVIDIA's library NVML."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Gpus:
-    """Reads the GPUs that a training process may use.
+    """Reads metrics of the GPUs that a training process may use.
 
     Attributes:
-        problem: Why nothing can be read though there are GPUs, for people; "" where all is well, and where the
-            machine has none.
+        problem: Why GPUs cannot be read, for people; "" if they can, or if there are none.
 
     Args:
-        visible: The training process's CUDA_VISIBLE_DEVICES; None: it is not set, and all may be used.
-        library: pynvml, or what stands in for it; None: it is loaded.
+        visible: CUDA_VISIBLE_DEVICES of the training process; None: not set, all GPUs are visible.
+        library: pynvml, or a replacement in tests; None: load it.
     """
 
     def __init__(self, visible: str | None = None, library: Any = None) -> None:
@@ -31,14 +30,14 @@ class Gpus:
         try:
             library.nvmlInit()
         except library.NVMLError as error:
-            # Without a driver there is no GPU, and nothing that anybody misses.
+            # Without a driver there is no GPU, and nothing is missing.
             if not isinstance(error, (library.NVMLError_LibraryNotFound, library.NVMLError_DriverNotLoaded)):
                 self.problem = f"GPU use was not recorded: {error}"
             return
         self._find(visible)
 
     def read(self) -> dict[str, float]:
-        """Return name to figure, the names as in `Kind.MACHINE`; nothing of a GPU that does not tell."""
+        """Return metrics by name, as in `Kind.MACHINE`; skips metrics that a GPU does not provide."""
         found: dict[str, float] = {}
         for name, handle in self._handles.items():
             try:
@@ -47,12 +46,12 @@ class Gpus:
                 found[f"gpu_memory[{name}]"] = round(100 * memory.used / memory.total, 2)
                 found[f"gpu[{name}]"] = float(self._library.nvmlDeviceGetUtilizationRates(handle).gpu)
             except self._library.NVMLError as error:
-                # A part of a GPU (MIG) tells of its memory, and not how busy it is.
+                # A MIG instance provides memory, but not utilization.
                 self.problem = f"some metrics of GPU {name} were not recorded: {error}"
         return found
 
     def names(self) -> tuple[str, ...]:
-        """Return what each GPU is called by its maker."""
+        """Return the product name of each GPU."""
         found = []
         for name, handle in self._handles.items():
             try:
@@ -62,7 +61,7 @@ class Gpus:
         return tuple(found)
 
     def close(self) -> None:
-        """Let go of the library."""
+        """Shut the library down."""
         if self._handles:
             self._handles = {}
             self._library.nvmlShutdown()
@@ -80,7 +79,7 @@ class Gpus:
 
 
 def names_of_gpus(visible: str | None = None, library: Any = None) -> tuple[str, ...]:
-    """Return what the GPUs are called that a training process may use; arguments as of `Gpus`."""
+    """Return the product names of the GPUs that a training process may use; arguments as for `Gpus`."""
     gpus = Gpus(visible, library)
     try:
         return gpus.names()
@@ -89,14 +88,14 @@ def names_of_gpus(visible: str | None = None, library: Any = None) -> tuple[str,
 
 
 def _named(visible: str, by_index: Mapping[str, Any], by_uuid: Mapping[str, str]) -> list[str]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID."""
+    """Return the GPUs in CUDA_VISIBLE_DEVICES: by number, or by the start of a UUID."""
     found = []
     for entry in (item.strip() for item in visible.split(",")):
         name = entry if entry in by_index else next(
             (name for uuid, name in by_uuid.items() if entry and uuid.startswith(entry)), None
         )
         if name is None:
-            break  # as CUDA does: what follows one that does not exist is not visible
+            break  # as CUDA does: entries after an invalid one are not visible
         found.append(name)
     return found
 

@@ -1,4 +1,4 @@
-"""What of the whole machine is used: processors, memory, disks and network, as psutil tells."""
+"""Metrics of the whole machine from psutil: CPUs, memory, disks and network."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import psutil
 from barograph.machine.container import Container
 
 MANY_CORES = 32
-"""On machines with more, each core for itself is told only every few seconds; the busiest one always."""
+"""With more cores, individual cores are recorded only every few seconds; the busiest one always."""
 CORES_APART_SECS = 10.0
 
 
 class Host:
-    """Reads the machine's own counters; what is a rate is told from the second reading on.
+    """Reads the counters of the machine. Rates are available from the second reading on.
 
     Args:
-        system: psutil, or what stands in for it.
-        container: Tells of the container that this runs in.
+        system: psutil, or a replacement in tests.
+        container: The container of this process.
     """
 
     def __init__(self, system: Any = psutil, container: Container | None = None) -> None:
@@ -33,21 +33,21 @@ class Host:
         self._failing: dict[str, str] = {}
 
     def read(self, now: float) -> dict[str, float]:
-        """Return name to figure, the names as in `Kind.MACHINE`.
+        """Return metrics by name, as in `Kind.MACHINE`.
 
         Args:
-            now: Seconds of one monotonic clock.
+            now: Seconds of a monotonic clock.
         """
         return {**self._read("processors", lambda: self._processors(now)), **self._read("memory", self._memory),
                 **self._rates(now)}
 
     @property
     def problem(self) -> str:
-        """What of the machine could not be read, for people; "": all could."""
+        """What could not be read, for people; "" if all could."""
         return "; ".join(self._failing.values())
 
     def _read(self, what: str, part: Callable[[], dict[str, float]]) -> dict[str, float]:
-        """Return the figures of one part; none where this system does not tell of it: the others go on."""
+        """Return the metrics of one part; empty if this system does not provide them."""
         try:
             return part()
         except (OSError, RuntimeError, ValueError, psutil.Error) as error:
@@ -58,7 +58,7 @@ class Host:
     def _processors(self, now: float) -> dict[str, float]:
         times = [_CoreTimes.of(core) for core in self._system.cpu_times(percpu=True)]
         before, self._cores = self._cores, times
-        # A core that was taken out or put in meanwhile: which is which is not known.
+        # A core was added or removed meanwhile, so cores cannot be matched.
         if before is None or len(before) != len(times):
             return {}
         total = sum(after.total - core.total for after, core in zip(times, before, strict=True))
@@ -87,7 +87,7 @@ class Host:
         secs, self._last = (None if self._last is None else now - self._last), now
         if not secs:
             return {}
-        # A counter that went back was set to zero, or is of another set of disks.
+        # A counter that decreased was reset, or has another set of disks.
         return {name: (value - before[name]) / secs for name, value in counters.items()
                 if name in before and value >= before[name]}
 
@@ -98,7 +98,7 @@ class Host:
         return {"disk_read": float(disk.read_bytes), "disk_write": float(disk.write_bytes)}
 
     def _network(self) -> dict[str, float]:
-        # What a machine tells itself goes over no network.
+        # The loopback interface is not network traffic.
         cards = [card for name, card in self._system.net_io_counters(pernic=True).items() if not name.startswith("lo")]
         if not cards:
             return {}
@@ -107,20 +107,20 @@ class Host:
 
 
 def cores_to_use() -> int:
-    """Return how many processors this process may use."""
+    """Return how many CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 0
 
 
 def memory_bytes() -> int:
-    """Return how much memory there is: of the container, or else of the machine."""
+    """Return the memory of the container, or else of the machine."""
     limited = Container().memory()
     return limited[1] if limited else int(psutil.virtual_memory().total)
 
 
 class _CoreTimes:
-    """Seconds that one core has spent since the machine began."""
+    """CPU times of one core since boot."""
 
     __slots__ = ("idle", "total", "waiting")
 
@@ -129,7 +129,7 @@ class _CoreTimes:
 
     @classmethod
     def of(cls, times: Any) -> _CoreTimes:
-        # Linux counts the time of guests in that of users, too.
+        # On Linux, user time includes guest time.
         guests = getattr(times, "guest", 0.0) + getattr(times, "guest_nice", 0.0)
         waiting = getattr(times, "iowait", None)
         return cls(sum(times) - guests, times.idle + (waiting or 0.0), waiting)
@@ -140,5 +140,5 @@ class _CoreTimes:
 
 
 def _percent(share: float) -> float:
-    # A tenth is more than these counters know, and what is round takes less room on the disk.
+    # These counters are no more precise than a tenth, and round numbers need less space on disk.
     return round(100 * min(1.0, max(0.0, share)), 1)

@@ -1,4 +1,4 @@
-"""A lock that the processes of one machine share, and that nobody can leave behind."""
+"""A lock between processes of one machine that cannot be left behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows has none: there every process takes the lock
+except ImportError:  # not on Windows: there every process gets the lock
     _flock: Callable[[int, int], None] | None = None
 else:
     _flock = fcntl.flock
@@ -23,11 +23,11 @@ _MOST_REMOVED = 100
 
 
 class HostLock:
-    """Held by one process of a machine at a time; the system lets it go when that process ends, however it does.
+    """A lock that one process of a machine holds at a time. The system releases it when that process ends.
 
     Args:
-        name: What is locked, any text.
-        folder: Where its file lies; None: the machine's folder for such.
+        name: Name of the lock, any string.
+        folder: Folder of its file; None: the lock folder of the machine.
     """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
@@ -36,9 +36,9 @@ class HostLock:
         self._file: int | None = None
 
     def take(self) -> bool:
-        """Return whether this process holds the lock, now or since before; never waits.
+        """Acquire the lock without waiting; return whether this process holds it.
 
-        Where there is no place for its file, everybody holds it: what is done twice is better than not at all.
+        If its file cannot be created, every process gets the lock: doing a thing twice is better than not at all.
         """
         if self._file is not None:
             return True
@@ -50,7 +50,7 @@ class HostLock:
             return True
         try:
             _flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have removed the file between the two lines above.
+            # The previous holder may have removed the file between the two lines above.
             if os.fstat(file).st_ino == os.stat(self._path).st_ino:
                 self._file = file
                 _remove_abandoned(self._path)
@@ -61,7 +61,7 @@ class HostLock:
         return False
 
     def release(self) -> None:
-        """Let go of it, and take its file away."""
+        """Release it and remove its file."""
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ class HostLock:
 
 
 def _remove_abandoned(mine: Path) -> None:
-    """Take away files of locks beside ours whose processes were killed: nobody holds them, and nobody comes back."""
+    """Remove lock files of killed processes in the same folder."""
     with contextlib.suppress(OSError):
         for path in itertools.islice(mine.parent.glob(_PATTERN), _MOST_REMOVED):
             if path == mine or _flock is None:
@@ -79,7 +79,7 @@ def _remove_abandoned(mine: Path) -> None:
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0))
                 try:
                     _flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    # As it is held now: whoever opened it meanwhile sees that it is gone, and tries again.
+                    # While holding it: a process that has opened it meanwhile sees that it is gone, and tries again.
                     if os.fstat(file).st_ino == os.stat(path).st_ino:
                         path.unlink()
                 finally:

@@ -1,7 +1,7 @@
-"""Which files a process and those below it have open to read, or mapped, as the system tells: Linux alone does.
+"""Files that a process and its descendants have open for reading, or mapped. Linux only.
 
-What libraries in C open by themselves (HDF5, Arrow, LMDB, safetensors) is seen so, if it stays open for long enough to
-be met. What is opened, read and closed between two looks is not.
+This finds files opened by C libraries (HDF5, Arrow, LMDB, safetensors), unless they are opened and closed between two
+polls.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _DELETED = " (deleted)"
 
 
 class OpenFiles:
-    """Looks at a process now and then, the longer it lives the more seldom.
+    """Polls the open files of a process, less often the longer it runs.
 
     Args:
-        pid: Of the process.
-        clock: Tells the seconds of one monotonic clock.
-        proc: Where the system tells of processes.
+        pid: Process ID.
+        clock: Returns the seconds of a monotonic clock.
+        proc: Path of procfs.
     """
 
     def __init__(self, pid: int, *, clock: Callable[[], float], proc: Path = Path("/proc")) -> None:
@@ -39,7 +39,7 @@ class OpenFiles:
         self._due = clock()
 
     def look(self) -> list[str]:
-        """Return the files that were not met before; nothing where it is too soon."""
+        """Return new files; empty if the last poll was too recent."""
         if self._clock() < self._due:
             return []
         self._due = self._clock() + self._pause_secs
@@ -49,7 +49,7 @@ class OpenFiles:
         return sorted(path for path in new if self._paths.may_be_sampled(path))
 
     def _processes(self) -> list[int]:
-        """Return the process and those below it, but for those of sessions of their own, as ours are."""
+        """Return the process and its descendants, without those in other sessions, such as ours."""
         session = self._session(self._pid)
         found = [self._pid]
         for pid in found:
@@ -65,7 +65,7 @@ class OpenFiles:
 
     def _session(self, pid: int) -> str:
         with contextlib.suppress(OSError, IndexError):
-            # After the name, which may hold anything, in parentheses: state, parent, group, session.
+            # After the name in parentheses, which may contain anything: state, parent, group, session.
             return (self._proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[3]
         return ""
 
@@ -79,7 +79,7 @@ class OpenFiles:
                         yield path
 
     def _mapped(self, pid: int) -> Iterator[str]:
-        """Yield what is mapped to be read; what is run is a program, and what is shared and changed is no input."""
+        """Yield files mapped for reading: not programs, and not shared writable ones."""
         found: set[str] = set()
         others: set[str] = set()
         with contextlib.suppress(OSError), (self._proc / str(pid) / "maps").open("rb") as file:

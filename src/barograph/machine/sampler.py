@@ -1,8 +1,8 @@
-"""How much of the machine a training uses, a few times a second, from outside the thread that trains.
+"""Sampling of machine metrics, a few times a second, outside of the training thread.
 
-Every worker tells what its own process uses. What the machine as a whole does, and its GPUs, is told once:
-of the workers of one machine, the one that holds a lock; where it ends, another goes on. GPUs have a lock for
-each set that is visible, because some launchers show each worker its own GPU alone.
+Every worker records its own process. Metrics of the machine and its GPUs are recorded once, by the worker
+that holds a lock; when it ends, another takes over. There is a GPU lock for each set of visible GPUs,
+because some launchers show each worker only its own GPU.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from barograph.machine.host_lock import HostLock
 from barograph.model.clock import Clock
 
 SHARE = 0.01
-"""Of one core: the most that sampling may take. Where a sample takes longer, the next one comes later."""
+"""Largest share of one core for sampling. If a sample takes longer, the next one is delayed."""
 TRY_LOCK_SECS = 10.0
 
 
 class Sampler:
-    """Tells the figures of the machine when they are due.
+    """Returns machine metrics when they are due.
 
     Args:
         hz: Samples a second; 0: none.
-        pid: Of the training process.
-        run: What tells this run and attempt from every other on this machine.
-        clock: Time.
-        environment: Of the training process; None: this one's.
-        system: psutil, or what stands in for it.
-        nvml: pynvml, or what stands in for it; None: it is loaded.
-        cpu_time: Tells the seconds of computing that this thread has taken.
-        locks: Folder of the locks; None: the machine's folder for such.
+        pid: Process ID of the training process.
+        run: Unique name of this run and attempt.
+        clock: Clock.
+        environment: Environment of the training process; None: of this one.
+        system: psutil, or a replacement in tests.
+        nvml: pynvml, or a replacement in tests; None: load it.
+        cpu_time: Returns the CPU seconds of this thread.
+        locks: Folder of the locks; None: the lock folder of the machine.
     """
 
     def __init__(
@@ -70,12 +70,12 @@ class Sampler:
 
     @property
     def problem(self) -> str:
-        """Why not all could be told, for people; "": all was."""
+        """What could not be read, for people; "" if all could."""
         parts = [part.problem for part in (self._host, self._gpus) if part is not None]
         return "; ".join(text for text in parts if text)
 
     def sample(self) -> dict[str, float]:
-        """Return name to figure, the names as in `Kind.MACHINE`; nothing where no sample is due."""
+        """Return metrics by name, as in `Kind.MACHINE`; empty if no sample is due."""
         now = self._clock.monotonic()
         if now < self._due:
             return {}
@@ -89,14 +89,14 @@ class Sampler:
             figures.update(self._host.read(now))
         if self._gpus is not None:
             figures.update(self._gpus.read())
-        # In a steady beat, but where it fell behind or is dear.
+        # At a regular interval, unless it fell behind or is expensive.
         self._due = max(self._due + self._interval_secs, now + (self._cpu_time() - begin) / SHARE)
         if self._due < now:
             self._due = now + self._interval_secs
         return figures
 
     def close(self) -> None:
-        """Let go of what is held, so that another worker of this machine may go on."""
+        """Release the locks, so that another worker of this machine takes over."""
         self._due = float("inf")
         if self._gpus is not None:
             self._gpus.close()

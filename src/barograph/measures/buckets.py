@@ -1,7 +1,7 @@
-"""A series of numbers in buckets: of points that follow each other, how many, the least, the greatest and the mean.
+"""Buckets of a series: count, minimum, maximum and mean of consecutive points.
 
-Buckets that follow each other merge into larger ones, so that a curve of any length can be drawn, and summed up,
-without a look at its points. NaN and infinities are counted apart, and move nothing else.
+Consecutive buckets merge into larger ones, so that a curve of any length can be drawn and summarized
+without its points. NaN and infinities are counted separately and do not affect the other statistics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ the mean, and the sum of squared distances from it; `last` is the number at the 
 Without a finite point they are inf, −inf, 0 and 0, and the places those of the first point."""
 
 Buckets = NDArray[Any]
-"""An array of `BUCKET`, in the order in which the points came."""
+"""An array of `BUCKET`, in the order of the points."""
 
 
 def buckets_of_points(
@@ -32,8 +32,8 @@ def buckets_of_points(
     """Return points in buckets.
 
     Args:
-        steps, values, times: Of the points; shape (n,).
-        starts: Where each bucket begins: rising, the first 0, all < n.
+        steps, values, times: The points; shape (n,).
+        starts: Index of the first point of each bucket: ascending, the first 0, all < n.
 
     Example:
         >>> points = np.arange(4), np.array([3.0, 1.0, np.nan, 5.0]), np.zeros(4)
@@ -68,11 +68,11 @@ def buckets_of_points(
 
 
 def merged_buckets(buckets: Buckets, starts: NDArray[np.intp]) -> Buckets:
-    """Return buckets that follow each other made one.
+    """Return consecutive buckets merged into larger ones.
 
     Args:
-        buckets: In order.
-        starts: Where each of the larger ones begins: rising, the first 0, all < len(buckets).
+        buckets: Buckets in order.
+        starts: Index of the first bucket of each larger one: ascending, the first 0, all < len(buckets).
     """
     found = np.zeros(len(starts), BUCKET)
     if not len(starts):
@@ -96,11 +96,11 @@ def merged_buckets(buckets: Buckets, starts: NDArray[np.intp]) -> Buckets:
 
 
 def even_starts(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
-    """Return where buckets are to be merged into at most so many that hold about as many points each.
+    """Return the starts for merging buckets into at most `most` ones with about equal numbers of points.
 
     Args:
         counts: Points of each bucket.
-        most: At least 1.
+        most: Number of merged buckets, at least 1.
 
     Example:
         >>> even_starts(np.array([1, 1, 1, 1, 4]), 2).tolist()
@@ -113,7 +113,7 @@ def even_starts(counts: NDArray[np.int64], most: int) -> NDArray[np.intp]:
 
 
 def sensible_buckets(buckets: Buckets) -> bool:
-    """Return whether each bucket is one that points come to, as far as it shows.
+    """Return whether each bucket is consistent, as far as can be checked.
 
     Example:
         >>> one = buckets_of_points(np.arange(2), np.array([1.0, 3.0]), np.zeros(2), np.array([0]))

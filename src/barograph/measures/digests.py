@@ -1,8 +1,8 @@
-"""Digests of samples: one whole number that stands for the content of each, so that content can be compared later.
+"""Digests of samples: an integer that identifies the content of each, for later comparison.
 
 A sample's words are multiplied by fixed odd numbers of 64 bits and added up, modulo 2**64 (multiply-shift hashing):
-exact, without an order of summation, and so the same on every machine and every device. It keeps no secret and
-withstands no malice; two different samples have the same digest about once in 2**52 pairs.
+exact and independent of the order of summation, and so the same on every machine and device. It is not
+cryptographic; two different samples have the same digest about once in 2**52 pairs.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 WORDS = 4096
-"""Words of a sample that are looked at: of a longer one, evenly spread."""
+"""Number of words of a sample that are used; evenly spread if it has more."""
 
 DIGEST_BITS = 52
-"""Of a digest, so that float64 holds it exactly."""
+"""Bits of a digest, so that float64 represents it exactly."""
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _ALL_BITS = 2**64 - 1
@@ -28,13 +28,13 @@ _MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 @functools.lru_cache(maxsize=32)
 def word_weights(words: int) -> NDArray[np.int64]:
-    """Return the odd numbers that the words of a sample are multiplied by; the same ones for ever.
+    """Return the fixed odd numbers by which the words of a sample are multiplied.
 
     Args:
-        words: How many, from 1.
+        words: Number of words, from 1.
 
     Returns:
-        Shape (words,). Not to be changed.
+        Shape (words,). Do not modify.
 
     Example:
         >>> [hex(int(weight) & 0xFFFF) for weight in word_weights(3)]
@@ -50,7 +50,7 @@ def row_sums(words: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     """Return the weighted sum of each row, modulo 2**64.
 
     Args:
-        words: Shape (rows, words), signed whole numbers of any width.
+        words: Shape (rows, words), signed integers of any width.
 
     Returns:
         Shape (rows,). A row without words: 0.
@@ -68,7 +68,7 @@ def row_sums(words: NDArray[np.signedinteger]) -> NDArray[np.int64]:
 
 
 def digests_from_sums(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the digests that belong to weighted sums: whole numbers from 0, below 2**52.
+    """Return the digests of weighted sums: integers from 0, below 2**52.
 
     Example:
         >>> import numpy as np
@@ -80,10 +80,10 @@ def digests_from_sums(sums: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def digest_of_all(digests: NDArray[np.int64]) -> int:
-    """Return one digest of many, whatever order they come in: a batch that was shuffled is the same batch.
+    """Return one digest of many, independent of their order: a shuffled batch is the same batch.
 
     Returns:
-        From 0, below 2**52. Of none: 0.
+        An integer from 0, below 2**52; 0 for no digests.
 
     Example:
         >>> import numpy as np

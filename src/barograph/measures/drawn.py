@@ -1,7 +1,7 @@
-"""Whether weights still lie as the usual initialisations draw them: evenly between two bounds, none beyond.
+"""Whether weights are still distributed as initialized: uniformly between two bounds, none beyond.
 
-A training moves every weight a little, and those at a bound go beyond it: where changes are a twentieth of the bound,
-some two of a hundred weights do. So what lies evenly up to exactly such a bound was never trained.
+Training changes every weight a little, and moves those at a bound beyond it: if changes are a twentieth of the bound,
+about 2% of the weights. So weights that are uniform up to exactly such a bound were never trained.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST = 1024
-"""Of fewer numbers too few lie at a bound: a little training may leave all of them within it."""
+"""With fewer numbers too few are near a bound: a little training may leave all of them within it."""
 
 _MISSED = 12.0
-"""Even numbers come within this many n-ths of their bound, but for one sample in e**12."""
+"""Uniform numbers reach within this many n-ths of their bound, except for one sample in e**12."""
 
 _SIGMAS = 5.0
 
 
 def is_as_drawn(values: NDArray[np.floating], bounds: Iterable[float], *, precision: float = 0.0) -> bool:
-    """Return whether numbers lie evenly between minus and plus one of these bounds, and none beyond.
+    """Return whether numbers are uniform between minus and plus one of these bounds, and none beyond.
 
     Args:
-        values: Any shape; of fewer than 1,024 it is never said.
-        bounds: Positive.
-        precision: Relative, of the type that they are kept in, whose rounding may pass a bound.
+        values: Any shape; False for fewer than 1,024 values.
+        bounds: Positive bounds.
+        precision: Relative precision of their type, whose rounding may exceed a bound.
 
     Example:
         >>> draw = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def is_as_drawn(values: NDArray[np.floating], bounds: Iterable[float], *, precis
     if count < LEAST or not np.isfinite(values).all():
         return False
     farthest, spread = float(np.abs(values).max()), float(values.std())
-    tolerance = _SIGMAS * math.sqrt(0.2 / count)  # of the standard deviation of even numbers
+    tolerance = _SIGMAS * math.sqrt(0.2 / count)  # of the standard deviation of uniform numbers
     return any(
         bound * (1 - _MISSED / count) <= farthest <= bound * (1 + precision)
         and abs(spread * math.sqrt(3) / bound - 1) <= tolerance
@@ -47,14 +47,14 @@ def is_as_drawn(values: NDArray[np.floating], bounds: Iterable[float], *, precis
 
 
 def usual_bounds(shape: Sequence[int], *, outputs_first: bool) -> list[float]:
-    """Return the bounds between which the usual even initialisations draw weights of a shape; [] of a vector.
+    """Return the bounds of the usual uniform initializations for weights of a shape; [] for a vector.
 
-    They are those of Glorot, He and LeCun, that of PyTorch's layers, one by the square root of their inputs, and that
-    of its recurrent ones, by their units, whose weights have one, three or four times as many rows.
+    These are those of Glorot, He and LeCun, the default of PyTorch layers, one over the square root of their inputs,
+    and of its recurrent layers, by their units, whose weights have one, three or four times as many rows.
 
     Args:
-        shape: Of a matrix, or of the kernel of a convolution.
-        outputs_first: As in PyTorch, (outputs, inputs, places…); else as in Keras, (places…, inputs, outputs).
+        shape: Shape of a matrix or a convolution kernel.
+        outputs_first: True as in PyTorch: (outputs, inputs, places…); False as in Keras: (places…, inputs, outputs).
     """
     if len(shape) < 2 or 0 in shape:
         return []

@@ -1,6 +1,6 @@
-"""What the elements of a tensor are: their types by number and name, and their values as float64.
+"""Element types of tensors, by number and name, and conversion of values to float64.
 
-Complex numbers are judged by their magnitude |z|: extremes, sums and bins are those of |z|, and an
+Statistics of complex numbers use their magnitude |z|: extremes, sums and bins are those of |z|, and an
 element is infinite if one of its parts is, else NaN if one is. A bool counts as 0 or 1.
 """
 
@@ -33,17 +33,17 @@ DTYPE_CODES: dict[str, int] = {
     "complex64": 15,
     "complex128": 16,
 }
-"""Name of an element type, as NumPy and ml_dtypes write it, to its number in calls by address."""
+"""Name of an element type in NumPy and ml_dtypes to its number in calls by address."""
 
 _NAMES = {code: name for name, code in DTYPE_CODES.items()}
 _OUTSIDE_NUMPY = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
 
 
 def dtype_code(name: str) -> int:
-    """Return the number of the element type called `name`.
+    """Return the number of the element type `name`.
 
     Raises:
-        UnsupportedDtype: No statistics are defined for it; the message says the nearest.
+        UnsupportedDtype: No statistics are defined for it; the message suggests the nearest.
 
     Example:
         >>> dtype_code("bfloat16")
@@ -58,7 +58,7 @@ def dtype_code(name: str) -> int:
 
 @cache
 def element_type(code: int) -> np.dtype[Any]:
-    """Return the NumPy dtype of that number.
+    """Return the NumPy dtype with this number.
 
     Raises:
         ValueError: No type has that number.
@@ -71,14 +71,14 @@ def element_type(code: int) -> np.dtype[Any]:
         raise ValueError(f"dtype is {code}; it must be one of the numbers in DTYPE_CODES, 0 to {max(_NAMES)}.")
     name = _NAMES[code]
     if name in _OUTSIDE_NUMPY:
-        import ml_dtypes  # costs 10 ms; most tensors do without it
+        import ml_dtypes  # takes 10 ms, and most tensors do not need it
 
         return cast("np.dtype[Any]", np.dtype(getattr(ml_dtypes, name)))
     return np.dtype(name)
 
 
 def values_as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the elements as a flat float64 array: of complex ones the magnitude, of bools 0 and 1.
+    """Return the elements as a flat float64 array: magnitudes of complex elements, 0 and 1 for bools.
 
     Args:
         array: Any shape and layout, of a type in `DTYPE_CODES`.
@@ -95,7 +95,7 @@ def values_as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
     """
     dtype_code(array.dtype.name)
     flat = array.reshape(-1)
-    with np.errstate(all="ignore"):  # a signalling NaN is data
+    with np.errstate(all="ignore"):  # signaling NaN
         return _magnitudes(flat) if flat.dtype.kind == "c" else flat.astype(np.float64)
 
 

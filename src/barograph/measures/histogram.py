@@ -1,10 +1,10 @@
-"""What the exponent histogram of a Summary says: quantiles, and shares outside the range of a number format.
+"""Quantiles, and shares outside the range of a number format, from the exponent histogram of a Summary.
 
-A bin holds the elements of one sign whose magnitude lies between two powers of two, so the figures are exact where
-the question is about powers of two and bounded by a factor of two where it is about values; each function says so.
+A bin counts the elements of one sign with a magnitude between two powers of two. Results are exact for powers of
+two, and within a factor of two for other values; each function documents it.
 
-Where the histogram was sampled, the counts are scaled up, and each share p read from m sampled elements has the
-standard error of a sample, about sqrt(p (1 − p) / m). Zeros, and what is not finite, are counted exactly always.
+Counts of a sampled histogram are scaled up, and each share p from m sampled elements has the standard error of a
+sample, about sqrt(p (1 − p) / m). Zeros and nonfinite elements are always counted exactly.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SIGN = 256
 
 
 class Cell(NamedTuple):
-    """Neighbouring values and how many elements lie among them.
+    """An interval of values and the number of elements in it.
 
     Attributes:
-        lower, upper: Bounds. Of positive values `upper` lies outside, of negative ones `lower`; zero is a cell of
+        lower, upper: Bounds. For positive values `upper` is exclusive, for negative ones `lower`; zero is a cell of
             its own, with both 0.
-        weight: Elements, scaled up where the histogram was sampled.
+        weight: Number of elements, scaled up if the histogram was sampled.
     """
 
     lower: float
@@ -37,9 +37,9 @@ class Cell(NamedTuple):
 
 
 def magnitudes_of_bin(index: int) -> tuple[float, float]:
-    """Return the least magnitude in the bin and the least above it.
+    """Return the smallest magnitude in the bin and the smallest above it.
 
-    Bin 0 (and 256) begins at 0; what a wider type holds beyond float32's range lies in the last bin.
+    Bin 0 (and 256) begins at 0; elements of wider types beyond float32's range are in the last bin.
 
     Example:
         >>> magnitudes_of_bin(127), magnitudes_of_bin(128 + 256)
@@ -50,11 +50,11 @@ def magnitudes_of_bin(index: int) -> tuple[float, float]:
 
 
 def cells(summary: Summary) -> list[Cell]:
-    """Return the filled bins and the zeros as cells, from the least values to the greatest.
+    """Return the nonempty bins and the zeros as cells, in ascending order.
 
     Returns:
-        Cells whose weights add up to `summary.finite`; none where no histogram was taken and there is something
-        that is not zero.
+        Cells whose weights add up to `summary.finite`; empty if there is no histogram and an element is not
+        zero.
 
     Example:
         >>> [tuple(cell) for cell in cells(Summary(count=5, zeros=2, exponents={127: 1, 384: 2}))]
@@ -70,16 +70,16 @@ def cells(summary: Summary) -> list[Cell]:
 
 
 def has_histogram(summary: Summary) -> bool:
-    """Return whether the histogram can speak for the finite elements: one was taken, or all of them are zero."""
+    """Return whether the finite elements have a histogram: one was recorded, or all are zero."""
     return bool(summary.exponents) or summary.nonzero == 0
 
 
 def cumulative(summary: Summary) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return how the finite elements are distributed: upper bounds of the cells, and the share up to each.
+    """Return the cumulative distribution of the finite elements: upper bounds of the cells, and the share up to each.
 
     Returns:
-        Two arrays of one length, ascending: `upper` of each cell, and the share of the finite elements that lie in
-        it or below. Both empty where there is no histogram or nothing finite. Exact at these bounds where the
+        Two ascending arrays of equal length: `upper` of each cell, and the share of the finite elements in
+        it or below. Both are empty without a histogram or finite elements. Exact at these bounds if the
         histogram is.
 
     Example:
@@ -93,20 +93,20 @@ def cumulative(summary: Summary) -> tuple[NDArray[np.float64], NDArray[np.float6
 
 
 def quantile(summary: Summary, q: float) -> float:
-    """Return about the value that a share `q` of the finite elements lie below.
+    """Return an approximate quantile of the finite elements.
 
-    It stands for the element of rank floor(q · (finite − 1)), as `numpy.quantile(…, method="lower")` gives it: found
-    in its bin, evenly spread there, and kept within the extremes.
+    It approximates the element of rank floor(q · (finite − 1)), the result of `numpy.quantile(…, method="lower")`, by
+    interpolation in its bin, limited to the extremes.
 
     Args:
-        summary: With a histogram.
-        q: From 0 (the least) to 1 (the greatest).
+        summary: A summary with a histogram.
+        q: From 0 (the minimum) to 1 (the maximum).
 
     Returns:
         A value of the same sign as that element and within a factor of two of it; the same if it is 0, or an
         extreme. Elements outside float32's normal range share the first or the last bin: there only the sign and
-        the extremes hold. NaN where there is no histogram or no finite element. From a sampled histogram, that
-        of a neighbouring rank.
+        the extremes hold. NaN without a histogram or finite elements. From a sampled histogram, that
+        of a neighboring rank.
 
     Raises:
         MeasureError: `q` is not from 0 to 1.
@@ -116,7 +116,7 @@ def quantile(summary: Summary, q: float) -> float:
         -3.0
     """
     if not 0 <= q <= 1:
-        raise MeasureError(f"q is {q}; a quantile is asked for with a share from 0 to 1.")
+        raise MeasureError(f"q is {q}; it must be from 0 to 1.")
     if not summary.finite or not has_histogram(summary):
         return math.nan
     rank = math.floor(q * (summary.finite - 1))
@@ -126,13 +126,13 @@ def quantile(summary: Summary, q: float) -> float:
 
 
 def magnitude_quantile(summary: Summary, q: float) -> float:
-    """Return about the magnitude that a share `q` of the finite elements that are not zero lie below.
+    """Return an approximate quantile of the magnitudes of the finite nonzero elements.
 
-    Found in its bin, evenly spread there on a logarithmic scale, and kept below the greatest magnitude.
+    Interpolated in its bin on a logarithmic scale, and limited to the largest magnitude.
 
     Args:
-        summary: With a histogram.
-        q: From 0 (the least) to 1 (the greatest).
+        summary: A summary with a histogram.
+        q: From 0 (the minimum) to 1 (the maximum).
 
     Returns:
         > 0, within a factor of two. Magnitudes below 2**-126 share the first bin and count as 2**-126. NaN where there
@@ -146,7 +146,7 @@ def magnitude_quantile(summary: Summary, q: float) -> float:
         2.0
     """
     if not 0 <= q <= 1:
-        raise MeasureError(f"q is {q}; a quantile is asked for with a share from 0 to 1.")
+        raise MeasureError(f"q is {q}; it must be from 0 to 1.")
     if not summary.nonzero or not summary.exponents:
         return math.nan
     filled: dict[int, int] = {}
@@ -159,19 +159,19 @@ def magnitude_quantile(summary: Summary, q: float) -> float:
         if left <= filled[field]:
             break
         left -= filled[field]
-    # The last bin holds what is beyond float32, too.
+    # The last bin also has elements beyond float32.
     return min(math.ldexp(2.0 ** (found % 1), math.floor(found)), summary.max_abs)
 
 
 def share_smaller(summary: Summary, exponent: int) -> float:
-    """Return the share of the finite elements that are not zero which have |x| < 2**exponent.
+    """Return the share of the finite nonzero elements with |x| < 2**exponent.
 
     Args:
-        summary: With a histogram.
+        summary: A summary with a histogram.
         exponent: From −126 to 127.
 
     Returns:
-        From 0 to 1, exact where the histogram is. NaN where there is no histogram or no such element.
+        From 0 to 1, exact if the histogram is. NaN without a histogram or such elements.
 
     Example:
         >>> share_smaller(Summary(count=4, exponents={127: 3, 130: 1}), 1)
@@ -185,10 +185,10 @@ def share_smaller(summary: Summary, exponent: int) -> float:
 
 
 def share_below(summary: Summary, fmt: NumberFormat) -> float:
-    """Return the share of the finite elements that are not zero which `fmt` would flush to zero.
+    """Return the share of the finite nonzero elements that `fmt` would flush to zero.
 
     Returns:
-        From 0 to 1; NaN where there is no histogram or no such element. It counts |x| below half the smallest
+        From 0 to 1; NaN without a histogram or such elements. It counts |x| below half the smallest
         subnormal: for fp16, fp8_e4m3 and fp8_e5m2 exactly (an element of exactly half, which becomes 0 too, is
         not among them). For bf16 that lies inside the first bin, so it returns 0, and the true share is at most
         `share_subnormal`.
@@ -205,10 +205,10 @@ def share_below(summary: Summary, fmt: NumberFormat) -> float:
 
 
 def share_subnormal(summary: Summary, fmt: NumberFormat) -> float:
-    """Return the share of the finite elements that are not zero which `fmt` would hold with fewer digits.
+    """Return the share of the finite nonzero elements that are subnormal in `fmt`.
 
     Returns:
-        From 0 to 1; NaN where there is no histogram or no such element. It counts magnitudes from half the
+        From 0 to 1; NaN without a histogram or such elements. It counts magnitudes from half the
         smallest subnormal up to the smallest normal: exactly for fp16, fp8_e4m3 and fp8_e5m2; for bf16 with those
         it flushes to zero.
 
@@ -222,10 +222,10 @@ def share_subnormal(summary: Summary, fmt: NumberFormat) -> float:
 
 
 def share_above(summary: Summary, fmt: NumberFormat) -> float:
-    """Return the share of the finite elements that are not zero which `fmt` is certain not to hold.
+    """Return the share of the finite nonzero elements that certainly overflow in `fmt`.
 
     Returns:
-        From 0 to 1; NaN where there is no histogram or no such element. It counts the bins that lie beyond the
+        From 0 to 1; NaN without a histogram or such elements. It counts the bins that lie beyond the
         range whole, and an extreme that lies beyond it. The range ends inside a bin, so the true share is
         between this and `share_above_at_most`: 0 exactly if the greatest magnitude is in range, else off by at most
         the share in 2**15 to 2**16 for fp16 and fp8_e5m2, 2**8 to 2**9 for fp8_e4m3, 2**127 to 2**128 for bf16.
@@ -239,7 +239,7 @@ def share_above(summary: Summary, fmt: NumberFormat) -> float:
 
 
 def share_above_at_most(summary: Summary, fmt: NumberFormat) -> float:
-    """Return the most that the share of elements which `fmt` would not hold can be; see `share_above`.
+    """Return the upper bound of the share of elements that overflow in `fmt`; see `share_above`.
 
     Example:
         >>> from barograph.measures.formats import FP8_E4M3
@@ -258,19 +258,19 @@ def _share_above(summary: Summary, fmt: NumberFormat, *, straddling_counts: bool
         if extreme < fmt.overflow_from:
             continue
         limit = 0.5 * fmt.overflow_from if straddling_counts else fmt.overflow_from
-        # An extreme out of range is one element at least, whether or not a sample met it.
+        # An extreme out of range is at least one element, whether or not it was sampled.
         above += max(1.0, scale * sum(count for count, (low, _) in _filled(summary, sign) if low >= limit))
     return min(above / summary.nonzero, 1.0)
 
 
 def _filled(summary: Summary, sign: int) -> list[tuple[int, tuple[float, float]]]:
-    """Return count and magnitudes of the filled bins of one sign, by rising magnitude."""
+    """Return count and magnitudes of the nonempty bins of one sign, by ascending magnitude."""
     return [(count, magnitudes_of_bin(index)) for index, count in sorted(summary.exponents.items())
             if index // _SIGN == sign and count]
 
 
 def _scale(summary: Summary) -> float:
-    """Return how many elements one that was looked at stands for."""
+    """Return how many elements each sampled one represents."""
     looked_at = sum(summary.exponents.values())
     return summary.nonzero / looked_at if looked_at else 1.0
 

@@ -1,16 +1,15 @@
-"""The door to the fused statistics loop: `barograph._native` where it is built, else its plain twin.
+"""The fused statistics loop: `barograph._native` if it is built, otherwise its NumPy reference.
 
-All calls take addresses, because a tensor of any framework has one. Of the memory behind an address they believe
-the caller; of the buffers they write into they check type, shape and bounds. Elements are dense and in the
-machine's own byte order. Statistics are *merged* into the rows, so rows start as `summary.identity_rows`.
+All calls take addresses, because a tensor of any framework has one. They trust the caller for the memory at an
+address, but check type, shape and bounds of the buffers they write. Elements are dense and in native
+byte order. Statistics are *merged* into the rows, so rows start as `summary.identity_rows`.
 
 Counts, extremes and bins are exact; for the bound of the sums see `measures.summary`. The same tensor gives the
 same bits on every processor, whichever instructions it has, and whether or not denormals are flushed to zero in
 the calling thread.
 
-The native calls hold no lock of Python's while they work on much memory, so other threads run on. Of memory that is
-more than a few megabytes several threads read at once, see `use_threads`: whoever waits for the statistics waits less,
-and they have the same bits.
+The native calls release the GIL for large memory. Several threads read memory above a few megabytes, see
+`use_threads`; the results are bitwise the same.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ __all__ = ["DTYPE_CODES", "all_finite", "available", "copy", "copy_many", "diffe
            "dtype_code", "summarize_into", "summarize_many", "units_into", "use_threads", "xla_handler"]
 
 MOST_THREADS = 4
-"""So many threads read memory as fast as it can be read, or nearly so."""
+"""Number of threads that nearly saturate memory bandwidth."""
 
 try:
     _loops: Any = importlib.import_module("barograph._native")
-except ImportError:  # no compiler when the package was installed
+except ImportError:  # no compiler at installation
     _loops = plain
 
 
 def available() -> bool:
-    """Return whether the native loop serves; if not, its plain twin does: the same figures, many times slower."""
+    """Return whether the native loop is used. Its NumPy reference gives the same results, many times slower."""
     return _loops is not plain
 
 
@@ -56,11 +55,11 @@ def summarize_into(
 
     Args:
         pointer: Address of the first element.
-        numel: How many; 0 merges nothing.
-        dtype: Their type, a number of `DTYPE_CODES`.
+        numel: Number of elements; 0 merges nothing.
+        dtype: Element type, a number of `DTYPE_CODES`.
         moments: Shape (n, 10), float64, C-contiguous, columns as in `MOMENT_FIELDS`. Changed in place.
-        row: Which of its rows.
-        exponents: Shape (m, 512), int64, C-contiguous; the same row of it is changed in place.
+        row: Index of the row.
+        exponents: Shape (m, 512), int64, C-contiguous; its row of the same index is changed in place.
         exponent_mode: A `Histogram`: 0 none, 1 sampled, 2 exact. With 0, `exponents` is not touched.
 
     Raises:
@@ -161,8 +160,8 @@ def difference_many(
     Args:
         afters, befores: Addresses of the first elements.
         numels, dtypes: As in `summarize_many`; one type for both.
-        rows: Where the statistics of each tensor go; −1: they are not asked for.
-        update_rows: Likewise, of the differences, which are rounded as in `difference_into`.
+        rows: Row for the statistics of each tensor; −1: none.
+        update_rows: Row for those of the differences, rounded as in `difference_into`; −1: none.
         moments, exponents: As in `summarize_into`.
         modes, update_modes: One mode for all, or one for each.
 
@@ -219,9 +218,9 @@ def units_into(
 
 
 def all_finite(pointers: NDArray[np.int64], numels: NDArray[np.int64], dtypes: NDArray[np.int32]) -> bool:
-    """Return whether every element of every tensor is finite: neither NaN nor infinite, nor a part of it.
+    """Return whether every element of every tensor is finite, including both parts of complex ones.
 
-    It costs what reading the memory costs, and ends at the first element that is not.
+    It costs as much as reading the memory, and stops at the first nonfinite element.
 
     Args:
         pointers, numels, dtypes: One entry for each tensor, as in `summarize_many`.
@@ -240,37 +239,37 @@ def all_finite(pointers: NDArray[np.int64], numels: NDArray[np.int64], dtypes: N
 
 
 def copy(destination: int, source: int, size_bytes: int) -> None:
-    """Copy bytes from one address to another; the two do not overlap.
+    """Copy bytes from one address to another. The ranges must not overlap.
 
     Raises:
-        ValueError: The size is negative, or an address is 0 where there are bytes to copy.
+        ValueError: The size is negative, or an address is 0 although there are bytes to copy.
     """
     _loops.copy(destination, source, size_bytes)
 
 
 def copy_many(destinations: NDArray[np.int64], sources: NDArray[np.int64], sizes_bytes: NDArray[np.int64]) -> None:
-    """Do what `copy` does, of many.
+    """Copy many ranges of bytes as `copy` does.
 
     Raises:
-        ValueError: As there, or the lengths differ. Nothing was changed.
+        ValueError: As in `copy`, or the lengths differ. Nothing was changed.
     """
     _loops.copy_many(destinations, sources, sizes_bytes)
 
 
 def use_threads(threads: int) -> int:
-    """Have so many threads, the caller's among them, read what is more than a few megabytes; the bits are the same.
+    """Set the number of threads that read large memory, including the caller's. Results are bitwise the same.
 
-    When this module is loaded it is as many as there are processors for this process, but no more than
-    `MOST_THREADS`, nor than the environment's `OMP_NUM_THREADS`. The plain twin has one.
+    The default is the number of CPUs of this process, but at most `MOST_THREADS` and `OMP_NUM_THREADS`. The NumPy
+    reference has one.
 
     Args:
         threads: 1 to 64.
 
     Returns:
-        How many it were before.
+        The previous number.
 
     Raises:
-        ValueError: It is another number.
+        ValueError: The number is out of range.
 
     Example:
         >>> before = use_threads(1)
@@ -282,7 +281,7 @@ def use_threads(threads: int) -> int:
 
 
 def _threads() -> int:
-    """Return how many threads are to read."""
+    """Return the default number of threads."""
     allowed = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     most = min(int(allowed), MOST_THREADS) if allowed.isdecimal() else MOST_THREADS
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -290,14 +289,15 @@ def _threads() -> int:
 
 
 def xla_handler() -> Any:
-    """Return what a program that XLA compiled may call for the statistics of a tensor, as `jax.ffi` registers it.
+    """Return the handler for `jax.ffi` that computes statistics of a tensor inside an XLA program.
 
-    Such a call is given one tensor, and `dtype`, `mode`, `units` and `bound`, numbers of 64 bits. It returns a row of
-    moments, with a mode the bins of a histogram, and where `units` is not 0 the statistics of each index of the last
-    axis, as the other calls have them: numbers of 64 bits, in words of 32.
+    A call takes one tensor, and `dtype`, `mode`, `units` and `bound` as 64-bit numbers. It returns a row of moments,
+    the bins of a histogram if `mode` is not 0, and per-unit statistics of the last axis if `units` is not 0, in the
+    layout of
+    the other calls: 64-bit numbers in 32-bit words.
 
     Returns:
-        A capsule; None without the native loop.
+        A PyCapsule; None without the native loop.
     """
     return _loops.xla_handler() if available() else None
 

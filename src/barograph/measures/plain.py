@@ -1,7 +1,7 @@
-"""The plain twin of the native loop: the same calls by address, in NumPy.
+"""NumPy reference of the native loop: the same calls by address.
 
-It serves where the native module could not be built, and is what the native one is tested against. Callers use
-`measures.native`, which holds whichever there is; see there for what each call does.
+It is used if the native module could not be built, and in its tests. Callers use `measures.native`, which also
+documents each call.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def copy_many(
 
 
 def use_threads(threads: int) -> int:
-    """Have one thread read, whatever is asked for."""
+    """Accept any number of threads; one thread reads."""
     if not 1 <= threads <= _MOST_THREADS:
         raise ValueError(f"threads is {threads}; it must be 1 to {_MOST_THREADS}.")
     return 1
@@ -139,7 +139,7 @@ def memory(pointer: int, numel: int, dtype: int) -> NDArray[Any]:
     """Return the `numel` dense elements at an address as a flat array that shares their memory.
 
     Raises:
-        ValueError: `numel` is negative, the address is 0 where there are elements, or no type has that number.
+        ValueError: `numel` is negative, the address is 0 although there are elements, or the type is unknown.
     """
     if numel < 0:
         raise ValueError(f"numel is {numel}; it must be 0 or more.")
@@ -152,7 +152,7 @@ def memory(pointer: int, numel: int, dtype: int) -> NDArray[Any]:
 
 
 class _Memory:
-    """Bytes at an address, in the way NumPy asks for them."""
+    """Bytes at an address, with NumPy's array interface."""
 
     def __init__(self, pointer: int, size_bytes: int) -> None:
         self.__array_interface__ = {
@@ -161,7 +161,7 @@ class _Memory:
 
 
 def _places(rows: NDArray[np.int64], modes: int | NDArray[np.uint8]) -> list[tuple[int, int]]:
-    """Return of each tensor its row, and the mode of its histogram."""
+    """Return the row of each tensor, and the mode of its histogram."""
     if not isinstance(modes, int) and len(modes) != len(rows):
         raise ValueError("modes must be one number, or one for each tensor.")
     each = [modes] * len(rows) if isinstance(modes, int) else modes.tolist()
@@ -186,7 +186,7 @@ def _check_rows(moments: NDArray[np.float64], row: int, exponents: NDArray[np.in
     if exponents is not None:
         _check_buffer("exponents", exponents, np.dtype(np.int64), EXPONENT_BINS)
     if mode and (exponents is None or row >= exponents.shape[0]):
-        raise ValueError(f"A histogram is asked for row {row}, and exponents has no such row.")
+        raise ValueError(f"A histogram is requested for row {row}, but exponents has no such row.")
 
 
 def _check_buffer(name: str, array: NDArray[Any], dtype: np.dtype[Any], width: int) -> None:

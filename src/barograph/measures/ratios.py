@@ -1,4 +1,4 @@
-"""How large one thing is beside another."""
+"""Ratios between tensors and between numbers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def update_ratio(update: Summary, weight: Summary, epsilon: float = 0.0) -> floa
     Near 1e-3 is usual. Far above, the learning rate is likely too high; far below, too low.
 
     Args:
-        update: Of what the optimizer added this step (not the gradient).
-        weight: Of the parameter. Before the update, strictly; after it the ratio differs by a factor of at most
+        update: Summary of the change by the optimizer in this step (not the gradient).
+        weight: Summary of the parameter, strictly before the update; after it the ratio differs by a factor of at most
             1 ± ratio.
         epsilon: Added to the norm of the weight, so that a weight of zeros gives a finite ratio.
 
     Returns:
-        A ratio without unit, >= 0. NaN if either holds an element that is not finite, or has none. Where the
-        divisor is 0: 0.0 if the update is too, else inf.
+        A ratio without unit, >= 0. NaN if either has a nonfinite element or none. If the divisor is 0: 0.0 if
+        the update is too, else inf.
 
     Example:
         >>> update_ratio(Summary(count=1, sum_sq=9e-6), Summary(count=1, sum_sq=9.0))
@@ -37,13 +37,13 @@ def update_ratio(update: Summary, weight: Summary, epsilon: float = 0.0) -> floa
 
 
 def magnitude_ratio(one: Summary, other: Summary) -> float:
-    """Return the mean magnitude of the elements of one beside that of the other.
+    """Return the ratio of the mean magnitudes of two tensors.
 
-    Of the gradients of the first and the last layer it says how much is lost on the way back through the network.
+    For the gradients of the first and the last layer, it shows how much is lost in the backward pass.
 
     Returns:
-        A ratio without unit, >= 0, over the finite elements. NaN if one of them has none. Where the other is all
-        zero: 0.0 if the one is too, else inf.
+        A ratio without unit, >= 0, over the finite elements. NaN if one of them has none. If all of `other` is
+        zero: 0.0 if `one` is too, else inf.
 
     Example:
         >>> magnitude_ratio(Summary(count=2, sum_abs=4.0), Summary(count=4, sum_abs=2.0))
@@ -53,10 +53,10 @@ def magnitude_ratio(one: Summary, other: Summary) -> float:
 
 
 def variance_spread(summaries: Iterable[Summary]) -> float:
-    """Return how far apart the variances of several tensors are: the largest over the smallest.
+    """Return the ratio of the largest to the smallest variance of several tensors.
 
     Returns:
-        >= 1; inf if the smallest is 0 and the largest is not; 1.0 where all are 0. NaN where fewer than two have
+        >= 1; inf if the smallest is 0 and the largest is not; 1.0 if all are 0. NaN if fewer than two have
         a finite element.
 
     Example:
@@ -70,12 +70,12 @@ def variance_spread(summaries: Iterable[Summary]) -> float:
 
 
 def relative_gap(value: float, base: float) -> float:
-    """Return how far `value` lies above `base`, as a share of the size of `base`.
+    """Return how far `value` is above `base`, as a share of the magnitude of `base`.
 
     gap = (value − base) / |base|
 
     Returns:
-        A share without unit, below 0 if the value lies below. Where base is 0: 0.0 if the value is too, else inf
+        A share without unit, negative if the value is below. If base is 0: 0.0 if the value is too, else inf
         with the sign of the value. NaN if either is.
 
     Example:

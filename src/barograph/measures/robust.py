@@ -1,6 +1,6 @@
-"""The level, spread and slope of a noisy series, so taken that a few wild values do not move them.
+"""Level, spread and slope of a noisy series, robust to outliers.
 
-Values that are not finite are left out everywhere: whether there are any is another question.
+Nonfinite values are ignored everywhere.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import NamedTuple
 from barograph.measures.ratios import quotient
 
 SIGMA_PER_MAD = 1.4826
-"""Of normally distributed values the standard deviation is so many times the median absolute deviation."""
+"""Ratio of the standard deviation to the median absolute deviation of normally distributed values."""
 
 
 class Level(NamedTuple):
-    """Where values lie and how far they scatter.
+    """Level and spread of values.
 
     Attributes:
-        center: Their median; NaN where there are none.
-        spread: Their median absolute deviation from it times `SIGMA_PER_MAD`: the standard deviation, if they are
-            normally distributed. NaN where there are none.
+        center: Median; NaN without values.
+        spread: Median absolute deviation times `SIGMA_PER_MAD`: the standard deviation of normally distributed
+            values. NaN without values.
     """
 
     center: float
@@ -32,7 +32,7 @@ class Level(NamedTuple):
 def level(values: Sequence[float]) -> Level:
     """Return the level of the values.
 
-    Up to half of them may be arbitrarily wrong without moving it out of the range of the others.
+    Up to half of them may be outliers without moving it out of the range of the others.
 
     Example:
         >>> level([1.0, 2.0, 3.0, 4.0, 1000.0])
@@ -48,17 +48,17 @@ def level(values: Sequence[float]) -> Level:
 
 
 def robust_z(value: float, history: Sequence[float], *, floor: float = 0.0) -> float:
-    """Return how many spreads `value` lies above the level of `history`.
+    """Return how many spreads `value` is above the level of `history`.
 
     Args:
-        value: The one that is judged; not part of the history.
-        history: What came before.
-        floor: Least spread that is believed, in the unit of the values. A few equal values have a spread of 0, and
-            beside that every change is infinite; give, say, a percentage of the level.
+        value: Value to test; not part of the history.
+        history: Earlier values.
+        floor: Lower limit of the spread, in the unit of the values. A few equal values have a spread of 0, and
+            every change would be infinite; pass, for example, a percentage of the level.
 
     Returns:
-        A number without unit, below 0 if the value lies below. NaN if the value is, or there is no history. inf or
-        −inf where the value is, or where spread and floor are 0 and the value is another.
+        A number without unit, negative if the value is below. NaN if the value is, or without history. inf or
+        −inf if the value is, or if spread and floor are 0 and the value differs.
 
     Example:
         >>> round(robust_z(10.0, [1.0, 2.0, 3.0]), 3)
@@ -73,20 +73,20 @@ def robust_z(value: float, history: Sequence[float], *, floor: float = 0.0) -> f
 
 
 def slope(values: Sequence[float], positions: Sequence[float] | None = None) -> float:
-    """Return how much the values rise from one position to the next: the median over all pairs (Theil–Sen).
+    """Return the slope of the values: the median over all pairs (Theil–Sen).
 
-    Up to 29 % of the values may be arbitrarily wrong. Takes the square of their number in time and memory; a few
+    Up to 29% of the values may be outliers. Time and memory grow with the square of their number; a few
     hundred are fine.
 
     Args:
         values: The series.
-        positions: Where each was taken, no two at the same place; 0, 1, 2 … if not given.
+        positions: Position of each value, all different; default 0, 1, 2 …
 
     Returns:
-        Rise by unit of position; NaN where fewer than two values are finite.
+        Slope per unit of position; NaN if fewer than two values are finite.
 
     Raises:
-        ValueError: There are not as many positions as values.
+        ValueError: The numbers of positions and values differ.
 
     Example:
         >>> slope([0.0, 2.0, 4.0, 100.0, 8.0])
@@ -104,7 +104,7 @@ def slope(values: Sequence[float], positions: Sequence[float] | None = None) -> 
 
 
 def extended(window: Sequence[float], value: float, size: int) -> list[float]:
-    """Return the last `size` of the window's values and `value`: plain data that a rule keeps as its memory.
+    """Return the last `size` values of the window with `value` appended, as plain data for a rule's memory.
 
     Example:
         >>> extended([1.0, 2.0, 3.0], 4.0, 3)

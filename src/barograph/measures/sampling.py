@@ -1,8 +1,8 @@
-"""Which elements a sampled histogram looks at.
+"""Elements that a sampled histogram counts.
 
-Every eighth, beginning in each run of 64 neighbours at a place drawn anew by a hash. So the sample is spread
-evenly, is the same in every process, and falls in step with nothing: a fixed place, or one that merely rotates,
-would see only some columns of a matrix whose rows are a power of two long.
+Every eighth, starting in each run of 64 neighbors at an offset from a hash. So the sample is spread evenly, is
+the same in every process, and has no period: a fixed or rotating offset would sample only some columns of a
+matrix whose rows are a power of two long.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 STRIDE = 8
-"""One element in so many is looked at."""
+"""One in this many elements is sampled."""
 
 RUN = 64
-"""Neighbours that share one drawn place."""
+"""Neighbors with one offset."""
 
 SAMPLED_FROM = 4096
-"""A tensor with fewer elements is looked at whole: that costs nothing, and an eighth of it says little."""
+"""Smaller tensors are counted completely: that is cheap, and an eighth of them says little."""
 
 
 def sampled_indices(numel: int) -> NDArray[np.int64]:
-    """Return the flat indices, ascending, of the elements that a sampled histogram looks at.
+    """Return the ascending flat indices of the elements that a sampled histogram counts.
 
-    Of run w, elements 64w to 64w + 63, they are 64w + place, 64w + place + 8 and so on, where `place` is the upper
-    three bits of a 32-bit hash of w + 1. Of data that repeats itself every 8 elements, a run so shows one of 8
-    phases: sampled shares of such data vary as those of numel / 64 draws.
+    In run w, elements 64w to 64w + 63, they are 64w + place, 64w + place + 8 and so on, where `place` is the upper
+    three bits of a 32-bit hash of w + 1. For data with a period of 8 elements, a run samples one of 8
+    phases: sampled shares of such data vary like those of numel / 64 draws.
 
     Args:
         numel: Elements of the tensor.

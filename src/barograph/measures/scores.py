@@ -1,4 +1,4 @@
-"""How well answers and scores fit the truth: confusion, ROC, precision and recall; on arrays that are checked."""
+"""Confusion matrices, ROC, precision and recall, for validated arrays."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 NORMALIZATIONS = ("true", "pred", "all")
-"""What the counts of a confusion matrix can be divided by: those of the truth, of the answer, all of them."""
+"""Divisors of a confusion matrix: the counts of targets, of predictions, or all."""
 
 
 class Roc(NamedTuple):
-    """A ROC curve, as the threshold falls from above the greatest score.
+    """A ROC curve, with descending thresholds.
 
     Attributes:
-        false_positives, true_positives: Shares, from 0 to 1. Shape (n,). NaN where there is no sample of that sort.
-        thresholds: Scores from which on a sample is taken for the class; the first is infinite. Shape (n,).
+        false_positives, true_positives: Rates, from 0 to 1. Shape (n,). NaN without negative or positive samples.
+        thresholds: Scores from which on a sample is predicted positive; the first is infinite. Shape (n,).
     """
 
     false_positives: Floats
@@ -29,10 +29,10 @@ class Roc(NamedTuple):
 
 
 class PrecisionRecall(NamedTuple):
-    """Precision over recall, as the threshold rises from the least score.
+    """A precision-recall curve, with ascending thresholds.
 
     Attributes:
-        precision, recall: Shape (n + 1,); at the end stand 1 and 0, which belong to no threshold.
+        precision, recall: Shape (n + 1,); the last values, 1 and 0, have no threshold.
         thresholds: Shape (n,).
     """
 
@@ -44,12 +44,12 @@ class PrecisionRecall(NamedTuple):
 def confusion(
     target: NDArray[np.int64], predictions: NDArray[np.int64], classes: int, weights: Floats | None = None
 ) -> Floats:
-    """Return how often each class was taken for each: rows are truths, columns answers.
+    """Return the confusion matrix: rows are targets, columns are predictions.
 
     Args:
-        truth, answers: Numbers of classes, from 0. Shape (n,).
-        classes: How many there are.
-        weights: What each sample counts for; None: 1. Shape (n,).
+        target, predictions: Class numbers from 0. Shape (n,).
+        classes: Number of classes.
+        weights: Weight of each sample; None: 1. Shape (n,).
 
     Example:
         >>> confusion(np.array([0, 1, 1]), np.array([0, 1, 0]), 2).tolist()
@@ -60,7 +60,8 @@ def confusion(
 
 
 def normalized(counts: Floats, by: str) -> Floats:
-    """Return a confusion matrix as shares of its rows ("true"), its columns ("pred") or its sum ("all"); 0 of nothing.
+    """Return a confusion matrix as shares of its rows ("true"), its columns ("pred") or its sum ("all"); 0 if that is
+    0.
 
     Example:
         >>> normalized(np.array([[1.0, 0.0], [1.0, 1.0]]), "true").tolist()
@@ -76,15 +77,15 @@ def normalized(counts: Floats, by: str) -> Floats:
 def roc_curve(
     positive: Flags, scores: Floats, weights: Floats | None = None, *, corners_alone: bool = False
 ) -> Roc:
-    """Return the shares of false and of true positives for each score that a threshold may have.
+    """Return false positive and true positive rates for each possible threshold.
 
-    Equal scores make one step, so what cannot be told apart counts as chance.
+    Equal scores make one step, so ties count as chance.
 
     Args:
-        positive: Which samples are of the class. Shape (n,), n > 0.
-        scores: The greater, the likelier. Shape (n,), finite.
-        weights: What each sample counts for; None: 1. Those that count nothing make no threshold. Shape (n,).
-        corners_alone: Leave out points on the line between their neighbours; the curve is the same.
+        positive: Whether each sample is of the class. Shape (n,), n > 0.
+        scores: Scores, higher for the class. Shape (n,), finite.
+        weights: Weight of each sample; None: 1. Samples of weight 0 make no threshold. Shape (n,).
+        corners_alone: Leave out points on the line between their neighbors; the curve is the same.
 
     Example:
         >>> false, true, thresholds = roc_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))
@@ -102,7 +103,7 @@ def roc_curve(
 
 
 def area_under(false_positives: Floats, true_positives: Floats) -> float:
-    """Return the area under a ROC curve, by trapezoids; NaN where a share is.
+    """Return the area under a ROC curve, by trapezoids; NaN if a rate is.
 
     Example:
         >>> area_under(np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
@@ -113,10 +114,10 @@ def area_under(false_positives: Floats, true_positives: Floats) -> float:
 
 
 def precision_recall_curve(positive: Flags, scores: Floats, weights: Floats | None = None) -> PrecisionRecall:
-    """Return precision and recall for each score that a threshold may have; arguments as of `roc_curve`.
+    """Return precision and recall for each possible threshold; arguments as in `roc_curve`.
 
     Returns:
-        Recall is 1 everywhere where no sample is of the class.
+        A curve; recall is 1 everywhere if no sample is of the class.
 
     Example:
         >>> precision, recall, _ = precision_recall_curve(np.array([True, False, True]), np.array([0.9, 0.8, 0.1]))
@@ -133,10 +134,10 @@ def precision_recall_curve(positive: Flags, scores: Floats, weights: Floats | No
 
 
 def average_precision(precision: Floats, recall: Floats) -> float:
-    """Return the precision at each threshold, weighted by how much recall it adds; not interpolated.
+    """Return the average precision: precision weighted by the gain in recall at each threshold, not interpolated.
 
     Args:
-        precision, recall: As of `precision_recall_curve`.
+        precision, recall: Result of `precision_recall_curve`.
 
     Example:
         >>> average_precision(np.array([0.5, 1.0, 1.0]), np.array([1.0, 0.5, 0.0]))
@@ -148,7 +149,7 @@ def average_precision(precision: Floats, recall: Floats) -> float:
 def _counts_by_threshold(
     positive: Flags, scores: Floats, weights: Floats | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return how many false and true positives there are at each threshold, from the greatest down."""
+    """Return the numbers of false and true positives at each threshold, in descending order."""
     if weights is not None:
         counted = weights != 0
         positive, scores, weights = positive[counted], scores[counted], weights[counted]

@@ -1,7 +1,7 @@
-"""The orders in which torch's samplers draw samples, computed without torch from what they were drawn with.
+"""The orders of PyTorch's samplers, computed from their seed without PyTorch.
 
-A shuffled pass over a million samples takes 2.5 bytes a sample as numbers, and a few bytes in all as the seed it was
-drawn with. Whoever writes one down as a seed has compared it with what was drawn: another torch may draw otherwise.
+A shuffled pass over a million samples takes 2.5 bytes a sample as indices, and a few bytes in all as a seed. Verify an
+order before you store it as a seed: another version of PyTorch may draw differently.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 _WORDS = 624
 _TORCH_STATE = struct.Struct("<QiiQ")
-"""What stands before the words in the state of a generator of torch: seed, draws left, whether seeded, next word."""
+"""Header of the state of a PyTorch generator: seed, draws left, whether seeded, next word."""
 
 _DRAWS_AT_ONCE = 4096
 
 
 class Twister:
-    """The generator that torch's and NumPy's CPU random numbers come from: MT19937.
+    """MT19937, the CPU random number generator of PyTorch and NumPy.
 
     Args:
-        words: The state, 624 numbers of 32 bits.
-        position: Of the next of them; 624: they are all used up.
+        words: The state, 624 32-bit numbers.
+        position: Index of the next one; 624: all are used.
     """
 
     def __init__(self, words: NDArray[np.uint32], position: int) -> None:
@@ -33,12 +33,12 @@ class Twister:
         self._generator.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": position}}
 
     def draw(self, count: int) -> NDArray[np.uint64]:
-        """Return the next `count` numbers of 32 bits."""
+        """Return the next `count` 32-bit numbers."""
         return self._generator.random_raw(count)
 
 
 def twister_from_seed(seed: int) -> Twister:
-    """Return the generator as `torch.Generator().manual_seed(seed)` leaves it: the lower 32 bits of a seed count.
+    """Return the generator after `torch.Generator().manual_seed(seed)`, which uses the lower 32 bits of a seed.
 
     Example:
         >>> twister_from_seed(0).draw(2).tolist()
@@ -49,52 +49,52 @@ def twister_from_seed(seed: int) -> Twister:
 
 
 def state_of_torch(data: bytes) -> bytes:
-    """Return what matters of `torch.Generator().get_state()`: 624 words of 32 bits and the position of the next.
+    """Return the relevant part of `torch.Generator().get_state()`: 624 32-bit words and the position of the next.
 
     Raises:
-        ValueError: That is no such state.
+        ValueError: The data is not such a state.
     """
     words_at = _TORCH_STATE.size
     if len(data) < words_at + 8 * _WORDS:
-        raise ValueError("that is no state of a CPU generator of torch")
+        raise ValueError("not the state of a CPU generator of PyTorch")
     _, left, _, position = _TORCH_STATE.unpack_from(data)
     words = np.frombuffer(data, "<u8", _WORDS, words_at).astype("<u4")
     return words.tobytes() + struct.pack("<I", _WORDS if left == 1 else position)
 
 
 def twister_from_state(state: bytes) -> Twister:
-    """Return the generator with a state as `state_of_torch` gives it; raises ValueError where it is none."""
+    """Return the generator with a state from `state_of_torch`; raises ValueError if it is not valid."""
     if len(state) != 4 * _WORDS + 4:
-        raise ValueError("that is no state of the generator")
+        raise ValueError("not a state of the generator")
     words = np.frombuffer(state, "<u4", _WORDS)
     return Twister(words.astype(np.uint32), min(_WORDS, struct.unpack_from("<I", state, 4 * _WORDS)[0]))
 
 
 class Drawing(Protocol):
-    """An order that is found out as far as it is asked for."""
+    """An order of samples, computed lazily."""
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at places `start` to `stop` - 1 of the order; fewer where it ends before."""
+        """Return the samples at positions `start` to `stop` - 1 of the order; fewer at its end."""
         ...
 
 
 class Counting:
-    """Samples one after the other: 0, 1, … size - 1."""
+    """Samples in order: 0, 1, … size - 1."""
 
     def __init__(self, size: int) -> None:
         self._size = size
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at these places."""
+        """Return the samples at these positions."""
         return np.arange(start, max(start, min(stop, self._size)), dtype=np.int64)
 
 
 class Permutation:
-    """`torch.randperm(size)`, on the CPU: Fisher and Yates from the front, so its beginning is soon known.
+    """`torch.randperm(size)` on the CPU: Fisher-Yates from the front, so its start is known early.
 
     Args:
-        twister: Draws; not to be used by anybody else.
-        size: Samples there are. Those above 2^32 / 20 torch draws otherwise.
+        twister: Generator; not shared.
+        size: Number of samples, up to 2^32 / 20: PyTorch draws larger ones differently.
 
     Example:
         >>> Permutation(twister_from_seed(0), 5).part(0, 9).tolist()
@@ -108,7 +108,7 @@ class Permutation:
         self._known = 0
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at these places."""
+        """Return the samples at these positions."""
         self._find_out(min(stop, self._size))
         return np.frombuffer(self._order, np.int64)[start:stop].copy()
 
@@ -116,7 +116,7 @@ class Permutation:
         order, size = self._order, self._size
         while self._known < stop:
             first = self._known
-            # The last place needs no draw: only one sample is left for it.
+            # The last position needs no draw: only one sample is left.
             last = min(size - 1, first + _DRAWS_AT_ONCE)
             left = np.arange(size - first, size - last, -1, dtype=np.uint64)
             others = (self._twister.draw(last - first) % left).astype(np.int64) + np.arange(first, last)
@@ -126,12 +126,12 @@ class Permutation:
 
 
 class Draws:
-    """`torch.randint(size, …)`, on the CPU: samples drawn with replacement.
+    """`torch.randint(size, …)` on the CPU: samples drawn with replacement.
 
     Args:
-        twister: Draws; not to be used by anybody else.
-        size: Samples there are.
-        count: How many are drawn.
+        twister: Generator; not shared.
+        size: Number of samples.
+        count: Number of draws.
 
     Example:
         >>> Draws(twister_from_seed(0), 10, 4).part(0, 4).tolist()
@@ -145,7 +145,7 @@ class Draws:
         self._drawn = np.empty(0, np.int64)
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at these places."""
+        """Return the samples at these positions."""
         missing = min(stop, self._count) - len(self._drawn)
         if missing > 0:
             more = self._twister.draw(max(missing, _DRAWS_AT_ONCE)) % np.uint64(self._size)
@@ -154,13 +154,13 @@ class Draws:
 
 
 class Dealt:
-    """What one of several workers gets of an order, as `DistributedSampler` deals it out.
+    """The part of an order for one of several workers, as `DistributedSampler` splits it.
 
     Args:
-        whole: The order that is dealt out.
-        size: Samples in it.
-        rank, workers: Which of how many.
-        drop_last: What does not come out even is left out; else the order begins again to fill it up.
+        whole: The whole order.
+        size: Number of its samples.
+        rank, workers: Rank, and number of workers.
+        drop_last: Drop the samples of an uneven remainder; otherwise the order is padded from its start.
 
     Example:
         >>> Dealt(Counting(5), 5, rank=1, workers=2, drop_last=False).part(0, 9).tolist()
@@ -175,11 +175,11 @@ class Dealt:
         self._count = size // workers if drop_last else -(-size // workers)
 
     def part(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Return the samples at these places."""
+        """Return the samples at these positions."""
         stop = min(stop, self._count)
         places = self._rank + self._workers * np.arange(start, max(start, stop), dtype=np.int64)
         if not len(places):
             return places
-        # Only at the very end does it begin again.
+        # It wraps around only at the very end.
         low, high = (int(places[0]), int(places[-1]) + 1) if places[-1] < self._size else (0, self._size)
         return self._whole.part(low, high)[places % self._size - low]

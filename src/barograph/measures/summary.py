@@ -1,8 +1,8 @@
-"""How the universal statistic is made and how two merge, written the plain way.
+"""Reference of the statistics of a tensor: computing and merging them, in float64 and NumPy.
 
-This is the reference, in float64 and NumPy alone. `measures.native` holds its fast twin.
+`measures.native` is the fast implementation.
 
-Bound of the twins: counts, extremes and bins are exact. Each of the three sums lies within 2**-17 of the sum of
+Error bound of both: counts, extremes and bins are exact. Each of the three sums is within 2**-17 of the sum of
 the magnitudes of its terms from the exact value: |sum − Σx| <= 2**-17 Σ|x|, likewise for sum_abs and for sum_sq
 with Σx². The reference itself is within 2**-40. A sum that leaves the range of float64 on the way is infinite
 or NaN, and squares below its range count as 0: that takes elements of float64 beyond 1e154 or all below 1e-154.
@@ -35,11 +35,11 @@ def summarize(array: NDArray[Any], *, histogram: Histogram = Histogram.EXACT) ->
 
     Args:
         array: Any shape, () and empty ones included, and any layout; elements of a type in
-            `measures.elements.DTYPE_CODES`. Of complex elements the magnitude is summarised.
-        histogram: How much of the exponent histogram is taken.
+            `measures.elements.DTYPE_CODES`. Complex elements are summarized by magnitude.
+            histogram: Sampling of the exponent histogram.
 
     Returns:
-        A Summary; of an empty array, the one that changes nothing when merged: `Summary()`.
+        A Summary; for an empty array, the identity of `merge`: `Summary()`.
 
     Raises:
         UnsupportedDtype: No statistics are defined for this type of element.
@@ -56,13 +56,13 @@ def summarize(array: NDArray[Any], *, histogram: Histogram = Histogram.EXACT) ->
 
 
 def merge(*summaries: Summary) -> Summary:
-    """Return the Summary of all elements together, where no element is in two of them.
+    """Return the Summary of the union of disjoint sets of elements.
 
-    Counts, extremes and bins are exact, whatever the order; sums are added in float64. Histograms sampled at
-    different rates (a small tensor is looked at whole) are added as they are.
+    Counts, extremes and bins are exact in any order; sums are added in float64. Histograms with
+    different sampling rates (small tensors are counted completely) are added as they are.
 
     Returns:
-        The merged Summary; of none, `Summary()`.
+        The merged Summary; `Summary()` for none.
 
     Example:
         >>> merge(summarize(np.array([1.0, 2.0])), summarize(np.array([6.0]))).mean
@@ -78,7 +78,7 @@ def merge(*summaries: Summary) -> Summary:
 
 
 def identity_rows(n: int) -> NDArray[np.float64]:
-    """Return n rows of moments that any row merges into exactly: counts and sums 0, min +inf, max −inf.
+    """Return n identity rows for merging: counts and sums 0, min +inf, max −inf.
 
     Returns:
         Shape (n, 10), columns as in `MOMENT_FIELDS`.
@@ -96,7 +96,7 @@ def identity_rows(n: int) -> NDArray[np.float64]:
 def merge_rows(into: NDArray[np.float64], other: NDArray[np.float64]) -> None:
     """Merge each row of moments of `other` into the same row of `into`, in place.
 
-    Histograms merge by `+=`.
+    Merge histograms with `+=`.
 
     Args:
         into, other: Shape (n, 10), columns as in `MOMENT_FIELDS`.
@@ -115,7 +115,7 @@ def merge_rows(into: NDArray[np.float64], other: NDArray[np.float64]) -> None:
                             f"both must be (n, {len(MOMENT_FIELDS)}).")
     low = np.minimum(into[:, _MIN], other[:, _MIN])
     high = np.maximum(into[:, _MAX], other[:, _MAX])
-    with np.errstate(all="ignore"):  # sums that left the range of float64 are inf or NaN
+    with np.errstate(all="ignore"):  # sums beyond the range of float64 are inf or NaN
         into += other
     into[:, _MIN] = low
     into[:, _MAX] = high
@@ -148,11 +148,11 @@ def merge_unit_columns(into: NDArray[np.float64], other: NDArray[np.float64]) ->
 
 
 def summary_from_row(moments: NDArray[np.float64], exponents: NDArray[np.int64] | None = None) -> Summary:
-    """Return the Summary that one row of moments, and one of the histogram, hold.
+    """Return the Summary of one row of moments and one of the histogram.
 
     Args:
         moments: Shape (10,), columns as in `MOMENT_FIELDS`.
-        exponents: Shape (512,); None where no histogram was taken.
+        exponents: Shape (512,); None without a histogram.
 
     Example:
         >>> summary_from_row(identity_rows(1)[0]) == Summary()
@@ -168,7 +168,7 @@ def summary_from_row(moments: NDArray[np.float64], exponents: NDArray[np.int64] 
 
 
 def row_from_summary(summary: Summary) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the Summary as a row of moments, shape (10,), and one of the histogram, shape (512,).
+    """Return a Summary as a row of moments, shape (10,), and one of the histogram, shape (512,).
 
     Example:
         >>> moments, exponents = row_from_summary(Summary(count=3, zeros=3, min=0.0, max=0.0))
@@ -195,7 +195,7 @@ def moments_of_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def exponents_of_values(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the number of finite elements that are not zero in each of the 512 bins (see `EXPONENT_BINS`).
+    """Return the number of finite nonzero elements in each of the 512 bins (see `EXPONENT_BINS`).
 
     Example:
         >>> np.flatnonzero(exponents_of_values(np.array([1.5, 1e-45, 1e300, 0.0, np.nan]))).tolist()
@@ -208,7 +208,7 @@ def exponents_of_values(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def sampled(values: NDArray[np.float64], histogram: Histogram) -> NDArray[np.float64]:
-    """Return those of the flat `values` that a histogram of this kind looks at."""
+    """Return the flat `values` that a histogram of this kind counts."""
     return values[sampled_indices(values.size)] if histogram == Histogram.SAMPLED else values
 
 

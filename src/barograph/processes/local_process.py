@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from barograph.processes.command import Command
+from barograph.processes.command import Command, own_module
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 
@@ -45,6 +45,7 @@ class LocalProcess:
         stdin, stdout, stderr: Its standard streams. `PIPE` gives an unbuffered pipe.
         group: Its process group.
         pass_fds: Our file descriptors that it inherits.
+        ends_with_us: End its group if this process ends first, also if it is killed. Costs a small process.
 
     Attributes:
         pid: Its number.
@@ -56,7 +57,7 @@ class LocalProcess:
 
     def __init__(
         self, command: Command, *, stdin: Stream = DEVNULL, stdout: Stream = None, stderr: Stream = None,
-        group: Group = Group.SESSION, pass_fds: Sequence[int] = (),
+        group: Group = Group.SESSION, pass_fds: Sequence[int] = (), ends_with_us: bool = False,
     ) -> None:
         self._popen = subprocess.Popen(
             command.arguments, cwd=command.directory, env=command.environment, stdin=stdin, stdout=stdout,
@@ -66,6 +67,10 @@ class LocalProcess:
         self._left_others: bool | None = None
         self.pid = self._popen.pid
         self.stdin, self.stdout = self._popen.stdin, self._popen.stdout
+        self._guard: LocalProcess | None = None
+        if ends_with_us:
+            assert self._has_group
+            self._guard = LocalProcess(own_module("barograph.processes.guard", str(self.pid)), stdin=PIPE)
 
     def poll(self) -> int | None:
         """Return the exit code, minus the signal's number if a signal ended it; None while it runs."""
@@ -131,13 +136,23 @@ class LocalProcess:
     def _noted(self, code: int | None) -> int | None:
         if code is not None and self._left_others is None:
             # Asked once, right after the end: a number whose group is empty may soon be somebody else's.
-            self._left_others = self._has_group and _exists(self.pid)
+            self._left_others = self._has_group and exists(self.pid)
+            if not self._left_others:
+                self._dismiss_guard()
         return code
+
+    def _dismiss_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.feed(b"done")
+            guard.wait()
 
     def _send_to_group(self, number: int) -> None:
         if LocalProcess.poll(self) is None or self._left_others:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, number)
+        if number == signal.SIGKILL:
+            self._dismiss_guard()
 
     def _wait_for_others(self, deadline: float) -> None:
         pause = _FIRST_PAUSE_SECS
@@ -151,7 +166,7 @@ def is_alive(group: int) -> bool:
 
     Nobody waits for zombies in a container whose first process does not; they would look alive for ever.
     """
-    return _exists(group) and (not Path("/proc/self/stat").exists() or any(
+    return exists(group) and (not Path("/proc/self/stat").exists() or any(
         state not in (b"Z", b"X") for state, of_group in map(_state_and_group, Path("/proc").glob("[0-9]*"))
         if of_group == group))
 
@@ -165,7 +180,8 @@ def _state_and_group(process: Path) -> tuple[bytes, int]:
         return b"X", 0  # it has just ended
 
 
-def _exists(group: int) -> bool:
+def exists(group: int) -> bool:
+    """Return whether a process group has a process, be it a zombie."""
     try:
         os.killpg(group, 0)
     except OSError:

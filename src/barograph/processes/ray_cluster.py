@@ -1,4 +1,4 @@
-"""Objects that live on machines of a Ray cluster. The one door to Ray: everything else speaks of a `Remote`."""
+"""Objects on machines of a Ray cluster. Only this module imports Ray."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ class StreamedProcess(LocalProcess):
     Args:
         command: What to start.
         group: Its process group.
+        ends_with_us: See `LocalProcess`.
         merged: Return standard error among the lines of standard output, in the order of writing.
         clock: Seconds, which never go back.
 
@@ -35,10 +36,11 @@ class StreamedProcess(LocalProcess):
     """
 
     def __init__(
-        self, command: Command, *, group: Group = Group.SESSION, merged: bool = False,
+        self, command: Command, *, group: Group = Group.SESSION, ends_with_us: bool = False, merged: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(command, stdout=PIPE, stderr=STDOUT if merged else PIPE, group=group)
+        super().__init__(command, stdout=PIPE, stderr=STDOUT if merged else PIPE, group=group,
+                         ends_with_us=ends_with_us)
         self._clock = clock
         self._ended_at: float | None = None
         self._came = threading.Condition()

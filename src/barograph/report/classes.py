@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.report.content import Classes, ConfusionFrame, Curve
-from barograph.report.curves import CurveMaker
+from barograph.queries.curves import Curve, CurveMaker
+from barograph.report.content import Classes, ConfusionFrame
 from barograph.runs.reading.counts import Counts, counts_of
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import Windows, windows_of

@@ -10,11 +10,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from barograph.model.cause import Suspicion
+from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, NotEvaluated
 from barograph.model.plain import plain
+from barograph.queries.curves import Curve
 from barograph.queries.problems import Problem
 from barograph.report.background import Background
-from barograph.report.exhibits import Exhibit
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,37 +124,6 @@ class Savings:
     saved: float | None
     so_far: bool
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A series of numbers over the steps.
-
-    Attributes:
-        key: Key such as "loss:total", or a name.
-        mode: Its mode.
-        optimizer: Optimizer that counts the steps; "" if there is only one.
-        count: Number of recorded points.
-        first, last: First and last value.
-        least, greatest: Minimum and maximum of the finite values; NaN if there are none.
-        least_step, greatest_step: Their steps; -1 if there are none.
-        nonfinite: Number of NaN and infinite values.
-        steps, values: Reduced to what a chart can show.
-    """
-
-    key: str
-    mode: str
-    optimizer: str
-    count: int
-    first: float
-    last: float
-    least: float
-    greatest: float
-    least_step: int
-    greatest_step: int
-    nonfinite: int
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.report.content import Curve, LayerHealth, TensorFigures
-from barograph.report.curves import CurveMaker
+from barograph.queries.curves import Curve, CurveMaker
+from barograph.queries.layers import LayerRow, layer_rows
+from barograph.report.content import LayerHealth, TensorFigures
 from barograph.runs.reading.bundle import bundles
-from barograph.runs.reading.layers import Layer, layer_path, layers_of
+from barograph.runs.reading.layers import layer_path
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
@@ -39,9 +40,9 @@ def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[t
         StoreError: The store cannot be read.
     """
     norms = gradient_norms(run)
-    every = layers_of(run, findings, norms={})
+    every = layer_rows(run, findings, judged=judged, norms={})
     kept = _kept(every)
-    return tuple(_health(layer, norms.get(layer.path), judged=judged) for layer in kept), len(every) - len(kept)
+    return tuple(_health(layer, norms.get(layer.path)) for layer in kept), len(every) - len(kept)
 
 
 def gradient_norms(run: Run) -> dict[str, Curve]:
@@ -71,16 +72,16 @@ def _root_of_sums(
     return steps, np.sqrt(sums)
 
 
-def _kept(layers: Sequence[Layer]) -> list[Layer]:
+def _kept(layers: Sequence[LayerRow]) -> list[LayerRow]:
     if len(layers) <= MOST_LAYERS:
         return list(layers)
     by_need = sorted(range(len(layers)), key=lambda at: (not layers[at].findings, at))
     return [layers[at] for at in sorted(by_need[:MOST_LAYERS])]
 
 
-def _health(layer: Layer, norms: Curve | None, *, judged: bool) -> LayerHealth:
-    still_open = [item for item in layer.findings if item.state is FindingState.OPEN]
-    word = still_open[0].severity.value if still_open else _unnamed(layer, judged=judged)
+def _health(layer: LayerRow, norms: Curve | None) -> LayerHealth:
+    # A layer full of NaN is not well, even if no open finding names it.
+    word = layer.health if layer.open_findings or layer.finite else "not finite"
     codes = dict.fromkeys(
         item.code if item.state is FindingState.OPEN else f"({item.code})" for item in layer.findings
     )
@@ -92,13 +93,6 @@ def _health(layer: Layer, norms: Curve | None, *, judged: bool) -> LayerHealth:
         weight=figures.get(Kind.WEIGHT), gradient=figures.get(Kind.GRADIENT), update=figures.get(Kind.UPDATE),
         output=figures.get(Kind.OUTPUT), update_ratio=ratio, gradient_norms=norms,
     )
-
-
-def _unnamed(layer: Layer, *, judged: bool) -> str:
-    """Return the health of a layer without open findings; one full of NaN is not "ok"."""
-    if any(seen.nonfinite for seen in layer.figures.values()):
-        return "not finite"
-    return "ok" if judged and layer.figures else "not judged"
 
 
 def _figures(step: int, seen: Summary) -> TensorFigures:

@@ -9,11 +9,11 @@ from collections import Counter, defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.thinning import kept_points
 from barograph.model.key import Kind
 from barograph.model.step import Mode
+from barograph.queries.curves import CurveMaker
 from barograph.report.content import Gauge, StepTime
-from barograph.report.curves import CurveMaker
-from barograph.report.thinning import kept_points
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.time_of_steps import STEP_PARTS, time_of_steps

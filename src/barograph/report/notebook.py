@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from barograph.errors import nearest
 from barograph.model.cause import Suspicion
+from barograph.model.exhibits import Exhibit
 from barograph.model.finding import Finding, FindingState
 from barograph.model.key import Key, Kind
+from barograph.queries.curves import curves_of
 from barograph.queries.problems import Problem
 from barograph.queries.recall import recalled
 from barograph.report.charts import Line, line_chart
-from barograph.report.curves import curves_of
-from barograph.report.exhibits import Exhibit
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import finding_article, problem_article, severity_class

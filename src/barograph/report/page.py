@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from barograph.model.exhibits import Picture
 from barograph.report import (
     page_background,
     page_classes,
@@ -16,7 +17,6 @@ from barograph.report import (
 )
 from barograph.report.content import Report
 from barograph.report.document import document
-from barograph.report.exhibits import Picture
 from barograph.report.markup import Markup, element
 from barograph.watch.figures import local_time
 

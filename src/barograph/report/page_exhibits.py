@@ -7,9 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from barograph.report.charts import Line, figure_of, line_chart
-from barograph.report.classes import MOST_CLASSES
-from barograph.report.exhibits import (
+from barograph.model.exhibits import (
     ConfusionMatrix,
     Exhibit,
     NotShown,
@@ -18,6 +16,8 @@ from barograph.report.exhibits import (
     RocCurves,
     Sheet,
 )
+from barograph.report.charts import Line, figure_of, line_chart
+from barograph.report.classes import MOST_CLASSES
 from barograph.report.markup import Markup, element, joined
 from barograph.report.small_charts import matrix
 from barograph.report.tables import table

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from barograph.report.content import Curve, Distribution, LayerHealth, Report, TensorFigures
+from barograph.queries.curves import Curve
+from barograph.report.content import Distribution, LayerHealth, Report, TensorFigures
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_findings import severity_class
 from barograph.report.small_charts import band_chart, heat_rows, sparkline

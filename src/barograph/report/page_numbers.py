@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from barograph.model.finding import SEVERITY_ORDER, Finding
 from barograph.model.step import named
+from barograph.queries.curves import Curve
 from barograph.report.charts import Line, Mark, line_chart
-from barograph.report.content import Curve, Report
+from barograph.report.content import Report
 from barograph.report.markup import Markup, element, joined
 from barograph.report.page_findings import severity_class
 from barograph.report.tables import behind, table

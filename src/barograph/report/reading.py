@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from barograph.model.clock import Clock
+from barograph.model.exhibits import Exhibit
 from barograph.model.key import Kind
 from barograph.model.manifest import CAUGHT
-from barograph.queries.recall import Recall, recalled
+from barograph.queries.curves import Curve, curves_of
+from barograph.queries.recall import Recall
+from barograph.queries.run import RunNow, run_now
 from barograph.queries.summary import steps_made_and_seen
+from barograph.queries.workers import chosen
 from barograph.report.background import Background
 from barograph.report.classes import classes_in
-from barograph.report.content import Curve, Judgement, Report, RunFacts
-from barograph.report.curves import MOST_NUMBERS, curves_of
+from barograph.report.content import Judgement, Report, RunFacts
 from barograph.report.distributions import distributions_in
-from barograph.report.exhibits import Exhibit
 from barograph.report.layers import layers_in
 from barograph.report.machine import machine_in, step_time_in
 from barograph.report.missing import missing_in
@@ -23,11 +24,13 @@ from barograph.report.predictions import predictions_in
 from barograph.report.savings import Price, savings_of, trained_secs
 from barograph.report.trees import importance_in, trees_in
 from barograph.runs.reading.bundle import series_names
-from barograph.runs.reading.glance import Glance, RunState, glance
-from barograph.runs.reading.one_worker import OneWorker, speaker_of, workers_in
+from barograph.runs.reading.glance import RunState
+from barograph.runs.reading.one_worker import workers_in
 from barograph.runs.reading.reader import Run
-from barograph.runs.reading.view import group_of
 from barograph.version import __version__
+
+MOST_NUMBERS = 60
+"""Most logged numbers and learning rates that a report holds."""
 
 _NUMBERS = (Kind.SCALAR, Kind.LEARNING_RATE)
 
@@ -53,15 +56,10 @@ def report_of(
     Raises:
         StoreError: The store cannot be read.
     """
-    now = glance(run.store)
-    run.keys()  # opens every file, so that damage is known first
-    recall = recalled(run.store, run.damage)
-    speaker = speaker_of(run)
-    shown = OneWorker(run.store, speaker) if speaker is not None else run
-    facts = _facts(run, now, recall, speaker)
-    judged = recall.watched and recall.complete and not recall.problem
-    findings = recall.summary.findings
-    own = [item for item in findings if speaker is None or item.worker == group_of(speaker)]
+    shown, speaker = chosen(run)
+    now = run_now(run, speaker)
+    facts = _facts(run, now, speaker)
+    findings, own, judged = now.summary.findings, now.findings, now.judged
     # Of 100,000 names, only those shown are read.
     names = [name for kind in _NUMBERS for name in series_names(shown, kind)]
     kept = {name.key for name in names[:MOST_NUMBERS]}
@@ -71,9 +69,9 @@ def report_of(
     importance, importance_left_out = importance_in(shown)
     roc, residuals, refused = predictions_in(shown)
     report = Report(
-        made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(recall),
+        made_unix=clock.unix(), barograph=__version__, run=facts, judgement=_judgement(now.recall),
         background=background,
-        savings=savings_of(findings, now.workers, price, steps=facts.steps, judged=judged,
+        savings=savings_of(findings, now.glance.workers, price, steps=facts.steps, judged=judged,
                            so_far=now.state in UNDER_WAY),
         losses=_totals_first(curves_of(shown, Kind.LOSS)), numbers=tuple(numbers[:MOST_NUMBERS]),
         numbers_left_out=max(0, len(names) - MOST_NUMBERS), layers=layers, layers_left_out=layers_left_out,
@@ -86,19 +84,18 @@ def report_of(
     return missing_in(report, refused)
 
 
-def _facts(run: Run, now: Glance, recall: Recall, speaker: str | None) -> RunFacts:
-    manifest = run.manifest
-    newest = now.newest_workers
-    made, seen = steps_made_and_seen(recall.summary.workers)
+def _facts(run: Run, now: RunNow, speaker: str | None) -> RunFacts:
+    manifest, glance = run.manifest, now.glance
+    newest = glance.newest_workers
+    made, seen = steps_made_and_seen(now.summary.workers)
     reasons = [state.ending.reason for state in newest if state.ending and state.ending.reason]
-    known = (now.steps, made, *(item.published for item in recall.summary.workers))
     return RunFacts(
         name=manifest.name, url=run.url, run_id=manifest.run_id, state=now.state.value,
         reason=reasons[0].removesuffix(CAUGHT) if reasons else "", command=tuple(manifest.command),
         versions=dict(manifest.versions), device=next((state.worker.device for state in newest), ""),
-        started_unix=manifest.created_unix, ended_unix=now.ended_unix, secs=trained_secs(now.workers),
-        attempt=now.attempt, workers=tuple(workers_in(run)), shown=speaker or "", steps=max(known), steps_seen=seen,
-        capture_share=now.cost if not math.isnan(now.cost) else math.nan,
+        started_unix=manifest.created_unix, ended_unix=glance.ended_unix, secs=trained_secs(glance.workers),
+        attempt=glance.attempt, workers=tuple(workers_in(run)), shown=speaker or "", steps=max(now.steps, made),
+        steps_seen=seen, capture_share=glance.cost,
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from barograph.queries.curves import Curve
 from barograph.report.axes import Axis, axis_for
 from barograph.report.charts import BOTTOM, LEFT, RIGHT, TOP, WIDTH, axes, figure_of, path_of, svg
-from barograph.report.content import Curve, Distribution
+from barograph.report.content import Distribution
 from barograph.report.markup import Markup, element, joined
 from barograph.watch.figures import figure, share
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from barograph.report.content import Curve
+from barograph.queries.curves import Curve
 from barograph.report.markup import Child, Markup, element
 from barograph.watch.figures import figure
 

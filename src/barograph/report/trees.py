@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
-from barograph.report.content import Curve, Importance
-from barograph.report.curves import curves_of
+from barograph.queries.curves import Curve, curves_of
+from barograph.report.content import Importance
 from barograph.runs.reading.reader import Run
 
 MOST_FEATURES = 30

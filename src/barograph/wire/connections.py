@@ -1,4 +1,4 @@
-"""HTTP that follows no redirect, and whose connections another thread can cut off."""
+"""HTTP without redirects, with connections that another thread can close."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 
 
 class Sockets:
-    """The connections of one exchange, so that another thread can end it."""
+    """Connections of one request, so that another thread can abort it."""
 
     def __init__(self) -> None:
         self._open: list[socket.socket] = []
 
     def add(self, connection: http.client.HTTPConnection) -> None:
-        """Remember the socket of a connection, which lets go of it as soon as an answer has begun."""
+        """Store the socket of a connection, which drops it once a response starts."""
         if connection.sock is not None:
             self._open.append(connection.sock)
 
     def forget(self) -> None:
-        """Forget those that were made: the exchange is over."""
+        """Forget all connections, after the request."""
         self._open = []
 
     def cut(self) -> None:
-        """End them: whoever reads from them sees an end."""
+        """Close all connections: readers see the end of the stream."""
         for opened in list(self._open):
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
 
 
 def opener_without_redirects(sockets: Sockets) -> urllib.request.OpenerDirector:
-    """Return what opens URLs of HTTP and HTTPS, through the proxy that the environment names.
+    """Return an opener for HTTP and HTTPS, with the proxy of the environment.
 
-    A redirect is an answer like any other: whoever redirects a request may lead it anywhere, secrets and all.
+    Redirects are not followed, because they could send credentials anywhere.
     """
     return urllib.request.build_opener(_NoRedirect, _Http(sockets), _Https(sockets))
 

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli), as TFRecord files carry it: plain for a few bytes, by lanes of NumPy for many."""
+"""CRC-32C (Castagnoli) of TFRecord files: a plain loop for few bytes, NumPy lanes for many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 _POLYNOMIAL = 0x82F63B78
-"""Castagnoli's, with its bits reversed."""
+"""Castagnoli polynomial, bits reversed."""
 _ALL = 0xFFFFFFFF
 _MASK_DELTA = 0xA282EAD8
 _MANY_BYTES = 4096
-"""From here on lanes are faster than a loop over the bytes."""
+"""From this size on, lanes are faster than a loop over bytes."""
 _LANES = 1024
 
 
@@ -29,7 +29,7 @@ def crc32c(data: bytes | memoryview) -> int:
         return _plain(data, _ALL) ^ _ALL
     lane_bytes = len(data) // _LANES
     rest = len(data) - lane_bytes * _LANES
-    # What is left over goes first: so every lane but none is followed by whole lanes alone.
+    # The remainder comes first, so that all lanes have the same length.
     state = _plain(data[:rest], _ALL)
     lanes = np.frombuffer(data, np.uint8)[rest:].reshape(_LANES, lane_bytes)
     crcs = _each_lane(lanes)
@@ -38,8 +38,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 def masked_crc32c(data: bytes | memoryview) -> int:
-    """Return the CRC-32C of some bytes as TFRecord files write it: turned and moved, so that the CRC of data that holds
-    CRCs is none of them.
+    """Return the masked CRC-32C of TFRecord files: rotated and offset, so that data containing CRCs has another CRC.
 
     Example:
         >>> hex(masked_crc32c(b""))
@@ -50,10 +49,10 @@ def masked_crc32c(data: bytes | memoryview) -> int:
 
 
 def masked_crc32c_of_rows(rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Return of each row what `masked_crc32c` returns of its bytes: many short records at once.
+    """Return `masked_crc32c` of each row, for many short records at once.
 
     Args:
-        rows: Shape (records, bytes of each).
+        rows: Shape (records, bytes).
 
     Example:
         >>> masked_crc32c_of_rows(np.frombuffer(b"abcabd", np.uint8).reshape(2, 3)).tolist() == [
@@ -77,7 +76,7 @@ def _table() -> tuple[int, ...]:
 
 
 def _plain(data: bytes | memoryview, state: int) -> int:
-    """Return the state after these bytes; it begins as, and is to be, inverted by the caller."""
+    """Return the state after these bytes. The caller inverts it before and after."""
     table = _table()
     for byte in data:
         state = table[(state ^ byte) & 0xFF] ^ state >> 8
@@ -85,7 +84,7 @@ def _plain(data: bytes | memoryview, state: int) -> int:
 
 
 def _each_lane(lanes: NDArray[np.uint8], state: int = 0) -> NDArray[np.uint32]:
-    """Return the state after each lane, where every lane begins with the same state."""
+    """Return the state after each lane, if every lane starts with the same state."""
     table = np.array(_table(), np.uint32)
     states = np.full(len(lanes), state, np.uint32)
     columns = np.ascontiguousarray(lanes.T)
@@ -95,7 +94,7 @@ def _each_lane(lanes: NDArray[np.uint8], state: int = 0) -> NDArray[np.uint32]:
 
 
 def _joined(states: NDArray[np.uint32], lane_bytes: int) -> np.uint32:
-    """Return the state after all lanes: two neighbours are made one, and again, until one is left."""
+    """Return the state after all lanes, by merging neighbors until one is left."""
     while len(states) > 1:
         states = _apply(_zeros_operator(lane_bytes), states[0::2]) ^ states[1::2]
         lane_bytes *= 2
@@ -104,7 +103,7 @@ def _joined(states: NDArray[np.uint32], lane_bytes: int) -> np.uint32:
 
 
 def _zeros_operator(count: int) -> NDArray[np.uint32]:
-    """Return what so many bytes of zero make of a state: for each of its 32 bits the state that it turns into."""
+    """Return the operator of `count` zero bytes on a state: the result for each of its 32 bits."""
     table = _table()
     power = np.array([table[1 << bit] if bit < 8 else 1 << bit - 8 for bit in range(32)], np.uint32)
     operator = np.array([1 << bit for bit in range(32)], np.uint32)

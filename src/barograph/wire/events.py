@@ -1,4 +1,4 @@
-"""An Event, the message that event files hold one of in each record."""
+"""Parsing of Event, the message in each record of an event file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Value:
     """A value of an event.
 
     Attributes:
-        tag: What it is called.
-        tensor: The TensorProto; None where it is another sort of value.
-        number: The plain number; None where it is another sort of value.
-        histogram: The HistogramProto; None where it is another sort of value.
-        other: What it is, where it is none of these: "image", "audio".
-        plugins: Name to content of what its metadata holds.
+        tag: Its tag.
+        tensor: The TensorProto; None for other types of values.
+        number: The plain number; None for other types of values.
+        histogram: The HistogramProto; None for other types of values.
+        other: Name of another type: "image", "audio".
+        plugins: Plugin name to content, from its metadata.
     """
 
     tag: str
@@ -43,12 +43,12 @@ class Event:
     """An event.
 
     Attributes:
-        time_unix: When it was written.
-        step: Of the step it belongs to.
-        values: What it holds; none where it tells of a graph, or of the version of the file.
-        restarts: It says that a session of training starts with this step, and what was written of this step or of
-            later ones counts no more.
-        other: What it holds instead, where that is nothing of these: "graph".
+        time_unix: Time of writing.
+        step: Number of its step.
+        values: Its values; empty for a graph or the version of the file.
+        restarts: A session starts with this step, and invalidates earlier events of this step and later
+            ones.
+        other: Name of other content: "graph".
     """
 
     time_unix: float
@@ -59,10 +59,10 @@ class Event:
 
 
 def event_from_message(message: memoryview) -> Event:
-    """Return the event that a record holds.
+    """Return the event in a record.
 
     Raises:
-        DamagedSource: The bytes are no such message.
+        DamagedSource: The bytes are not such a message.
 
     Example:
         >>> event = event_from_message(memoryview(bytes([16, 7, 42, 7, 10, 5, 10, 3, 108, 114, 49])))

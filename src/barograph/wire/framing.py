@@ -1,7 +1,7 @@
 """Records of a TFRecord file: the framing that TensorFlow, TensorBoard and smdebug share.
 
 A record is the length of its payload (8 bytes), the masked CRC-32C of these, the payload, and its own masked CRC-32C.
-What the payload means is not known here.
+This module does not interpret the payload.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _HEAD = struct.Struct("<QI")
 _FOOT = struct.Struct("<I")
 _LENGTH_BYTES = 8
 _LONG_BYTES, _MANY_RECORDS = 4096, 16
-"""Shorter records, of which there are as many of one length, are summed up together."""
+"""Checksums of records shorter than this are computed together, if there are this many of one length."""
 _SWEEP_RECORDS = 1 << 16
 _ROWS_BYTES = 1 << 24
 
 UNFILLED = masked_crc32c(b"0x12345678")
-"""Stands where smdebug has filled in no checksum of the payload."""
+"""Placeholder that smdebug writes instead of the checksum of a payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Record:
     """One record.
 
     Attributes:
-        start: Where it begins in the file.
-        payload: What it holds; a view of the file's bytes.
-        proved: Its checksum was filled in, and is right. Else nothing proves it.
+        start: Offset in the file.
+        payload: Its payload; a view of the file's bytes.
+        proved: It has a checksum, and it is correct.
     """
 
     start: int
@@ -48,8 +48,8 @@ class BrokenRecord:
     """A place where no record can be read.
 
     Attributes:
-        start: Where it begins in the file.
-        reason: Why, for people: a clause.
+        start: Offset in the file.
+        reason: Reason for people, a clause.
     """
 
     start: int
@@ -57,17 +57,17 @@ class BrokenRecord:
 
 
 PROVED, UNFILLED_STATE, WRONG = 1, 0, -1
-WRONG_CHECKSUM = "its checksum is not that of its bytes"
+WRONG_CHECKSUM = "its checksum does not match"
 
 
 class Sweep(NamedTuple):
-    """Records that follow one another, their checksums computed together.
+    """Consecutive records, with checksums computed together.
 
     Attributes:
-        starts: Where each begins.
-        lengths: Of their payloads.
-        states: PROVED, UNFILLED_STATE where nothing proves it, or WRONG.
-        end: Where the next one begins.
+        starts: Offset of each.
+        lengths: Length of each payload.
+        states: PROVED, UNFILLED_STATE without a checksum, or WRONG.
+        end: Offset of the next one.
     """
 
     starts: NDArray[np.int64]
@@ -77,14 +77,14 @@ class Sweep(NamedTuple):
 
 
 def records_in(data: memoryview, known_starts: Sequence[int] = ()) -> Iterator[Record | BrokenRecord]:
-    """Yield the records of a file, and the places where there should be one and none can be read.
+    """Yield the records of a file, and the places where a record cannot be read.
 
-    A payload whose checksum is wrong is passed over, and what follows is read. Where a length is wrong nobody knows
-    where the next record begins, unless somebody noted it.
+    A payload with a wrong checksum is skipped. After a wrong length, the start of the next record is unknown
+    unless it is in `known_starts`.
 
     Args:
-        data: All of the file.
-        known_starts: Where records begin, as noted elsewhere: reading goes on at the next of them.
+        data: Content of the file.
+        known_starts: Known offsets of records, at which reading resumes.
     """
     at = 0
     while at < len(data):
@@ -100,7 +100,7 @@ def records_in(data: memoryview, known_starts: Sequence[int] = ()) -> Iterator[R
         broken = _head_fault(data, at) if at < len(data) else ""
         if broken:
             yield BrokenRecord(at, broken)
-            # A place that lies about itself must not be gone to again.
+            # Do not visit a place with a wrong length again.
             later = [start for start in known_starts if at < start < len(data)]
             if not later:
                 return
@@ -108,11 +108,11 @@ def records_in(data: memoryview, known_starts: Sequence[int] = ()) -> Iterator[R
 
 
 def swept(data: memoryview, at: int) -> Sweep:
-    """Return the next records of a file, many at once, up to the first whose length cannot be believed.
+    """Return the next records of a file, many at once, up to the first with an invalid length.
 
     Args:
-        data: All of the file.
-        at: Where the first of them begins.
+        data: Content of the file.
+        at: Offset of the first.
     """
     starts: list[int] = []
     lengths: list[int] = []
@@ -122,7 +122,7 @@ def swept(data: memoryview, at: int) -> Sweep:
         head = _HEAD.unpack_from(data, end)
         length = head[0]
         if head not in heads:
-            # Records of one length have one head: few are looked at more than once.
+            # Records of one length have the same head, so few are checked more than once.
             if length > size - end - _HEAD.size - _FOOT.size or head[1] != masked_crc32c(
                     data[end : end + _LENGTH_BYTES]):
                 break
@@ -137,23 +137,23 @@ def swept(data: memoryview, at: int) -> Sweep:
 
 
 def payload_at(data: memoryview, start: int, length: int) -> memoryview:
-    """Return what a record holds.
+    """Return the payload of a record.
 
     Args:
-        data: All of the file.
-        start: Where the record begins.
-        length: Of its payload.
+        data: Content of the file.
+        start: Offset of the record.
+        length: Length of its payload.
     """
     return data[start + _HEAD.size : start + _HEAD.size + length]
 
 
 def rows_of(data: memoryview, starts: NDArray[np.int64], length: int) -> NDArray[np.uint8]:
-    """Return the payloads of records of one length, a row each.
+    """Return the payloads of records of one length as rows.
 
     Args:
-        data: All of the file.
-        starts: Where the records begin.
-        length: Of each payload.
+        data: Content of the file.
+        starts: Offsets of the records.
+        length: Length of each payload.
     """
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), length)
     rows: NDArray[np.uint8] = windows[starts + _HEAD.size]
@@ -178,7 +178,7 @@ def _states(data: memoryview, starts: NDArray[np.int64], lengths: NDArray[np.int
 
 
 def framed(payload: bytes) -> bytes:
-    """Return a payload as a record, with both checksums filled in.
+    """Return a payload as a record with both checksums.
 
     Example:
         >>> [bytes(record.payload) for record in records_in(memoryview(framed(b"a") + framed(b"bc")))]
@@ -189,7 +189,7 @@ def framed(payload: bytes) -> bytes:
 
 
 def framed_all(payloads: Sequence[bytes]) -> bytes:
-    """Return payloads as records, one after the other; the same bytes as `framed` makes, sooner where there are many.
+    """Return payloads as consecutive records: the same bytes as `framed`, but faster for many.
 
     Example:
         >>> framed_all([b"a", b"bc"]) == framed(b"a") + framed(b"bc")
@@ -215,10 +215,10 @@ def framed_all(payloads: Sequence[bytes]) -> bytes:
 
 def _head_fault(data: memoryview, at: int) -> str:
     if at + _HEAD.size > len(data):
-        return "the file ends within the length of a record"
+        return "the file ends in the length of a record"
     length, stated = _HEAD.unpack_from(data, at)
     if stated != masked_crc32c(data[at : at + _LENGTH_BYTES]):
         return "the length of a record does not match its checksum"
     if length > len(data) - at - _HEAD.size - _FOOT.size:
-        return f"a record of {length} bytes does not fit in what is left of the file"
+        return f"a record of {length} bytes is longer than the rest of the file"
     return ""

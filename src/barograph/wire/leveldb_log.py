@@ -1,8 +1,8 @@
-"""Records of a log of LevelDB, as Weights & Biases writes it: blocks of 32 KiB, in which records lie in fragments.
+"""Records of a LevelDB log, as written by Weights & Biases: blocks of 32 KiB with fragments of records.
 
 A fragment is a checksum (4 bytes), a length (2 bytes), a type (1 byte: whole, first, middle or last) and its bytes. The
-checksum is the CRC-32 of zlib over type and bytes, not LevelDB's masked CRC-32C. Seven bytes stand before all of it.
-What a record means is not known here.
+checksum is the CRC-32 of zlib over type and bytes, not LevelDB's masked CRC-32C. The file starts with seven bytes.
+This module does not interpret the records.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class LogRecord:
     """One record.
 
     Attributes:
-        start: Where it begins in the file.
-        payload: What it holds.
+        start: Offset in the file.
+        payload: Its content.
     """
 
     start: int
@@ -39,9 +39,9 @@ class LogFault:
     """A place where no record can be read.
 
     Attributes:
-        start: Where.
-        reason: Why, for people: a clause.
-        at_end: The file ends there, as that of a process does that was killed, or writes on.
+        start: Offset in the file.
+        reason: Reason for people, a clause.
+        at_end: The file ends there, because the process was killed or is still writing.
     """
 
     start: int
@@ -50,7 +50,7 @@ class LogFault:
 
 
 def is_log(head: bytes) -> bool:
-    """Return whether a file begins as such a log does.
+    """Return whether a file starts like such a log.
 
     Example:
         >>> is_log(b":W&B\\xe1\\xbe\\x00")
@@ -60,10 +60,10 @@ def is_log(head: bytes) -> bool:
 
 
 def log_records_in(file: BinaryIO) -> Iterator[LogRecord | LogFault]:
-    """Yield the records of a log, and the places where there should be one; reading goes on at the next block.
+    """Yield the records of a log, and the places where a record cannot be read; reading continues at the next block.
 
     Args:
-        file: At its start; `is_log` holds of it.
+        file: The file, at its start; `is_log` is true for it.
     """
     parts: list[bytes] = []
     began = at = held_bytes = 0
@@ -81,7 +81,7 @@ def log_records_in(file: BinaryIO) -> Iterator[LogRecord | LogFault]:
                     yield LogFault(began, "a record has no end")
                 began, parts, held_bytes = start, [], 0
             elif not parts:
-                continue  # its beginning was in a place that could not be read
+                continue  # its start could not be read
             parts.append(data)
             held_bytes += len(data)
             if kind in (_WHOLE, _LAST):
@@ -94,11 +94,11 @@ def log_records_in(file: BinaryIO) -> Iterator[LogRecord | LogFault]:
         within = 0
         block = file.read(BLOCK_BYTES)
     if parts:
-        yield LogFault(began, "the file ends within a record", at_end=True)
+        yield LogFault(began, "the file ends in a record", at_end=True)
 
 
 def _fragments(block: bytes, within: int, at: int) -> Iterator[tuple[int, int, bytes] | LogFault]:
-    """Yield the fragments of a block: where each begins, its type, its bytes."""
+    """Yield the fragments of a block: offset, type, bytes."""
     is_last = len(block) < BLOCK_BYTES
     while within + _HEAD.size <= len(block):
         checksum, length, kind = _HEAD.unpack_from(block, within)
@@ -106,21 +106,21 @@ def _fragments(block: bytes, within: int, at: int) -> Iterator[tuple[int, int, b
             return  # the block was filled up with zeros
         start, end = at + within, within + _HEAD.size + length
         if end > len(block):
-            reason = "the file ends within a record" if is_last else "a record is longer than its block"
+            reason = "the file ends in a record" if is_last else "a record is longer than its block"
             yield LogFault(start, reason, at_end=is_last)
             return
         if kind not in (_WHOLE, _FIRST, _MIDDLE, _LAST) or zlib.crc32(block[within + 6 : end]) != checksum:
-            # Its length cannot be believed either: the next block begins anew.
-            yield LogFault(start, "the checksum of a record is not that of its bytes")
+            # Its length may be wrong, too: continue at the next block.
+            yield LogFault(start, "the checksum of a record does not match")
             return
         yield start, kind, block[within + _HEAD.size : end]
         within = end
     if is_last and within < len(block):
-        yield LogFault(at + within, "the file ends within a record", at_end=True)
+        yield LogFault(at + within, "the file ends in a record", at_end=True)
 
 
 def logged(payloads: list[bytes]) -> bytes:
-    """Return a log of records that are short: the bytes of a whole file.
+    """Return the bytes of a log file with short records.
 
     Example:
         >>> import io

@@ -1,7 +1,7 @@
-"""Protobuf's wire format, as far as event files need it: fields by number, and nothing of what they are called.
+"""Protobuf's wire format, as far as event files need it: fields by number, without names.
 
-A reader of these hundred lines, and no dependency on protobuf: the few messages of an event file have not changed in
-ten years, and code that protobuf generates is tied to its version.
+There is no dependency on protobuf: the few messages of event files have not changed in ten years, and generated
+code depends on the version of protobuf.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DOUBLE, _FLOAT = struct.Struct("<d"), struct.Struct("<f")
 
 
 class Wire(IntEnum):
-    """How a field is written."""
+    """Encoding of a field."""
 
     VARINT = 0
     FIXED64 = 1
@@ -34,9 +34,9 @@ class Field(NamedTuple):
     """One field of a message.
 
     Attributes:
-        number: Which field.
-        wire: How it is written.
-        value: A whole number of 64 bits without sign where that is VARINT; else the bytes.
+        number: Number of the field.
+        wire: Its encoding.
+        value: A 64-bit unsigned integer for VARINT, otherwise the bytes.
     """
 
     number: int
@@ -45,10 +45,10 @@ class Field(NamedTuple):
 
 
 def fields_of(message: memoryview) -> Iterator[Field]:
-    """Yield the fields of a message, in the order in which they stand.
+    """Yield the fields of a message in order.
 
     Raises:
-        DamagedSource: The bytes are no message.
+        DamagedSource: The bytes are not a message.
 
     Example:
         >>> [tuple(field) for field in fields_of(memoryview(bytes([8, 150, 1])))]
@@ -69,61 +69,61 @@ def fields_of(message: memoryview) -> Iterator[Field]:
         elif wire in (Wire.FIXED64, Wire.FIXED32):
             size = 8 if wire == Wire.FIXED64 else 4
         else:
-            raise DamagedSource(f"a field is written in a way ({wire}) that nobody uses")
+            raise DamagedSource(f"a field has an unknown encoding ({wire})")
         if size > len(message) - at:
-            raise DamagedSource(f"a field of {size} bytes does not fit in its message")
+            raise DamagedSource(f"a field of {size} bytes is longer than its message")
         yield Field(number, Wire(wire), message[at : at + size])
         at += size
 
 
 def bytes_of(field: Field) -> memoryview:
-    """Return the bytes of a field that holds a text, a message or packed numbers.
+    """Return the bytes of a field: a string, a message or packed numbers.
 
     Raises:
-        DamagedSource: It is written otherwise.
+        DamagedSource: The field has another encoding.
     """
     if field.wire is not Wire.BYTES or isinstance(field.value, int):
-        raise DamagedSource(f"field {field.number} holds no bytes")
+        raise DamagedSource(f"field {field.number} does not hold bytes")
     return field.value
 
 
 def text_of(field: Field) -> str:
-    """Return the text of a field.
+    """Return the string of a field.
 
     Raises:
-        DamagedSource: It is no text.
+        DamagedSource: It is not a string.
     """
     try:
         return str(bytes_of(field), "utf-8")
     except UnicodeDecodeError:
-        raise DamagedSource(f"field {field.number} is no text") from None
+        raise DamagedSource(f"field {field.number} is not a string") from None
 
 
 def whole_of(field: Field) -> int:
-    """Return the whole number of a field, with its sign.
+    """Return the signed integer of a field.
 
     Raises:
-        DamagedSource: It holds none.
+        DamagedSource: It is not an integer.
     """
     if not isinstance(field.value, int):
-        raise DamagedSource(f"field {field.number} holds no whole number")
+        raise DamagedSource(f"field {field.number} is not an integer")
     return _signed(field.value)
 
 
 def real_of(field: Field) -> float:
-    """Return the number of a field that holds a double or a float.
+    """Return the double or float of a field.
 
     Raises:
-        DamagedSource: It holds neither.
+        DamagedSource: It is neither.
     """
     if isinstance(field.value, int) or field.wire is Wire.BYTES:
-        raise DamagedSource(f"field {field.number} holds no floating number")
+        raise DamagedSource(f"field {field.number} is not a floating-point number")
     unpacked: float = (_DOUBLE if field.wire is Wire.FIXED64 else _FLOAT).unpack(field.value)[0]
     return unpacked
 
 
 def wholes_of(field: Field) -> list[int]:
-    """Return the whole numbers of a field that may be packed.
+    """Return the integers of a field, packed or not.
 
     Raises:
         DamagedSource: It holds something else.
@@ -138,27 +138,27 @@ def wholes_of(field: Field) -> list[int]:
 
 
 def reals_of(field: Field, dtype: str) -> NDArray[np.floating]:
-    """Return the floating numbers of a field that may be packed.
+    """Return the floating-point numbers of a field, packed or not.
 
     Args:
-        field: Which.
-        dtype: "<f4" or "<f8", as they are written.
+        field: The field.
+        dtype: "<f4" or "<f8".
 
     Raises:
         DamagedSource: It holds something else.
     """
     kind = np.dtype(dtype)
     if isinstance(field.value, int) or len(field.value) % kind.itemsize:
-        raise DamagedSource(f"field {field.number} holds no numbers of {kind.itemsize} bytes")
+        raise DamagedSource(f"field {field.number} does not hold numbers of {kind.itemsize} bytes")
     return np.frombuffer(field.value, kind)
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a number that is written in groups of seven bits, and where what follows begins."""
+    """Return a varint and the offset after it."""
     value = 0
     for place in range(_MOST_VARINT_BYTES):
         if at + place >= len(data):
-            raise DamagedSource("a number goes on beyond the end of its message")
+            raise DamagedSource("a number is longer than its message")
         byte = data[at + place]
         value |= (byte & 0x7F) << 7 * place
         if byte < 0x80:

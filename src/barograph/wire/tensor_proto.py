@@ -1,4 +1,4 @@
-"""A TensorProto, TensorFlow's message for an array, as an array."""
+"""Conversion of TensorProto, TensorFlow's message for an array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from barograph.errors import DamagedSource
 from barograph.wire.protobuf import Field, bytes_of, fields_of, reals_of, text_of, whole_of, wholes_of
 
 Texts = list[str]
-"""What an array of texts holds; smdebug writes no other than those of one axis."""
+"""An array of strings; smdebug writes only one-dimensional ones."""
 
 _STRING = 7
 _TYPES: Mapping[int, np.dtype[Any]] = {
@@ -26,7 +26,7 @@ _TYPES: Mapping[int, np.dtype[Any]] = {
         (19, np.float16), (22, np.uint32), (23, np.uint64),
     )
 }
-"""TensorFlow's numbers of element types; quantised ones are taken as the integers that they are stored as."""
+"""TensorFlow's numbers of element types; quantized ones are read as integers."""
 
 _DTYPE, _SHAPE, _CONTENT, _TEXTS = 1, 2, 4, 8
 _HALVES = 13
@@ -43,16 +43,16 @@ _LISTS: Mapping[int, Callable[[Field], Any]] = {
     16: wholes_of,
     17: wholes_of,
 }
-"""Fields that hold the elements one by one, where the bytes as a whole are not given."""
+"""Fields with individual elements, used if there are no raw bytes."""
 
 
 def array_from_proto(message: memoryview) -> NDArray[Any] | Texts:
-    """Return the array that a TensorProto holds, or its texts.
+    """Return the array or the strings of a TensorProto.
 
-    Nothing is made that is larger than the message: a shape that asks for more elements than it brings is damage.
+    The result is never larger than the message: a shape with more elements than the message has is damage.
 
     Raises:
-        DamagedSource: The bytes are no such message, or its parts do not fit together.
+        DamagedSource: The bytes are not such a message, or its parts are inconsistent.
     """
     number, content = 0, memoryview(b"")
     shape: tuple[int, ...] = ()
@@ -74,10 +74,10 @@ def array_from_proto(message: memoryview) -> NDArray[Any] | Texts:
         return texts
     dtype = _TYPES.get(number)
     if dtype is None:
-        raise DamagedSource(f"its elements are of a type ({number}) that is unknown")
+        raise DamagedSource(f"its elements have an unknown type ({number})")
     if len(content) or not lists:
         if len(content) % dtype.itemsize:
-            raise DamagedSource(f"{len(content)} bytes are no whole number of {dtype} elements")
+            raise DamagedSource(f"{len(content)} bytes are not a multiple of the size of {dtype}")
         _check_count(len(content) // dtype.itemsize, shape)
         return np.frombuffer(content, dtype.newbyteorder("<") if dtype.kind in "iufc" else dtype).reshape(shape)
     return _from_lists(lists, dtype, shape)
@@ -85,7 +85,7 @@ def array_from_proto(message: memoryview) -> NDArray[Any] | Texts:
 
 def _from_lists(lists: Mapping[int, list[Any]], dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     if len(lists) > 1:
-        raise DamagedSource("it holds elements of several types")
+        raise DamagedSource("it has elements of several types")
     ((number, elements),) = lists.items()
     try:
         if number == _HALVES:
@@ -98,7 +98,7 @@ def _from_lists(lists: Mapping[int, list[Any]], dtype: np.dtype[Any], shape: tup
         else:
             array = np.array(elements).astype(dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        raise DamagedSource(f"its elements are no {dtype}: {error}") from None
+        raise DamagedSource(f"its elements are not {dtype}: {error}") from None
     _check_count(array.size, shape)
     return array.reshape(shape)
 
@@ -108,7 +108,7 @@ def _wholes(elements: list[int], dtype: np.dtype[Any]) -> NDArray[Any]:
     unsigned = [element % (1 << 64) for element in elements] if dtype == np.uint64 else elements
     array = np.array(unsigned, object).astype(dtype)
     if array.tolist() != unsigned:
-        raise DamagedSource(f"its elements are no {dtype}")
+        raise DamagedSource(f"its elements are not {dtype}")
     return array
 
 
@@ -119,11 +119,11 @@ def _shape(message: memoryview) -> tuple[int, ...]:
             sizes = [whole_of(part) for part in fields_of(bytes_of(field)) if part.number == 1]
             shape.append(sizes[-1] if sizes else 0)
     if any(size < 0 for size in shape):
-        raise DamagedSource(f"its shape {tuple(shape)} is none")
+        raise DamagedSource(f"its shape {tuple(shape)} is invalid")
     return tuple(shape)
 
 
 def _check_count(count: int, shape: tuple[int, ...]) -> None:
     wanted = math.prod(shape)
     if count != wanted:
-        raise DamagedSource(f"it holds {count} elements, and its shape {shape} asks for {wanted}")
+        raise DamagedSource(f"it has {count} elements, but its shape {shape} needs {wanted}")

@@ -1,4 +1,4 @@
-"""JSON and files to and from a server, over HTTP: within a time, within a size, and to nowhere else."""
+"""JSON and file transfer with an HTTP server, with limits of time and size and without redirects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from barograph.wire.connections import Sockets, opener_without_redirects
 TOKEN, USER, PASSWORD = "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"
 
 TIMEOUT_SECS = 60.0
-"""Longest time for one answer in JSON, from the first byte to the last."""
+"""Timeout of one JSON response, from the first byte to the last."""
 _FILE_TIMEOUT_SECS = 600.0
 _MOST_JSON_BYTES = 256 << 20
 _PART_BYTES = 1 << 20
@@ -30,11 +30,11 @@ _SAID_CHARS = 300
 
 
 class WebFailed(Exception):
-    """A server did not do what it was asked; the message says why, as a sentence without the server's name.
+    """A request failed; the message is a sentence without the name of the server.
 
     Attributes:
-        status: Of its answer; 0 where there was none.
-        code: What it says went wrong, as MLflow's `error_code`; "" where it says nothing.
+        status: HTTP status; 0 without a response.
+        code: Error code in the response, such as MLflow's `error_code`; "" if none.
     """
 
     def __init__(self, message: str, status: int = 0, code: str = "") -> None:
@@ -44,11 +44,11 @@ class WebFailed(Exception):
 
 
 class Web:
-    """A server.
+    """An HTTP server.
 
     Args:
         url: `http://HOST:PORT/PREFIX` without user and password.
-        authorization: The header that says who asks; "": none.
+        authorization: Authorization header; "": none.
         timeout_secs: See `TIMEOUT_SECS`.
     """
 
@@ -60,33 +60,33 @@ class Web:
         self._opener = opener_without_redirects(self._sockets)
 
     def get(self, path: str, query: Mapping[str, str | int] | None = None) -> dict[str, Any]:
-        """Return the JSON object that stands at a path.
+        """Return the JSON object at a path.
 
         Raises:
-            WebFailed: There is none, or the server does not answer.
+            WebFailed: There is none, or the server does not respond.
         """
         return self._json(self._request("GET", path, query))
 
     def post(self, path: str, body: Mapping[str, Any], *, method: str = "POST") -> dict[str, Any]:
-        """Send a JSON object, and return the one that is answered; errors as of `get`."""
+        """Send a JSON object and return the response; raises as `get`."""
         request = self._request(method, path, None)
-        # NaN and the like are no JSON: whoever sends them writes them as MLflow reads them.
+        # NaN and infinities are not JSON: callers write them as MLflow reads them.
         request.data = json.dumps(body, allow_nan=False).encode()
         request.add_header("Content-Type", "application/json")
         return self._json(request)
 
     def download(self, path: str, query: Mapping[str, str | int], target: Path, *, most_bytes: int) -> None:
-        """Put what stands at a path into a file; errors as of `get`, and where there is more than `most_bytes`."""
+        """Download a path into a file; raises as `get`, and if it has more than `most_bytes`."""
         taken = 0
         with self._answer(self._request("GET", path, query), _FILE_TIMEOUT_SECS) as answer, target.open("wb") as file:
             while part := answer.read(_PART_BYTES):
                 taken += len(part)
                 if taken > most_bytes:
-                    raise WebFailed(f"it sent more than the {most_bytes:,} bytes that it had told of")
+                    raise WebFailed(f"it sent more than the announced {most_bytes:,} bytes")
                 file.write(part)
 
     def upload(self, path: str, data: bytes) -> None:
-        """Put bytes to a path; errors as of `get`."""
+        """Upload bytes to a path; raises as `get`."""
         request = self._request("PUT", path, None)
         request.data = data
         request.add_header("Content-Type", "application/octet-stream")
@@ -105,13 +105,13 @@ class Web:
         with self._answer(request, self._timeout_secs) as answer:
             data = answer.read(_MOST_JSON_BYTES + 1)
         if len(data) > _MOST_JSON_BYTES:
-            raise WebFailed(f"its answer has more than {_MOST_JSON_BYTES:,} bytes")
+            raise WebFailed(f"its response has more than {_MOST_JSON_BYTES:,} bytes")
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise WebFailed(f"its answer is no JSON: {data[:60]!r}") from error
+            raise WebFailed(f"its response is not JSON: {data[:60]!r}") from error
         if not isinstance(found, dict):
-            raise WebFailed(f"its answer is no JSON object: {data[:60]!r}")
+            raise WebFailed(f"its response is not a JSON object: {data[:60]!r}")
         return found
 
     @contextmanager
@@ -122,7 +122,7 @@ class Web:
             late.set()
             self._sockets.cut()
 
-        # The timeout of a socket begins anew with each byte: whoever sends one now and then would hold us for ever.
+        # The timeout of a socket restarts with each byte: a server that sends one now and then would block forever.
         watch = threading.Timer(timeout_secs, cut)
         watch.daemon = True
         watch.start()
@@ -137,9 +137,9 @@ class Web:
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if late.is_set() or isinstance(reason, TimeoutError):
-                raise WebFailed(f"it did not answer within {timeout_secs:g} s") from None
+                raise WebFailed(f"it did not respond within {timeout_secs:g} s") from None
             if isinstance(error, ValueError):
-                raise WebFailed(f"its address is none: {error}") from None
+                raise WebFailed(f"its address is invalid: {error}") from None
             said = reason.strerror if isinstance(reason, OSError) and reason.strerror else str(reason)
             raise WebFailed(f"it cannot be reached: {said or type(reason).__name__}") from None
         finally:
@@ -148,14 +148,14 @@ class Web:
 
 
 def web_from_environment(url: str, environment: Mapping[str, str] = os.environ) -> Web:
-    """Return the server at a URL, asked as whom URL or environment say.
+    """Return the server at a URL, with credentials from the URL or the environment.
 
     Args:
-        url: `http://HOST:PORT/PREFIX`; a user and a password in it go before those of the environment.
+        url: `http://HOST:PORT/PREFIX`; a user and a password in it take precedence over the environment.
         environment: `MLFLOW_TRACKING_TOKEN`, or `MLFLOW_TRACKING_USERNAME` and `MLFLOW_TRACKING_PASSWORD`.
 
     Raises:
-        SettingsError: It is no URL.
+        SettingsError: The URL is not valid.
 
     Example:
         >>> web_from_environment("http://ann:secret@host:5000/").url
@@ -165,9 +165,9 @@ def web_from_environment(url: str, environment: Mapping[str, str] = os.environ) 
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        # What cannot be taken apart may hold a password anywhere, and so may the reason.
-        raise SettingsError("That is no URL of a server. Write http://HOST:PORT; in a user and a password before it, "
-                            "/ is written %2F, : is %3A, @ is %40, # is %23, ? is %3F.") from None
+        # An invalid URL may contain a password anywhere, and so may the reason.
+        raise SettingsError("Not a URL of a server. Write http://HOST:PORT. Escape a user and a password in it: / is "
+                            "%2F, : is %3A, @ is %40, # is %23, ? is %3F.") from None
     plain = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     if not user:
@@ -181,15 +181,15 @@ def web_from_environment(url: str, environment: Mapping[str, str] = os.environ) 
 def _refused(error: urllib.error.HTTPError) -> WebFailed:
     phrase = http.client.responses.get(error.code, "")
     if 300 <= error.code < 400:
-        return WebFailed(f"it answered {error.code} {phrase}, and redirects are not followed; give the URL that it "
-                         "leads to", error.code)
+        return WebFailed(f"it responded {error.code} {phrase}. Redirects are not followed: pass the URL of the "
+                         "target", error.code)
     code = said = ""
     try:
         told = json.loads(error.read(_PART_BYTES))
         code, said = str(told.get("error_code", "")), str(told.get("message", ""))
     except (ValueError, AttributeError, OSError, http.client.HTTPException, RecursionError):
-        said = ""  # its status says enough
+        said = ""  # the status is enough
     if error.code in (401, 403):
-        said = f"{said} Say who you are by {TOKEN}, or by {USER} and {PASSWORD}.".strip()
+        said = f"{said} Set {TOKEN}, or {USER} and {PASSWORD}.".strip()
     return WebFailed(f"it answered {error.code} {phrase}{f': {said[:_SAID_CHARS]}' if said else ''}".rstrip("."),
                      error.code, code)

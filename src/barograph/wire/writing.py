@@ -1,4 +1,4 @@
-"""Messages of event files as bytes: what `events` reads is written here."""
+"""Writing messages of event files, which `events` reads."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ _SESSION_START = 1
 
 
 def first_event(time_unix: float) -> bytes:
-    """Return the event that every file begins with: it says in which version of the format the rest is."""
+    """Return the first event of a file, with the version of its format."""
     return _event(time_unix, 0, _field(3, b"brain.Event:2"))
 
 
 def restart_event(time_unix: float, step: int) -> bytes:
-    """Return the event that says: the training went on from here, what was written of this step or later counts no
-    more."""
+    """Return the event of a resumed training, which invalidates earlier events of this step and later ones."""
     return _event(time_unix, step, _field(7, _whole(1, _SESSION_START)))
 
 
 def summary_event(time_unix: float, step: int, values: Iterable[bytes]) -> bytes:
-    """Return an event that holds values of one step.
+    """Return an event with values of one step.
 
     Args:
-        time_unix: When.
-        step: Which.
-        values: As `scalar`, `histogram` and `text` make them.
+        time_unix: Time.
+        step: Number of the step.
+        values: Results of `scalar`, `histogram` and `text`.
     """
     return _event(time_unix, step, _field(5, b"".join([_field(1, value) for value in values])))
 
@@ -44,12 +43,12 @@ def summary_event(time_unix: float, step: int, values: Iterable[bytes]) -> bytes
 def scalar(tag: bytes, number: float) -> bytes:
     """Return a number as a value of an event.
 
-    It is a tensor of one number of 32 bits: the server that TensorBoard reads files with, where it is installed, takes
-    no other for a scalar. NaN and infinities are numbers like others; what is finite stays so.
+    It is a tensor of one 32-bit number: TensorBoard's data server accepts no other scalar. NaN and infinities are
+    kept, and finite numbers stay finite.
 
     Args:
-        tag: As `tagged` makes it, for "scalars".
-        number: It.
+        tag: Result of `tagged` for "scalars".
+        number: The number.
 
     Example:
         >>> from barograph.wire.events import event_from_message
@@ -67,8 +66,8 @@ def histogram(tag: bytes, buckets: NDArray[np.float64]) -> bytes:
     """Return a histogram as a value of an event.
 
     Args:
-        tag: As `tagged` makes it, for "histograms".
-        buckets: Shape (buckets, 3): where each begins, where it ends, how many are in it; rising, without gaps.
+        tag: Result of `tagged` for "histograms".
+        buckets: Shape (buckets, 3): start, end and count of each; ascending, without gaps.
     """
     shape = _shape(buckets.shape)
     packed = np.ascontiguousarray(buckets, "<f8").tobytes()
@@ -79,14 +78,14 @@ def text(tag: bytes, markdown: str) -> bytes:
     """Return a text as a value of an event.
 
     Args:
-        tag: As `tagged` makes it, for "text".
-        markdown: It.
+        tag: Result of `tagged` for "text".
+        markdown: The text.
     """
     return tag + _field(8, _whole(1, _DT_STRING) + _shape((1,)) + _field(8, markdown.encode()))
 
 
 def tagged(name: str, plugin: str) -> bytes:
-    """Return what a value begins with: what it is called, and which part of TensorBoard shows it.
+    """Return the start of a value: its tag, and the TensorBoard plugin that shows it.
 
     Example:
         >>> tagged("lr", "scalars")[:4]
@@ -124,5 +123,5 @@ def _varint(value: int) -> bytes:
     return bytes(groups)
 
 
-# All of a tensor of one number but the number: the same for every scalar, of which there are many.
+# A tensor of one number without the number: the same for every scalar.
 _SCALAR_HEAD = _field(8, _whole(1, _DT_FLOAT) + _shape(()) + _field(5, _FLOAT.pack(0.0)))[: -_FLOAT.size]

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from barograph.cli.inspect.numbers import numbers_of
 from barograph.errors import UnknownName
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords, Subject
 from barograph.model.step import Mode
-from barograph.report.curves import curves_of
+from barograph.queries.curves import curves_of
+from barograph.queries.numbers import numbers_of
 from barograph.runs.reading.bundle import bundle, bundles, optimizers_of, series_names
 
 MakeStep = Callable[..., StepRecords]

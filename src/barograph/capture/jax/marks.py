@@ -25,10 +25,10 @@ class Mark:
 
     Attributes:
         kind: What it is.
-        path: Where in the model.
-        layer: Class of the layer it belongs to; "": none is known.
-        role: What else must be known of it: "labels" and "answers" belong together by their path, "codes" are both in
-            one number, and "number" is no tensor but a plain one.
+        path: Path in the model.
+        layer: Class of its layer; "": unknown.
+        role: "labels" and "predictions" belong together by path, "codes" has both in one integer, "number" is a plain
+            number and not a tensor.
         classes: Of "codes": how many there are.
     """
 

@@ -55,9 +55,9 @@ class _Sorted:
     """The results of a call that belong to one of its steps.
 
     Attributes:
-        labels: And answers.
-        codes: Of labels and answers in one.
-        numbers: Plain ones.
+        labels: Targets and predictions.
+        codes: Targets and predictions encoded in one integer.
+        numbers: Plain numbers.
         wholes: Tensors that came whole.
         reduced: Those of which statistics came, by kind.
     """
@@ -175,7 +175,7 @@ class Reading:
                 if not self._found[number].whole:
                     by_kind.setdefault(self._found[number].mark.kind, []).append(number)
             self._known.parts[which] = _Sorted(
-                [number for number in mine if role[number] in ("labels", "answers")],
+                [number for number in mine if role[number] in ("labels", "predictions")],
                 [number for number in mine if role[number] == "codes"],
                 [number for number in mine if role[number] == "number"],
                 [number for number in plain if self._found[number].whole], by_kind)
@@ -309,13 +309,13 @@ class Reading:
                 integration.take(kind, arrays, layers=layers)
 
     def _labels(self, integration: ArrayIntegration, numbers: Sequence[int], step: int) -> None:
-        """Have labels and answers counted that the step named, once they have come."""
+        """Have targets and predictions counted that the step named, once they have come."""
         by_name: dict[str, dict[str, list[int]]] = {}
         for number in numbers:
             mark = self._found[number].mark
             by_name.setdefault(mark.path, {}).setdefault(mark.role, []).append(number)
         for name, roles in by_name.items():
-            pairs = list(zip(roles.get("labels", ()), roles.get("answers", ()), strict=False))
+            pairs = list(zip(roles.get("labels", ()), roles.get("predictions", ()), strict=False))
 
             def count(buffer: StepBuffer, name: str = name, pairs: Sequence[tuple[int, int]] = tuple(pairs)) -> None:
                 try:
@@ -330,7 +330,7 @@ class Reading:
                 integration.defer(count)
 
     def _codes(self, integration: ArrayIntegration, number: int, step: int) -> None:
-        """Have the labels and answers of a loss function counted, once they have come."""
+        """Have the targets and predictions of a loss function counted, once they have come."""
         mark = self._found[number].mark
 
         def count(buffer: StepBuffer) -> None:

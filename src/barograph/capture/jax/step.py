@@ -327,7 +327,7 @@ class ObservedStep:
         if mark.kind is Kind.LOSS or (
                 mark.kind in (Kind.GRADIENT, Kind.UPDATE) and self._stillness_holds(mark.path)):
             return None
-        if mark.role in ("labels", "answers", "codes"):
+        if mark.role in ("labels", "predictions", "codes"):
             asked = plan.kinds(plan.everything(mode)) & {Kind.LABEL, Kind.CONFUSION}
             return Taking() if asked else None
         return plan.taking(plan.everything(mode), Key(mark.kind, mark.path), mark.layer)

@@ -75,7 +75,7 @@ class ResultRecorder:
         if data:
             self._data(data, losses)
             if not _fed(data):
-                # A step of the script's own may compute its loss of labels and answers alone.
+                # A step of the script's own may compute its loss of labels and predictions alone.
                 self.fed(seen)
 
     def lost(self, paths: Iterable[str]) -> None:
@@ -222,6 +222,6 @@ def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
     return found
 
 
-def _scores(answers: Any, from_logits: bool) -> Any:
-    """Return answers as `predictions` takes them: of two classes as one logit, whether that is above 0."""
-    return (answers > 0).astype(np.float32) if from_logits and answers.shape[-1:] == (1,) else answers
+def _scores(predictions: Any, from_logits: bool) -> Any:
+    """Return scores for `ArrayIntegration.predictions`; a single logit becomes 0 or 1."""
+    return (predictions > 0).astype(np.float32) if from_logits and predictions.shape[-1:] == (1,) else predictions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from mxnet.gluon.loss import SigmoidBinaryCrossEntropyLoss, SoftmaxCrossEntropyLoss
 
-from barograph.capture.array_integration import TOTAL
+from barograph.capture.array_recorder import TOTAL
 from barograph.capture.mxnet.arrays import array_of, mean_of, wait_for
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from barograph.capture.entry_point import EntryPoint
 
 _MOST_UNREAD = 64
-"""Losses of micro-batches that are kept until their step ends; where there are more, the oldest are read before."""
+"""Losses of micro-batches kept until their step ends; if there are more, the oldest are read earlier."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Losses:
     """Collects losses until a Trainer steps, which determines their series.
 
     Args:
-        entrance: The way into the training.
+        entry: Entry point of the integration.
     """
 
     def __init__(self, entry: EntryPoint) -> None:
@@ -59,7 +59,7 @@ class Losses:
         self._unread: list[_Unread] = []
         self._read: dict[str, _Mean] = {}
         self._samples: dict[str, int] = {}
-        self._answers: list[tuple[Any, Any, Any]] = []
+        self._predictions: list[tuple[Any, Any, Any]] = []
         self._names: set[str] = set()
 
     def began_backward(self, heads: Any, trainers: Iterable[Any]) -> None:
@@ -79,21 +79,21 @@ class Losses:
         for parts in by_context.values():
             self._unread.append(_Unread(TOTAL, tuple(parts), scales))
 
-    def made(self, block: Any, args: Any, loss: Any, *, keeps_answers: bool) -> None:
+    def made(self, block: Any, args: Any, loss: Any, *, keeps_predictions: bool) -> None:
         """Take what a loss of Gluon returned in training.
 
         Args:
             block: It.
             args: What it was called with.
             loss: The array.
-            keeps_answers: Labels and answers are due.
+            keeps_predictions: Targets and predictions are due.
         """
         name = type(block).__name__
         self._names.add(name)
         self._unread.append(_Unread(name, (loss,)))
         self._samples[name] = self._samples.get(name, 0) + (loss.shape[0] if loss.shape else 1)
-        if keeps_answers and len(self._answers) < _MOST_UNREAD:
-            self._answers.append((block, args[1], args[2]))
+        if keeps_predictions and len(self._predictions) < _MOST_UNREAD:
+            self._predictions.append((block, args[1], args[2]))
 
     def read_old(self) -> None:
         """Read the oldest, where too many are kept."""
@@ -101,7 +101,7 @@ class Losses:
             self._read_all(None)
 
     def tell(self, trainer: Any, integration: ArrayIntegration) -> None:
-        """Tell losses, labels and answers of the step that a Trainer is about to make."""
+        """Record losses, targets and predictions of the step that a Trainer is about to make."""
         self._read_all(trainer)
         with self._entry.guarded("recording a loss"):
             for name, mean in self._read.items():
@@ -109,9 +109,9 @@ class Losses:
             if self._samples:
                 integration.fact(Fact.BATCH_SIZE, max(self._samples.values()))
         self._read, self._samples = {}, {}
-        answers, self._answers = self._answers, []
-        for block, predictions, labels in answers:
-            tell_answers(integration, block, predictions, labels)
+        waiting, self._predictions = self._predictions, []
+        for block, predictions, labels in waiting:
+            record_predictions(integration, block, predictions, labels)
 
     def tell_evaluated(self, integration: ArrayIntegration, block: Any, args: Any, loss: Any) -> None:
         """Tell what a loss of Gluon returned in an evaluation: the total, too, if it was the only one in training."""
@@ -123,7 +123,7 @@ class Losses:
                 integration.loss(number)
             integration.loss(number, name)
         if integration.due(Kind.LABEL, Kind.CONFUSION):
-            tell_answers(integration, block, args[1], args[2])
+            record_predictions(integration, block, args[1], args[2])
 
     def _read_all(self, trainer: Any) -> None:
         unread, self._unread = self._unread, []
@@ -139,25 +139,26 @@ class Losses:
                 self._read.setdefault(item.name, _Mean()).add(number)
 
 
-def tells_answers(block: Any, args: Any) -> bool:
-    """Return whether labels and answers can be counted of what a loss was called with."""
+def has_predictions(block: Any, args: Any) -> bool:
+    """Return whether the arguments of a loss are countable targets and predictions."""
     return isinstance(block, SoftmaxCrossEntropyLoss | SigmoidBinaryCrossEntropyLoss) and len(args) > 2
 
 
-def tell_answers(integration: ArrayIntegration, block: Any, predictions: Any, labels: Any) -> None:
-    """Tell labels and answers that a loss over classes was called with."""
+def record_predictions(integration: ArrayIntegration, block: Any, predictions: Any, labels: Any) -> None:
+    """Record the targets and predictions passed to a loss over classes."""
     wait_for([predictions, labels])
     with integration.guarded("counting labels and predictions"):
-        truth, answers = array_of(labels), array_of(predictions)
+        targets, scores = array_of(labels), array_of(predictions)
         if isinstance(block, SoftmaxCrossEntropyLoss):
-            answers = np.moveaxis(answers, block._axis, -1)
-            truth = truth.reshape(answers.shape[:-1]) if block._sparse_label else np.moveaxis(truth, block._axis, -1)
+            scores = np.moveaxis(scores, block._axis, -1)
+            targets = (targets.reshape(scores.shape[:-1]) if block._sparse_label
+                       else np.moveaxis(targets, block._axis, -1))
         else:
-            answers = (answers > (0.5 if block._from_sigmoid else 0.0)).astype(np.float32)
-            truth = truth.reshape(answers.shape)
-            if answers.ndim > 1 and answers.shape[-1] > 1:
-                return  # several questions at once, each with a yes or a no: no classes of which one is true
-        integration.predictions(truth, answers, type(block).__name__)
+            scores = (scores > (0.5 if block._from_sigmoid else 0.0)).astype(np.float32)
+            targets = targets.reshape(scores.shape)
+            if scores.ndim > 1 and scores.shape[-1] > 1:
+                return  # multi-label: not one class per sample
+        integration.predictions(targets, scores, type(block).__name__)
 
 
 def _scale_of(trainer: Any) -> float:

@@ -16,7 +16,7 @@ from mxnet.gluon.loss import Loss
 
 from barograph.capture.entry_point import EntryPoint
 from barograph.capture.mxnet.arrays import array_of, arrays_in, is_traced, wait_for
-from barograph.capture.mxnet.losses import Losses, tells_answers
+from barograph.capture.mxnet.losses import Losses, has_predictions
 from barograph.capture.mxnet.names import GluonNames, Place, unit_axis
 from barograph.capture.mxnet.trainers import Entry, TrainerBook
 from barograph.model.facts import Fact
@@ -152,12 +152,12 @@ class Passes:
         return result
 
     def _take_loss(self, args: Any, loss: Any) -> None:
-        entry, counts = self._trainers.alone(), tells_answers(args[0], args)
+        entry, counts = self._trainers.alone(), has_predictions(args[0], args)
         if autograd.is_recording():
             self._losses.read_old()
             with self._entry.guarded("reading a loss"):
                 keeps = counts and entry is not None and entry.integration.due(Kind.LABEL, Kind.CONFUSION)
-                self._losses.made(args[0], args, loss, keeps_answers=keeps)
+                self._losses.made(args[0], args, loss, keeps_predictions=keeps)
         elif entry is not None and entry.integration.evaluating:
             self._losses.tell_evaluated(entry.integration, args[0], args if counts else (), loss)
 

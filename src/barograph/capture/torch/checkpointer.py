@@ -314,14 +314,14 @@ class Checkpointer:
         place = self.door.place
         if place.busy or self._session.closed:
             return
-        place.busy = True
+        place.begin_own_work()
         try:
             with self.door.lock, torch.no_grad():
                 action()
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
             self._session.guard.caught(error, doing)
         finally:
-            place.busy = False
+            place.end_own_work()
 
 
 class _Beside:

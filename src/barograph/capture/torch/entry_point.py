@@ -39,6 +39,39 @@ class Place(threading.local):
     fed_mask: int = 0
     busy: bool = False
 
+    def enter(self, module: nn.Module) -> None:
+        """Note that the forward pass of a model begins."""
+        self.root, self.mode = module, None
+
+    def record(self, mode: Mode) -> None:
+        """Record the pass, in this mode."""
+        self.mode = mode
+
+    def take(self, mask: int, fed_mask: int) -> None:
+        """Note what is taken of the pass, and of what the model is called with."""
+        self.mask, self.fed_mask = mask, fed_mask
+
+    def take_fed(self) -> int:
+        """Return what is taken of what the model is called with; once."""
+        mask, self.fed_mask = self.fed_mask, 0
+        return mask
+
+    def leave(self) -> None:
+        """Note that the forward pass has ended."""
+        self.root = self.mode = None
+
+    def forget_root(self) -> None:
+        """Note that no forward pass runs, however the last one ended."""
+        self.root = None
+
+    def begin_own_work(self) -> None:
+        """Record nothing of what is called from now on."""
+        self.busy = True
+
+    def end_own_work(self) -> None:
+        """Record again."""
+        self.busy = False
+
 
 class Door:
     """State shared by all entry points: the session and a lock.

@@ -69,6 +69,10 @@ class FactRecorder:
         phase.before_evaluation_ends.append(self._end_evaluation)
         self.plan_changed()
 
+    def scaled_by(self, scaler: Any) -> None:
+        """Note the gradient scaler that the step under way goes through."""
+        self.scaler = scaler
+
     def plan_changed(self) -> None:
         """Look anew what is ever asked for."""
         self._asked_by_mask: dict[int, frozenset[Fact]] = {0: frozenset()}

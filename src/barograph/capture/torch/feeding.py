@@ -98,15 +98,19 @@ class Feeding:
                                          store=lambda: store_from_url(wanted.to))
         return self.checkpointer
 
+    def resume(self, resuming: Resuming) -> None:
+        """Let loaders be taken to a checkpoint first."""
+        self.resuming = resuming
+
     def name_samples(self, source: Source) -> None:
         """Have samples named by a function of the user's, in the data trace."""
         if self._trace is not None:
-            self._trace.source = source
+            self._trace.name_samples(source)
 
     def dealt_by(self, dealt: Callable[[Any], Dealt | None]) -> None:
         """Have the data trace ask for the order that another library has drawn for itself."""
         if self._trace is not None:
-            self._trace.dealt = dealt
+            self._trace.dealt_by(dealt)
 
     # A pass
 
@@ -126,7 +130,7 @@ class Feeding:
 
     def steps_begin(self, steps: Steps) -> Any:
         """Return what counts the steps of a loop."""
-        steps.feeding = self
+        steps.follow(self)
         if self.resuming is not None and not self.resuming.over:
             return self.resuming.begins(steps)
         checkpointer = self.begin_checkpointer()

@@ -16,7 +16,7 @@ from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.module_hooks import ModuleHooks
 from barograph.capture.torch.names import ModelNames, Root
-from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.optimizers import OptimizerBook, parameters_of
 from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.phase import Phase
 from barograph.model.step import Mode
@@ -47,7 +47,6 @@ class ForwardRecorder:
         hears_evaluation: It listens because of an evaluation.
         wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
             trains models that were not handed over, or it is not known yet that it does not.
-        before_pass: Called when the forward pass of a model begins, before anything of it is recorded.
     """
 
     def __init__(
@@ -86,7 +85,7 @@ class ForwardRecorder:
         self._is_aside = False
         self._strangers = False
         self._own_steps = 0
-        self.before_pass: Callable[[], None] = lambda: None
+        self._before_pass: Callable[[], None] = lambda: None
 
     @property
     def heard(self) -> bool:
@@ -125,6 +124,28 @@ class ForwardRecorder:
             self._listen(True)
         self._strangers = True
 
+    def expects_backward(self) -> bool:
+        """Return whether the backward pass that begins now is one of a model that is recorded."""
+        if self.wary and not self.seen:
+            self.beware()
+            return False
+        self.seen = False
+        return True
+
+    def is_strange(self, optimizer: Any) -> bool:
+        """Return whether an optimizer trains nothing that was handed over, where only that is recorded."""
+        if not self._only or any(self._names.parameter(item) is not None for item in parameters_of(optimizer)):
+            return False
+        if not self.wary:
+            # Nobody listened to whose the losses of this step are.
+            self._phase.train.losses.clear()
+        self.beware()
+        return True
+
+    def call_before_pass(self, action: Callable[[], None]) -> None:
+        """Have `action` called when the forward pass of a model begins, before anything of it is recorded."""
+        self._before_pass = action
+
     def _listen(self, wanted: bool) -> None:
         """Hear of forward passes, or not: a hook costs each module some microseconds, also where it does nothing."""
         if wanted:
@@ -133,7 +154,7 @@ class ForwardRecorder:
             self._hooks.put_in()
         elif not wanted:
             self._hooks.take_out()
-            self._place.root = None
+            self._place.forget_root()
 
     # An evaluation
 
@@ -171,7 +192,7 @@ class ForwardRecorder:
         place = self._place
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
-            self.before_pass()
+            self._before_pass()
             self._enter(module, args)
             if place.root is module:
                 if place.mode is Mode.TRAIN:
@@ -189,36 +210,37 @@ class ForwardRecorder:
         if in_backward() or _is_hollow(args):
             return
         place, phase = self._place, self._phase
-        place.root, place.mode = module, None
+        place.enter(module)
         root = self._root_of(module)
         if root is None:
             # Perhaps a known model is inside, as in a wrapper of one that was handed over.
-            place.root = None
+            place.forget_root()
             return
         self._facts.called(root)
         if not self._is_trained(root) or in_transform():
             return
-        place.mode = phase.of_forward(module, root)
+        mode = phase.of_forward(module, root)
+        place.record(mode)
         self.seen = True
         self._outputs.entered(module)
         self._session.began()
-        if place.mode is Mode.TRAIN:
+        if mode is Mode.TRAIN:
             phase.end_evaluation()
             if self._recorder is not None:
                 self._recorder.forward_begins(root)
             mask = self._allowance.for_forward()
         else:
             phase.evaluation_calls(root, self._data.loaders.take_evaluated(), _rows(args))
-            mask = phase.evaluation_mask_for(place.mode)
-        self._facts.forward(root, place.mode, mask)
-        place.mask = mask if mask and self._outputs.asked(mask) else 0
-        place.fed_mask = mask if self._data.asked(mask, training=place.mode is Mode.TRAIN) else 0
+            mask = phase.evaluation_mask_for(mode)
+        self._facts.forward(root, mode, mask)
+        place.take(mask if mask and self._outputs.asked(mask) else 0,
+                   mask if self._data.asked(mask, training=mode is Mode.TRAIN) else 0)
         if args and place.fed_mask:
-            self._feed(module, args, {}, place.mode)
+            self._feed(module, args, {}, mode)
 
     def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
         """Record what a model is called with: by position before it runs, which may change it, else after."""
-        name, mask, self._place.fed_mask = self._names.module(module), self._place.fed_mask, 0
+        name, mask = self._names.module(module), self._place.take_fed()
         if name is not None:
             buffer = self._phase.buffer_of(mode)
             self._data.fed(module, name.root, args, kwargs, mask, buffer, training=mode is Mode.TRAIN)
@@ -271,7 +293,7 @@ class ForwardRecorder:
         if place.root is None or place.busy:
             return
         if output is None and sys.exc_info()[0] is not None:
-            place.root = place.mode = None  # it has raised
+            place.leave()  # it has raised
             return
         if module is place.root and place.mode is Mode.TRAIN:
             self._session.progress.times.forward.ended()
@@ -280,7 +302,7 @@ class ForwardRecorder:
         if place.mode is not None and (place.mask or module is place.root):
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
-            place.root = place.mode = None
+            place.leave()
 
     @entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:

@@ -35,14 +35,14 @@ _LEAST_TOLERANCE = 1e-3
 class LabelRecorder:
     """Counts targets and predictions.
 
-    Of much (an image of labels, a sequence of tokens), at most 4096 places evenly spread are looked at.
+    If there are many (an image of labels, a sequence of tokens), 4096 evenly spread ones are counted.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def classes(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
-        """Record what a loss of several classes was handed: numbers of classes, or probabilities of them."""
+        """Record the inputs of a loss of several classes: class numbers, or class probabilities."""
         outputs, target = given.outputs, given.target
         axis = 0 if outputs.dim() == 1 else 1
         if name == "kl_div" and outputs.dim() != 2:
@@ -69,13 +69,13 @@ class LabelRecorder:
             self._session.seen.reasons["many classes"] = (
                 f"labels of {name}: above {MOST_CLASSES} classes only the smallest and largest label are recorded"
             )
-        answers = _rows(outputs, axis, places).argmax(-1) if wants.labels and few else None
-        counts = LabelCounts(name, classes, answers is not None, wants.labels, wants.label_range and not soft)
-        codes = labels if answers is None else torch.where(labels < 0, LEFT_OUT, labels * classes + answers)
+        predicted = _rows(outputs, axis, places).argmax(-1) if wants.labels and few else None
+        counts = LabelCounts(name, classes, predicted is not None, wants.labels, wants.label_range and not soft)
+        codes = labels if predicted is None else torch.where(labels < 0, LEFT_OUT, labels * classes + predicted)
         gather(buffer, f"labels of {name} among {classes}", counts.tell, codes)
 
     def range_of(self, given: LossArguments, buffer: StepBuffer) -> bool:
-        """Record the least and the greatest label alone, at once; return whether that could be done."""
+        """Record only the smallest and the largest label, immediately; return whether that was possible."""
         outputs, target = given.outputs, given.target
         # After an error on a device, nothing can be asked of it any more.
         if not (outputs.is_cpu and target.is_cpu) or target.is_floating_point() or outputs.dim() < 1:
@@ -85,7 +85,7 @@ class LabelRecorder:
         return True
 
     def yes_or_no(self, name: str, given: LossArguments, wants: DataWants, buffer: StepBuffer) -> None:
-        """Record what a loss of two classes was handed, one answer a sample or a place: logits or probabilities."""
+        """Record the inputs of a loss of two classes: one logit or probability per target."""
         outputs, target = given.outputs, given.target
         if outputs.numel() != target.numel() or not target.numel():
             return
@@ -97,36 +97,37 @@ class LabelRecorder:
         if are_values(target) or not (wants.labels or wants.label_range):
             return
         places = evenly(target.numel(), _MOST_LABELS, target.device)
-        truth, answer = (flat if places is None else flat[places] for flat in (target.reshape(-1), outputs.reshape(-1)))
-        codes = (truth >= 0.5).to(torch.int64) * 2 + (answer >= (0.0 if logits else 0.5)).to(torch.int64)
+        targets, predictions = (flat if places is None else flat[places]
+                                for flat in (target.reshape(-1), outputs.reshape(-1)))
+        codes = (targets >= 0.5).to(torch.int64) * 2 + (predictions >= (0.0 if logits else 0.5)).to(torch.int64)
         # Soft labels lie near 0 and 1; grey pixels that are to be drawn anew lie anywhere, and are no labels.
-        codes = torch.where((truth > _UNDECIDED[0]) & (truth < _UNDECIDED[1]), LEFT_OUT, codes)
+        codes = torch.where((targets > _UNDECIDED[0]) & (targets < _UNDECIDED[1]), LEFT_OUT, codes)
         if wants.labels:
             gather(buffer, f"labels of {name}", functools.partial(_tell_yes_or_no, name), codes)
         if wants.label_range:
-            extremes = wide(torch.stack(torch.aminmax(truth)))
+            extremes = wide(torch.stack(torch.aminmax(targets)))
             gather(buffer, f"range of {name}", _tell_range, extremes[:, None])
 
     def named(self, name: str, targets: Any, predictions: Any, buffer: StepBuffer) -> None:
-        """Record labels and answers that the script hands over.
+        """Record targets and predictions that the script passes.
 
         Raises:
-            ShapeMismatch: There is not one answer, or one row of scores, for each label.
-            UnsupportedCapture: The labels are no numbers of classes.
+            ShapeMismatch: There is not one prediction, or one row of scores, for each target.
+            UnsupportedCapture: The targets are not class numbers.
         """
-        truth, answers = _tensor(targets, "targets"), _tensor(predictions, "predictions")
-        scored = answers.dim() == truth.dim() + 1
-        if (answers.shape[:-1] if scored else answers.shape) != truth.shape:
+        target, predicted = _tensor(targets, "targets"), _tensor(predictions, "predictions")
+        scored = predicted.dim() == target.dim() + 1
+        if (predicted.shape[:-1] if scored else predicted.shape) != target.shape:
             raise ShapeMismatch(
-                f"save_predictions got targets of shape {tuple(truth.shape)} and predictions of shape "
-                f"{tuple(answers.shape)}; pass predictions of the same shape, or with one more axis for class "
+                f"save_predictions got targets of shape {tuple(target.shape)} and predictions of shape "
+                f"{tuple(predicted.shape)}; pass predictions of the same shape, or with one more axis for class "
                 "scores. Pass one class number per sample."
             )
-        labels = _class_numbers(truth, "targets")
-        found = answers.argmax(-1) if scored else _class_numbers(answers, "predictions")
+        labels = _class_numbers(target, "targets")
+        found = predicted.argmax(-1) if scored else _class_numbers(predicted, "predictions")
         if not labels.numel():
             return
-        classes = answers.shape[-1] if scored else 0
+        classes = predicted.shape[-1] if scored else 0
         classes = max(classes, int(labels.max()) + 1, int(found.max()) + 1)
         counts = LabelCounts(name, classes, True, True, True)
         # The name tells the loss apart, and the number of classes the code: it may grow from call to call.
@@ -134,7 +135,7 @@ class LabelRecorder:
 
 
 def are_values(target: torch.Tensor) -> bool:
-    """Return whether the targets of a loss of probabilities are many a sample: values, not one answer."""
+    """Return whether the targets of a loss of probabilities are many a sample: values, not one class."""
     return target.dim() == 2 and target.shape[1] > 1
 
 
@@ -202,7 +203,7 @@ def _tensor(values: Any, what: str) -> torch.Tensor:
 
 
 def _class_numbers(values: torch.Tensor, what: str) -> torch.Tensor:
-    """Return whole numbers from 0.
+    """Return integers from 0.
 
     Raises:
         UnsupportedCapture: They are not.

@@ -25,9 +25,7 @@ def listen(recording: Recording) -> None:
     """Add a torch integration to the recording; if the run is resumed, take the script to its checkpoint first."""
     session = recording.session
     integration = TorchIntegration(session, only=recording.only, explicit_steps=recording.explicit_steps)
-    recording.torch = integration
-    recording.add_integration(integration)
-    recording.name_samples(recording.source)
+    recording.add_torch(integration)
     session.steering.offer_checkpoint(functools.partial(save_checkpoint, recording, integration))
     order = recording.launch.resume
     if order is None:
@@ -40,7 +38,7 @@ def listen(recording: Recording) -> None:
         # Nothing is recorded until it is there.
         try:
             begin_resuming(
-                integration, store_from_url(recording.url), order, functools.partial(setattr, recording, "resuming")
+                integration, store_from_url(recording.url), order, recording.resume
             )
         except BarographError as error:
             refuse(order, str(error))

@@ -43,6 +43,18 @@ class Root:
     trains_in_eval: bool = False
     trained: bool = False
 
+    def name(self, label: str) -> None:
+        """Give it a label."""
+        self.label = label
+
+    def note_trained(self) -> None:
+        """Note that an optimizer holds parameters of it."""
+        self.trained = True
+
+    def note_trains_in_eval(self) -> None:
+        """Note that `backward` starts from it while it is in eval mode."""
+        self.trains_in_eval = True
+
     @property
     def seems_evaluated(self) -> bool:
         """Whether it is in eval mode now, and was never seen to train in it."""
@@ -224,7 +236,7 @@ class ModelNames:
         if root is None or root is self._unlabelled:
             return inner
         if not root.label:
-            root.label = self._free_label(root)
+            root.name(self._free_label(root))
         return f"{root.label}.{inner}" if inner else root.label
 
     def _free_label(self, root: Root) -> str:

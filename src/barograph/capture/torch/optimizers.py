@@ -102,6 +102,15 @@ class Entry:
     is_new: bool = True
     superseded_by: Entry | None = None
 
+    def meet(self) -> bool:
+        """Note that it makes a step; return whether that is the first."""
+        was_new, self.is_new = self.is_new, False
+        return was_new
+
+    def note_rates(self, rates: tuple[float, ...]) -> None:
+        """Note the learning rates that were recorded."""
+        self.learning_rates = rates
+
     def holds_any(self, parameters: Iterable[torch.Tensor]) -> bool:
         """Return whether the script had handed it any of these parameters."""
         mine = {id(item) for reference in self.held if (item := reference()) is not None}
@@ -114,14 +123,18 @@ class OptimizerBook:
     A single optimizer has no label. Of several, each is called by the user's label, by the model whose
     parameters it holds, or by its class. One that is alone after all before it are gone begins another
     training, and is called by its number ("#2").
+
+    Args:
+        names: The models.
+        label_of_first: Returns what the only optimizer of the script is called: other frameworks may have trained
+            before.
     """
 
-    def __init__(self, names: ModelNames) -> None:
+    def __init__(self, names: ModelNames, label_of_first: Callable[[], str] = lambda: "") -> None:
         self._names = names
         self._entries: dict[int, Entry] = {}
         self._made: dict[int, weakref.ref[Any]] = {}
-        self.hears = False
-        """Each optimizer is noted when it is made, so that nobody has to look for them."""
+        self._hears = False
         self._labels: dict[int, tuple[weakref.ref[Any], str]] = {}
         self._searched: dict[int, weakref.ref[torch.Tensor]] = {}
         self._alone = True
@@ -133,10 +146,13 @@ class OptimizerBook:
         self._collected = 0
         self._taken: set[str] = set()
         self._trainings = 1
-        self.label_of_first: Callable[[], str] = lambda: ""
-        """Returns what the only optimizer of the script is called: other frameworks may have trained before."""
+        self._label_of_first = label_of_first
 
     # Which there are
+
+    def hear(self, hears: bool) -> None:
+        """Rely on it, or not, that each optimizer is noted when it is made, so that nobody has to look for them."""
+        self._hears = hears
 
     def find_made(self) -> None:
         """Find the optimizers that the script has made so far. Slow, a walk over all objects: once is enough."""
@@ -149,7 +165,7 @@ class OptimizerBook:
 
     def there(self) -> list[Any]:
         """Return the optimizers that exist; slow as long as nobody notes those that are made."""
-        if not self.hears:
+        if not self._hears:
             self.find_made()
         self._made = {key: reference for key, reference in self._made.items() if reference() is not None}
         found = [item for reference in self._made.values() if (item := reference()) is not None]
@@ -315,7 +331,7 @@ class OptimizerBook:
                 known.signature = known.held = ()
                 return known.label
         if not self._taken and (self._alone or (_is_foreign(optimizer) and not self._surveyed)):
-            first = self.label_of_first()
+            first = self._label_of_first()
             self._trainings = int(first.removeprefix(ANOTHER_TRAINING)) if first else 1
             return first
         if self._taken and self._begins_anew(optimizer):
@@ -380,7 +396,7 @@ class OptimizerBook:
         for number, parameter in enumerate(parameters):
             name = self._names.parameter(parameter) or ParameterName(None, f"{prefix}parameter{number}", "")
             if name.root is not None:
-                name.root.trained = True
+                name.root.note_trained()
                 roots[id(name.root)] = name.root
             # Keras on torch keeps the state of its random generators as parameters: integers, which nothing trains.
             if parameter.is_floating_point() or parameter.is_complex():

@@ -70,7 +70,7 @@ class ParameterRecorder:
         # One on a device would have to be waited for: it comes later, with the steps that are recorded anyway.
         late = {number: rate for number, rate in enumerate(given) if _is_on_device(rate)}
         rates = tuple(0.0 if number in late else float(rate) for number, rate in enumerate(given))
-        entry.learning_rates = rates
+        entry.note_rates(rates)
         for number, rate in enumerate(rates):
             key = Key(Kind.LEARNING_RATE, f"group{number}")
             if number not in late:
@@ -90,7 +90,7 @@ class ParameterRecorder:
         for rate in rates:
             if type(rate) is not float:
                 return None
-        entry.learning_rates = tuple(rates)
+        entry.note_rates(tuple(rates))
         return rates
 
     def before_clip(self, parameters: set[int], mask: int, buffer: StepBuffer) -> None:

@@ -154,9 +154,9 @@ class Phase:
         """Settle what was provisional: who calls `backward` trains, and an evaluation that was under way has ended."""
         self._backwards += 1
         if self._backwards == _MOST_BACKWARDS:
-            self.allowance.mask = 0
+            self.allowance.give_up()
         if self._provisional is not None:
-            self._provisional.trains_in_eval = True
+            self._provisional.note_trains_in_eval()
             self._provisional = None
             if self.train.empty:
                 self.train, self._passes.current.buffer = self.evaluation, self.train

@@ -177,7 +177,7 @@ class Resuming:
             self._names.label_all()
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._optimizers.entry(optimizer).is_new = False
+        self._optimizers.entry(optimizer).meet()
 
     def _quiet(self) -> None:
         if self.over or "stdout" in self.__dict__:
@@ -344,7 +344,7 @@ def _from_checkpoint(
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
         session.counts.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
-        integration.door.place.busy = False
+        integration.door.place.end_own_work()
         session.script.pass_over(False)
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
@@ -353,9 +353,9 @@ def _from_checkpoint(
 
     resuming = Resuming(checkpoint, order, integration.names, integration.optimizers, checkpointer.loaders, arrived,
                         integration.feeding)
-    integration.feeding.resuming = resuming
+    integration.feeding.resume(resuming)
     # Nothing is recorded on the way, whatever the script hands over.
-    integration.door.place.busy = True
+    integration.door.place.begin_own_work()
     session.script.pass_over(True)
     resuming.install()
     return resuming

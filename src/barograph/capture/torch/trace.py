@@ -180,6 +180,14 @@ class LoaderTrace:
         self._last = -1
         self._serial = self._feeding = 0
 
+    def name_samples(self, source: Source) -> None:
+        """Have samples named by a function of the user's."""
+        self.source = source
+
+    def dealt_by(self, dealt: Callable[[Any], Dealt | None]) -> None:
+        """Ask `dealt` for the order that another library has drawn."""
+        self.dealt = dealt
+
     # While the loader draws and gives
 
     def begins_pass(self, iterator: _BaseDataLoaderIter) -> bool:

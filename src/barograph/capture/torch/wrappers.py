@@ -33,6 +33,7 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -67,23 +68,54 @@ _TURNS_SECS = 0.05
 _passages: dict[str, Callable[[Any, Any], Any]] = {}
 
 
-class Listener(Protocol):
-    """Receives the wrappers' calls; the methods must not raise, except on purpose."""
+class LossListener(Protocol):
+    """Is called around `backward` and loss functions."""
 
     def backward_begins(self, tensors: Any) -> None: ...
     def backward_ended(self) -> None: ...
-    def before_clip(self, parameters: Any, *, by_value: bool) -> None: ...
-    def after_clip(self, total_norm: Any) -> None: ...
     def loss_scaled(self, outputs: Any, scaled: Any) -> None: ...
-    def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
-    def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
-    def scheduler_stepped(self, scheduler: Any) -> None: ...
-    def optimizer_made(self, optimizer: Any) -> None: ...
     def takes_loss(self, name: str, loss: Any, args: Any, kwargs: Any) -> bool: ...
     def loss_returned(self, name: str, loss: Any, args: Any, kwargs: Any) -> None: ...
     def loss_raised(self, name: str, args: Any, kwargs: Any) -> None: ...
+
+
+class ClippingListener(Protocol):
+    """Is called around functions that clip gradients."""
+
+    def before_clip(self, parameters: Any, *, by_value: bool) -> None: ...
+    def after_clip(self, total_norm: Any) -> None: ...
+
+
+class ScalerListener(Protocol):
+    """Is called around `GradScaler.step`."""
+
+    def scaler_step_begins(self, scaler: Any, optimizer: Any) -> None: ...
+    def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None: ...
+
+
+class OptimizerListener(Protocol):
+    """Is called for new optimizers and for steps of schedulers."""
+
+    def scheduler_stepped(self, scheduler: Any) -> None: ...
+    def optimizer_made(self, optimizer: Any) -> None: ...
+
+
+class EvaluationListener(Protocol):
+    """Is called where an evaluation may begin."""
+
     def mode_set(self, training: bool) -> None: ...
     def gradients_turned_off(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Receive the wrappers' calls; the methods must not raise, except on purpose."""
+
+    losses: LossListener
+    clipping: ClippingListener
+    scaler: ScalerListener
+    optimizers: OptimizerListener
+    evaluations: EvaluationListener
 
 
 class Feeder(Protocol):
@@ -105,12 +137,12 @@ class Wrappers:
     """Installs and removes the wrappers.
 
     Args:
-        listener: Who is told.
-        feeder: Who is told of loaders.
+        listeners: Are called.
+        feeder: Is called for loaders.
     """
 
-    def __init__(self, listener: Listener, feeder: Feeder) -> None:
-        self._listener: Listener | None = listener
+    def __init__(self, listeners: Listeners, feeder: Feeder) -> None:
+        self._listeners: Listeners | None = listeners
         self._feeder = feeder
         self._undo: list[Callable[[], None]] = []
         self._in_scheduler = False
@@ -143,13 +175,13 @@ class Wrappers:
             if isinstance(function, FunctionType):
                 self._listen_in(function, name)
 
-    def tell(self, listener: Listener | None) -> None:
-        """Tell this one from now on; None: nobody, and the wrappers are plain passages."""
-        self._listener = listener
+    def tell(self, listeners: Listeners | None) -> None:
+        """Call these from now on; None: nobody, and the wrappers are plain passages."""
+        self._listeners = listeners
 
     def undo(self) -> None:
         """Put the originals back; what was built on top of ours keeps working."""
-        self._listener = None
+        self._listeners = None
         forget(self._wrap_flat)
         while self._undo:
             self._undo.pop()()
@@ -160,9 +192,9 @@ class Wrappers:
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             # A compiler that traces through sees a constant: nothing of ours gets into its graph.
-            if torch.compiler.is_compiling() or self._listener is None:
+            if torch.compiler.is_compiling() or self._listeners is None:
                 return original(*args, **kwargs)
-            return around(original, self._listener, args, kwargs)
+            return around(original, self._listeners, args, kwargs)
 
         def put_back() -> None:
             if holder.__dict__.get(name) is wrapper:
@@ -187,15 +219,15 @@ class Wrappers:
             try:
                 result = plain(*args, **kwargs)
             except Exception:
-                if self._listener is not None and not _is_traced(args, kwargs):
-                    self._listener.loss_raised(name, args, kwargs)
+                if self._listeners is not None and not _is_traced(args, kwargs):
+                    self._listeners.losses.loss_raised(name, args, kwargs)
                 raise
-            listener = self._listener
-            if listener is None or torch.compiler.is_compiling() or listener.takes_loss(
+            listeners = self._listeners
+            if listeners is None or torch.compiler.is_compiling() or listeners.losses.takes_loss(
                     name, result, args, kwargs):
                 return result
             if not _is_traced(args, kwargs):
-                listener.loss_returned(name, result, args, kwargs)
+                listeners.losses.loss_returned(name, result, args, kwargs)
             return result
 
         _passages[name] = call
@@ -222,36 +254,36 @@ class Wrappers:
         self._undo.append(put_back)
 
     @staticmethod
-    def _backward(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _backward(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         tensors = args[0] if args else kwargs.get("tensors")
         if isinstance(tensors, Iterator):
             # Whoever looks into it uses it up: torch gets what it held.
             tensors = tuple(tensors)
             args, kwargs = ((tensors, *args[1:]), kwargs) if args else (args, {**kwargs, "tensors": tensors})
-        listener.backward_begins(tensors)
+        listeners.losses.backward_begins(tensors)
         result = original(*args, **kwargs)
-        listener.backward_ended()
+        listeners.losses.backward_ended()
         return result
 
     @staticmethod
-    def _make_optimizer(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _make_optimizer(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        listener.optimizer_made(args[0])
+        listeners.optimizers.optimizer_made(args[0])
         return result
 
     @staticmethod
-    def _train(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.mode_set(bool(args[1] if len(args) > 1 else kwargs.get("mode", True)))
+    def _train(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
+        listeners.evaluations.mode_set(bool(args[1] if len(args) > 1 else kwargs.get("mode", True)))
         return original(*args, **kwargs)
 
-    def _loader_iter(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+    def _loader_iter(self, original: Any, _: Listeners, args: Any, kwargs: Any) -> Any:
         self._feeder.loader_will_begin(args[0])
         begin = time.perf_counter()
         iterator = original(*args, **kwargs)
         self._feeder.loader_begins(args[0], iterator, time.perf_counter() - begin)
         return iterator
 
-    def _loader_next(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+    def _loader_next(self, original: Any, _: Listeners, args: Any, kwargs: Any) -> Any:
         self._feeder.loader_asked(args[0])
         begin = time.perf_counter()
         try:
@@ -265,67 +297,67 @@ class Wrappers:
         self._feeder.batch_came(args[0], batch)
         return batch
 
-    def _next_index(self, original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+    def _next_index(self, original: Any, _: Listeners, args: Any, kwargs: Any) -> Any:
         self._feeder.loader_draws(args[0])
         drawn = original(*args, **kwargs)
         self._feeder.loader_drew(args[0], drawn)
         return drawn
 
     @staticmethod
-    def _clip_with_norm(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _clip_with_norm(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         # The caller may hand over a generator, and both of us must walk it.
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        listener.before_clip(parameters, by_value=False)
+        listeners.clipping.before_clip(parameters, by_value=False)
         result = original(parameters, *args[1:], **kwargs)
-        listener.after_clip(args[2] if len(args) > 2 else kwargs.get("total_norm"))
+        listeners.clipping.after_clip(args[2] if len(args) > 2 else kwargs.get("total_norm"))
         return result
 
     def _wrap_flat(self) -> None:
-        if self._listener is not None:
+        if self._listeners is not None:
             self._wrap(sys.modules[_FLAT].FullyShardedDataParallel, "clip_grad_norm_", self._clip_flat)
 
     @staticmethod
-    def _clip_flat(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.before_clip(list(args[0].parameters()), by_value=False)
+    def _clip_flat(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
+        listeners.clipping.before_clip(list(args[0].parameters()), by_value=False)
         total_norm = original(*args, **kwargs)
-        listener.after_clip(total_norm)
+        listeners.clipping.after_clip(total_norm)
         return total_norm
 
     @staticmethod
-    def _clip_value(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _clip_value(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         parameters = args[0] if args else kwargs.pop("parameters")
         parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-        listener.before_clip(parameters, by_value=True)
+        listeners.clipping.before_clip(parameters, by_value=True)
         return original(parameters, *args[1:], **kwargs)
 
     @staticmethod
-    def _scale(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _scale(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         scaled = original(*args, **kwargs)
-        listener.loss_scaled(args[1] if len(args) > 1 else kwargs.get("outputs"), scaled)
+        listeners.losses.loss_scaled(args[1] if len(args) > 1 else kwargs.get("outputs"), scaled)
         return scaled
 
     @staticmethod
-    def _scaler_step(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _scaler_step(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         scaler, optimizer = args[0], args[1] if len(args) > 1 else kwargs.get("optimizer")
-        listener.scaler_step_begins(scaler, optimizer)
+        listeners.scaler.scaler_step_begins(scaler, optimizer)
         result = original(*args, **kwargs)
-        listener.scaler_step_ended(scaler, optimizer)
+        listeners.scaler.scaler_step_ended(scaler, optimizer)
         return result
 
     @staticmethod
-    def _leave_group(original: Any, _: Listener, args: Any, kwargs: Any) -> Any:
+    def _leave_group(original: Any, _: Listeners, args: Any, kwargs: Any) -> Any:
         # Threads of gloo hold objects of Python until they get the interpreter's lock once more, and torch waits for
         # these threads, with that lock, when the group goes: for ever, if they had no turn. Ours take turns as well.
         time.sleep(_TURNS_SECS)
         return original(*args, **kwargs)
 
     @staticmethod
-    def _turn_off(original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
-        listener.gradients_turned_off()
+    def _turn_off(original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
+        listeners.evaluations.gradients_turned_off()
         return original(*args, **kwargs)
 
-    def _scheduler_step(self, original: Any, listener: Listener, args: Any, kwargs: Any) -> Any:
+    def _scheduler_step(self, original: Any, listeners: Listeners, args: Any, kwargs: Any) -> Any:
         if self._in_scheduler:
             return original(*args, **kwargs)  # one scheduler that steps others is one
         self._in_scheduler = True
@@ -333,7 +365,7 @@ class Wrappers:
             result = original(*args, **kwargs)
         finally:
             self._in_scheduler = False
-        listener.scheduler_stepped(args[0])
+        listeners.optimizers.scheduler_stepped(args[0])
         return result
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from rich.text import Text
@@ -14,11 +11,10 @@ from rich.text import Text
 from barograph.cli.experiments.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.errors import SettingsError
 from barograph.experiments.comparing import Comparison, compared, group_of, metric_and_statistic
-from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
-from barograph.experiments.judging import Judgement, is_less_better, judged
+from barograph.experiments.judging import Judgement, bounds_in_words, judged
+from barograph.experiments.reaching import places_from_text, reached, reached_by_groups
 from barograph.experiments.verdict import Outcome
 from barograph.model.clock import SystemClock
 from barograph.model.items import STATISTICS
@@ -44,17 +40,18 @@ def print_differences(
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names]
     found = compared(items)
-    reached = _reached(items, metric, at, along, less) if metric is not None and at is not None else {}
+    best = (reached(items, metric, places_from_text(at), along, less, open_run=run_at)
+            if metric is not None and at is not None else {})
     if html is not None:
         _write_page(printer, html, items, found, metric=metric, along=along, judgement=None, quiet=as_json)
     if as_json:
-        printer.json({**asdict(found), "reached": reached})
+        printer.json({**found.to_json(), "reached": best})
         return
     _print_parts(printer, found, metric)
-    if reached:
+    if best:
         printer.heading(f"best {metric} by {along}")
         printer.table([Column(along, right=True), *(Column(item.name, right=True) for item in items)],
-                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in reached.items()])
+                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in best.items()])
 
 
 def print_groups(
@@ -69,7 +66,7 @@ def print_groups(
     catalog, printer = catalog_with(names, root), Printer()
     items = [catalog.item(name) for name in names] if names else catalog.find(search)
     found = judged(items, by, metric, less_is_better=less, level=level, method=method)
-    reached = _reached_by_groups(items, found, at, along) if at is not None else {}
+    best = reached_by_groups(items, found, places_from_text(at), along, open_run=run_at) if at is not None else {}
     if html is not None:
         order = [group.name for group in found.groups]
         shown = sorted((item for item in items if metric_and_statistic(metric)[0] in item.metrics),
@@ -77,15 +74,11 @@ def print_groups(
         differing = compared(shown) if len(shown) > 1 else None
         _write_page(printer, html, shown, differing, metric=metric, along=along, judgement=found, quiet=as_json)
     if as_json:
-        printer.json({
-            "metric": metric, "by": by, "greater_is_better": found.greater_is_better,
-            "groups": [asdict(group) for group in found.groups],
-            "verdict": asdict(found.verdict) if found.verdict else None, "reached": reached,
-        })
+        printer.json({**found.to_json(), "reached": best})
         return
     printer.table((Column(by), Column("runs", right=True), Column(f"mean {metric}", right=True),
                    Column(f"{level:.0%} interval", right=True), Column("differ in")),
-                  [[group.name, group.counted, figure(group.mean), _bounds(group.low, group.high),
+                  [[group.name, group.counted, figure(group.mean), bounds_in_words(group.low, group.high),
                     ", ".join(group.differs)] for group in found.groups])
     repeats = [sentence for group in found.groups for sentence in group.repeats]
     if repeats:
@@ -93,10 +86,10 @@ def print_groups(
         printer.lines(repeats, _MOST_REPEATS)
     if sentence := _sentence(found):
         printer.line(sentence)
-    if reached:
+    if best:
         printer.heading(f"best {metric_and_statistic(metric)[0]} by {along}, mean of each group")
         printer.table([Column(along, right=True), *(Column(group.name, right=True) for group in found.groups)],
-                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in reached.items()])
+                      [[f"{place:g}", *(figure(value) for value in values)] for place, values in best.items()])
 
 
 def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> None:
@@ -115,18 +108,11 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
 
 
 def _sentence(judgement: Judgement) -> Text:
-    """Return which group is better; empty where there is one alone."""
-    judged = judgement.verdict
-    if judged is None:
-        return Text()
-    first, second = (group.name for group in judgement.groups[:2])
-    sentence = {
-        Outcome.ACCEPTED: f"{first} is better than {second}", Outcome.REJECTED: f"{second} is better than {first}",
-        Outcome.UNDECIDED: f"no significant difference between {first} and {second}",
-    }[judged.outcome]
-    bounds = _bounds(judged.low, judged.high)
-    by = f"by {figure(judged.difference)}{f', {judged.level:.0%} interval {bounds}' if bounds else ''}"
-    return Text.assemble((f"{judged.outcome}: ", _COLORS[judged.outcome]), f"{sentence} ({by}). {judged.reason}")
+    """Return which group is better, in color; empty if there is one group."""
+    text = Text(judgement.sentence)
+    if judgement.verdict is not None:
+        text.stylize(_COLORS[judgement.verdict.outcome], 0, len(f"{judgement.verdict.outcome}: "))
+    return text
 
 
 def _write_page(
@@ -139,51 +125,12 @@ def _write_page(
                                      by=judgement.by if judgement is not None else "")
     data = page_of_comparison(ComparisonContent(
         tuple(items), found, along, overlays, left_out, max(0, len(items) - MOST_LINES), judgement,
-        _sentence(judgement).plain if judgement is not None else "",
+        judgement.sentence if judgement is not None else "",
         SystemClock().unix(),
     )).encode()
     write_whole(file, data)
     if not quiet:
         printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
-
-
-def _reached(
-    items: Sequence[Item], metric: str, at: str, along: str, less: bool | None
-) -> dict[float, list[float]]:
-    """Return for each of the places the best value that each run had reached there."""
-    places = _places(at)
-    called = metric_and_statistic(metric)[0]
-    greater = not is_less_better(metric, less)
-    best = [best_at(curve_of(run_at(str(item.facts["place"])), called, along), places, greater_is_better=greater)
-            for item in items]
-    return {place: [values[number] for values in best] for number, place in enumerate(places)}
-
-
-def _reached_by_groups(
-    items: Sequence[Item], found: Judgement, at: str, along: str
-) -> dict[float, list[float]]:
-    """Return for each of the places the mean of what the runs of each group had reached there."""
-    called, less = metric_and_statistic(found.metric)[0], not found.greater_is_better
-    members = {group.name: [item for item in items if called in item.metrics and group_of(item, found.by) == group.name]
-               for group in found.groups}
-    by_group = [_reached(runs, called, at, along, less) for runs in members.values()]
-    return {place: [_mean_of_known(reached[place]) for reached in by_group] for place in _places(at)}
-
-
-def _mean_of_known(values: Sequence[float]) -> float:
-    known = [value for value in values if value == value]
-    return fmean(known) if known else math.nan
-
-
-def _places(at: str) -> list[float]:
-    try:
-        return [float(text) for text in at.split(",") if text.strip()]
-    except ValueError:
-        raise SettingsError(f'--at is "{at}"; it must be numbers separated by commas, such as 30,60,90.') from None
-
-
-def _bounds(low: float, high: float) -> str:
-    return "" if low != low else f"{figure(low)} to {figure(high)}"
 
 
 def _shown(value: Any) -> str:

@@ -13,9 +13,8 @@ import numpy as np
 from barograph.cli.experiments.catalog_options import catalog_with
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.errors import SettingsError, UnknownKey
-from barograph.experiments.curves import ALIGNMENTS, Curve, aligned, curve_of
-from barograph.experiments.item import Item
+from barograph.errors import SettingsError
+from barograph.experiments.curves import ALIGNMENTS, Curve, curves_of_items
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown_lines
 from barograph.watch.figures import duration, figure
@@ -41,37 +40,16 @@ def print_curves(
     items = [catalog.item(name, ItemKind.RUN) for name in names]
     if search is not None:
         items += catalog.find(search, kinds=(ItemKind.RUN,))
-    curves = curves_of_items(items, metric, by)
+    found = curves_of_items(items, metric, by, open_run=run_at)
+    for sentence in found.missing:
+        print(f"barograph: {shown_lines(sentence)}", file=sys.stderr)
     printer = Printer()
     if as_json:
-        columns = aligned(curves)
-        printer.json({"metric": metric, "by": by, "at": columns.pop("at"), "curves": columns})
+        printer.json(found.to_json())
     elif as_csv:
-        sys.stdout.write(csv_of(aligned(curves), by))
+        sys.stdout.write(csv_of(found.columns(), by))
     else:
-        _print(printer, curves, by)
-
-
-def curves_of_items(items: Sequence[Item], metric: str, by: str) -> dict[str, Curve]:
-    """Return the curve of each run that has the metric, by its name, or where several are called so with its identity.
-
-    Raises:
-        UnknownKey: None of them has it.
-    """
-    found: dict[str, Curve] = {}
-    refusals: list[str] = []
-    names = [item.name for item in items]
-    for item in {item.uid: item for item in items}.values():
-        label = item.name if names.count(item.name) == 1 and item.name != "at" else f"{item.name} ({item.uid})"
-        try:
-            found[label] = curve_of(run_at(str(item.facts["place"])), metric, by)
-        except UnknownKey as error:
-            refusals.append(str(error))
-    if refusals and not found:
-        raise UnknownKey(refusals[0])
-    for refusal in refusals:
-        print(f"barograph: {shown_lines(str(refusal))}", file=sys.stderr)
-    return found
+        _print(printer, found.curves, by)
 
 
 def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:

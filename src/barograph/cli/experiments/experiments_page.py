@@ -8,9 +8,8 @@ from typing import Any
 from barograph.cli.experiments.catalog_options import open_catalog
 from barograph.cli.experiments.search_page import print_table, usual
 from barograph.cli.printing import Column, Printer
-from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
-from barograph.experiments.tabulating import component_table
+from barograph.experiments.overview import experiment_of, experiments_of
 from barograph.model.items import ItemKind
 from barograph.watch.figures import local_time
 
@@ -29,19 +28,17 @@ def create(name: str, root: str | None, *, hypothesis: str, description: str) ->
 def print_all(root: str | None, *, archived: bool, as_json: bool) -> None:
     """Print every experiment, a line each."""
     catalog, printer = open_catalog(root), Printer()
-    found = catalog.of_kind(ItemKind.EXPERIMENT, archived=archived)
-    rows = [(item, trials := catalog.trials_of(item.uid), _runs(catalog, trials)) for item in found]
+    rows = experiments_of(catalog, archived=archived)
     if as_json:
-        printer.json([{**_experiment_json(item), "trials": len(trials), "components": runs}
-                      for item, trials, runs in rows])
+        printer.json([row.to_json() for row in rows])
     elif not rows:
         printer.line(f"No experiments in {catalog.store.url}. To start one:  barograph run --experiment NAME train.py")
     else:
         printer.table(
             (Column("name"), Column("trials", right=True), Column("components", right=True), Column("created", spare=2),
              Column("hypothesis", prose=True, spare=1)),
-            [(_starred(item), f"{len(trials)}", f"{runs}", local_time(item.facts["created_unix"]),
-              item.facts["hypothesis"]) for item, trials, runs in rows],
+            [(_starred(row.item), f"{row.trials}", f"{row.components}", local_time(row.item.facts["created_unix"]),
+              row.item.facts["hypothesis"]) for row in rows],
         )
 
 
@@ -52,15 +49,11 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
         UnknownItem: There is none of that name.
     """
     catalog, printer = open_catalog(root), Printer()
-    item = catalog.item(name, ItemKind.EXPERIMENT)
-    trials = catalog.trials_of(item.uid)
-    with catalog.reading() as connection:
-        table = component_table(connection, catalog.ids("", connection, experiment=item.uid))
+    found = experiment_of(catalog, name)
     if as_json:
-        printer.json({**_experiment_json(item), "notes": [note.text for note in item.notes], "trials": [
-            {"name": trial.name, "uid": trial.uid, "variables": trial.facts["variables"]} for trial in trials
-        ], "components": list(table.rows())})
+        printer.json(found.to_json())
         return
+    item, trials, table = found.item, found.trials, found.table
     printer.heading(_starred(item), item.facts["hypothesis"])
     said = [("description", item.facts["description"]), ("tags", _pairs(item.tags)),
             ("created", local_time(item.facts["created_unix"])), ("trials", f"{len(trials)}")]
@@ -72,16 +65,6 @@ def print_one(name: str, root: str | None, *, as_json: bool) -> None:
         print_table(printer, shown, left_out=left_out)
     else:
         printer.line(f"No trials yet. To start one:  barograph run --experiment {shlex.quote(item.name)} train.py")
-
-
-def _runs(catalog: Catalog, trials: list[Item]) -> int:
-    return len({member.uid for trial in trials for member in catalog.members_of(trial.uid)})
-
-
-def _experiment_json(item: Item) -> dict[str, Any]:
-    facts = {key: item.facts[key] for key in ("description", "hypothesis", "variables", "created_unix", "starred",
-                                              "archived")}
-    return {"name": item.name, "uid": item.uid, **facts, "tags": dict(item.tags)}
 
 
 def _starred(item: Item) -> str:

@@ -36,15 +36,15 @@ def print_lineage(
     catalog = catalog_with([target], root)
     uid = _uid(catalog, target)
     steps = Lineage(catalog, lineage_of(catalog, uid, direction, depth=depth, kinds=kinds, since_unix=since_unix))
-    names, printer = steps.names(), Printer()
+    printer = Printer()
     if as_json:
-        printer.json([{**edge._asdict(), "source_name": names.get(edge.source), "target_name": names.get(edge.target)}
-                      for edge in steps])
+        printer.json(steps.to_json())
         return
     if not steps:
         printer.line(f"{target}: no recorded origins or "
                      f"results{', within these limits' if depth or kinds or since or direction != 'both' else ''}.")
         return
+    names = steps.names()
     printer.table(_COLUMNS, [(str(edge.depth), names.get(edge.source, edge.source), edge.relation.replace("_", " "),
                               names.get(edge.target, edge.target)) for edge in steps])
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from rich.text import Text
 
 from barograph.cli.inspect.findings import print_findings
-from barograph.cli.opening import and_others, run_at, tell_damage
+from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
-from barograph.model.finding import Finding
-from barograph.model.key import Kind
-from barograph.queries.recall import recalled
-from barograph.rules.columns import learning_rate, stated_loss
-from barograph.runs.reading.around import Change, Surroundings, around, findings_near, gradient_norm, update_ratio
-from barograph.runs.reading.one_worker import OneWorker
+from barograph.queries.step import StepAround, StepRow, changed, step_around
+from barograph.runs.reading.around import Change
 from barograph.runs.reading.reader import Run
-from barograph.runs.reading.view import StepView
 from barograph.watch.figures import count, figure, local_time
 from barograph.watch.wording import shown
 
@@ -45,36 +39,27 @@ def print_around(place: str, step: int, worker: str | None = None, *, as_json: b
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, printer = run_at(place), Printer()
-    run = OneWorker(run.store, worker) if worker is not None else run
-    found = around(run, step)
-    group = found.views[0].group
-    near = findings_near([item for item in recalled(run.store).summary.findings if item.worker == group], found.views)
-    # Of several processes that trained by themselves it is the first that recorded the step.
-    shown = worker if worker is not None or group == "r" else group
-    others = and_others(run, shown)
+    found = step_around(run, step, worker)
     if as_json:
-        printer.json({**_to_json(run, found, near), "worker": shown, "figures": others})
+        printer.json(found.to_json())
     else:
-        _print(printer, place, run, found, near, others)
+        _print(printer, place, run, found)
     tell_damage(run, place)
 
 
-def _print(
-    printer: Printer, place: str, run: Run, found: Surroundings, near: Sequence[Finding], others: str
-) -> None:
-    here = next(view for view in found.views if view.step.number == found.step)
+def _print(printer: Printer, place: str, run: Run, found: StepAround) -> None:
     printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
-                               f"{local_time(here.step.time_unix)}"))
+                               f"{local_time(found.here.time_unix)}"))
     if found.asked != found.step:
         printer.line(f"Step {found.asked} was not recorded. This is the nearest recorded step.")
-    printer.heading("Steps around it", others)
-    printer.table(_STEPS, [_step_row(view, found.step, near) for view in found.views])
+    printer.heading("Steps around it", found.figures)
+    printer.table(_STEPS, [_step_row(row, found) for row in found.steps])
     _print_changes(printer, found)
-    printer.heading("Findings near", "" if near else "none")
-    print_findings(printer, near)
+    printer.heading("Findings near", "" if found.findings else "none")
+    print_findings(printer, found.findings)
 
 
-def _print_changes(printer: Printer, found: Surroundings) -> None:
+def _print_changes(printer: Printer, found: StepAround) -> None:
     title = "Largest changes"
     if found.nearest_with_tensors:
         steps = " and ".join(str(step) for step in found.nearest_with_tensors)
@@ -83,43 +68,28 @@ def _print_changes(printer: Printer, found: Surroundings) -> None:
     if not found.changes:
         printer.heading(title, "no tensors in this step, or none before it")
         return
-    changed = [change for change in found.changes if change.size > _SMALL or change.nonfinite]
+    large = changed(found.changes, decades=_SMALL)
     compared = max(change.compared for change in found.changes)
     printer.heading(title, f"norm, compared with the median of the last {count(compared, 'recorded step')}")
-    if changed:
-        printer.table(_CHANGES, [_change_row(change) for change in changed[:_MOST_CHANGES]])
-    rest = len(found.changes) - len(changed)
-    if len(changed) > _MOST_CHANGES:
-        more = len(changed) - _MOST_CHANGES
+    if large:
+        printer.table(_CHANGES, [_change_row(change) for change in large[:_MOST_CHANGES]])
+    rest = len(found.changes) - len(large)
+    if len(large) > _MOST_CHANGES:
+        more = len(large) - _MOST_CHANGES
         printer.line(f"and {more} more that changed by more than 25% (all: --json)", indent=2)
     elif rest:
-        others = "the other " if changed else "all "
+        others = "the other " if large else "all "
         printer.line(f"{others}{count(rest, 'tensor')} changed by less than 25%", indent=2)
 
 
-def _step_row(view: StepView, step: int, near: Sequence[Finding]) -> list[Cell]:
-    here = view.step.number == step
-    loss, ratio, rate = stated_loss(view), update_ratio(view), learning_rate(view)
+def _step_row(row: StepRow, found: StepAround) -> list[Cell]:
+    here = row.step == found.step
+    events = [*(["skipped by the gradient scaler"] if row.skipped else []), *found.events(row)]
     cells = [
-        ">" if here else "", f"{view.step.number}", view.step.mode.value, view.step.optimizer,
-        figure(loss[1] if loss else None), figure(gradient_norm(view)), figure(ratio), figure(rate),
-        ", ".join(_events(view, near)),
+        ">" if here else "", f"{row.step}", row.mode.value, row.optimizer, figure(row.loss), figure(row.gradient_norm),
+        figure(row.update_ratio), figure(row.learning_rate), ", ".join(events),
     ]
-    if view.step.skipped:
-        cells[-1] = ", ".join(filter(None, ["skipped by the gradient scaler", cells[-1]]))
     return [Text(cell, "bold" if here else "") for cell in cells]
-
-
-def _events(view: StepView, near: Sequence[Finding]) -> list[str]:
-    """Return what findings did in that step."""
-    events = []
-    for finding in near:
-        if (finding.mode, finding.optimizer) != (view.step.mode, view.step.optimizer):
-            continue
-        for verb, when in (("began", finding.since_step), ("gone", finding.closed_step)):
-            if when == view.step.number:
-                events.append(f"{finding.code} {verb}")
-    return events
 
 
 def _change_row(change: Change) -> list[Cell]:
@@ -136,29 +106,3 @@ def _factor(factor: float) -> Text:
     if math.isinf(factor):
         return Text("from zero", "yellow")
     return Text(f"×{factor:.3g}", "bold yellow" if abs(math.log10(factor)) >= 1 else "")
-
-
-def _to_json(run: Run, found: Surroundings, near: Sequence[Finding]) -> dict[str, object]:
-    return {
-        "url": run.url, "asked": found.asked, "step": found.step, "nearest_with_tensors": found.nearest_with_tensors,
-        "steps": [
-            {
-                "step": view.step.number, "mode": view.step.mode, "optimizer": view.step.optimizer,
-                "time_unix": view.step.time_unix, "skipped": view.step.skipped,
-                "losses": {key.path: value for key, value in view.scalars(Kind.LOSS).items()},
-                "logged": {key.path: value for key, value in view.scalars(Kind.SCALAR).items()},
-                "gradient_norm": gradient_norm(view), "update_ratio": update_ratio(view),
-                "learning_rate": learning_rate(view),
-            }
-            for view in found.views
-        ],
-        "changes": [
-            {
-                "key": str(change.key), "class": change.layer, "norm": change.norm, "usual": change.usual,
-                "compared_steps": change.compared, "factor": change.factor, "nonfinite": change.nonfinite,
-                "nonfinite_before": change.nonfinite_before,
-            }
-            for change in found.changes
-        ],
-        "findings": [item.to_json() for item in near], "damage": run.damage,
-    }

@@ -7,13 +7,13 @@ from rich.text import Text
 from barograph.cli.opening import explain_absence, place_called, store_at
 from barograph.cli.printing import Printer
 from barograph.errors import NotARun, StoreDenied
-from barograph.runs.reading.doctor import Diagnosis, examine
+from barograph.queries.doctor import HARMS, Checkup, checkup_of
 from barograph.watch.figures import count, size
 
 _SHOWN = 20
 """Most sentences of one sort that are printed; JSON has all."""
 
-_HARMS = (("damaged", "red"), ("missing", "red"), ("dropped", "yellow"))
+_HARMS = dict(zip(HARMS, ("red", "red", "yellow"), strict=True))
 _REMARKS = ("unended", "problems", "removed", "foreign", "leftover")
 _MEANINGS = {
     "damaged": "the bytes differ from those written; everything else is readable",
@@ -36,23 +36,24 @@ def print_diagnosis(place: str, *, as_json: bool) -> bool:
     """
     store = store_at(place)
     try:
-        diagnosis = examine(store)
+        found = checkup_of(store)
     except (NotARun, StoreDenied):
         named = place_called(place)
         if named is None:
             explain_absence(place, store)
             raise
-        diagnosis = examine(store_at(named))
+        found = checkup_of(store_at(named))
     printer = Printer()
     if as_json:
-        printer.json(diagnosis.to_json())
+        printer.json(found.to_json())
     else:
-        _print(printer, diagnosis)
-    return diagnosis.whole
+        _print(printer, found)
+    return found.intact
 
 
-def _print(printer: Printer, diagnosis: Diagnosis) -> None:
-    printer.line(_verdict(diagnosis))
+def _print(printer: Printer, found: Checkup) -> None:
+    diagnosis, (word, rest) = found.diagnosis, found.verdict
+    printer.line(Text.assemble((word, "bold green" if found.intact else "bold red"), rest))
     printer.entries([
         ("place", diagnosis.url),
         ("read", ", ".join([
@@ -60,19 +61,8 @@ def _print(printer: Printer, diagnosis: Diagnosis) -> None:
             count(diagnosis.workers, "worker"), size(diagnosis.size_bytes),
         ])),
     ])
-    for name, style in (*_HARMS, *((name, "dim") for name in _REMARKS)):
+    for name, style in (*_HARMS.items(), *((name, "dim") for name in _REMARKS)):
         sentences: list[str] = getattr(diagnosis, name)
         if sentences:
             printer.heading(name, Text(_MEANINGS[name], "dim"))
             printer.lines([Text.assemble(("· ", style), sentence) for sentence in sentences], _SHOWN)
-
-
-def _verdict(diagnosis: Diagnosis) -> Text:
-    if diagnosis.whole and not diagnosis.workers:
-        return Text.assemble(("whole", "bold green"), ", and empty: no process has recorded anything yet.")
-    if diagnosis.whole:
-        going_on = any("is running" in sentence for sentence in diagnosis.unended)
-        return Text.assemble(("whole", "bold green"), " so far: the run is still running." if going_on else
-                             ": every recorded file is present and readable.")
-    counts = [f"{len(getattr(diagnosis, name))} {name}" for name, _ in _HARMS if getattr(diagnosis, name)]
-    return Text.assemble(("not intact", "bold red"), f": {', '.join(counts)}.")

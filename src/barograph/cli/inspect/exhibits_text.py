@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from barograph.cli.printing import Column, Printer
-from barograph.report.exhibits import (
+from barograph.model.exhibits import (
     ConfusionMatrix,
     Exhibit,
     NotShown,

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from barograph.cli.figures import sparkline, summary_to_json, thinned
+from barograph.cli.figures import sparkline
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import count_of_bad, layer_sign, severity_text
 from barograph.model.finding import FindingState
 from barograph.model.key import Kind
 from barograph.model.summary import Summary
-from barograph.runs.reading.layers import LAYER_KINDS, Layer
+from barograph.queries.layers import LayerRow
+from barograph.runs.reading.layers import LAYER_KINDS
 from barograph.watch.figures import figure, share
 
 _CURVE = 16
@@ -29,40 +30,24 @@ _PIPE = (
 )
 
 
-def print_layers(printer: Printer, layers: Sequence[Layer], *, judged: bool) -> None:
+def print_layers(printer: Printer, layers: Sequence[LayerRow]) -> None:
     """Print the layers: on a terminal a row each, in a pipe a row for each layer and kind.
 
     Args:
         printer: Prints.
         layers: Which.
-        judged: Whether a watcher has looked at all there is.
     """
     if printer.on_terminal:
-        printer.table(_TERMINAL, [_terminal_row(layer, judged=judged) for layer in layers])
+        printer.table(_TERMINAL, [_terminal_row(layer) for layer in layers])
     else:
         printer.table(_PIPE, [row for layer in layers for row in _pipe_rows(layer)])
 
 
-def layer_to_json(layer: Layer, *, judged: bool) -> dict[str, object]:
-    """Return a layer as JSON data; of long series two hundred points."""
-    steps, values = thinned(layer.gradient_norms.steps, layer.gradient_norms.values)
-    still_open = [item for item in layer.findings if item.state is FindingState.OPEN]
-    return {
-        "path": layer.path, "class": layer.layer,
-        "health": still_open[0].severity if still_open else "ok" if judged and layer.figures else "not judged",
-        "findings": [item.id for item in layer.findings],
-        "figures": {kind.value: {"step": layer.steps[kind], **summary_to_json(seen)}
-                    for kind, seen in layer.figures.items()},
-        "gradient_norms": {"steps": steps, "values": values},
-    }
-
-
-def _terminal_row(layer: Layer, *, judged: bool) -> list[Cell]:
-    sign = layer_sign(layer.findings, recorded=bool(layer.figures), judged=judged)
+def _terminal_row(layer: LayerRow) -> list[Cell]:
     norms = sparkline(layer.gradient_norms.values, _CURVE)
     return [
-        sign, _name(layer), Text(layer.layer, "dim"), *(_cell(layer.figures.get(kind)) for kind in LAYER_KINDS), norms,
-        _codes(layer),
+        layer_sign(layer), _name(layer), Text(layer.layer, "dim"),
+        *(_cell(layer.figures.get(kind)) for kind in LAYER_KINDS), norms, _codes(layer),
     ]
 
 
@@ -77,7 +62,7 @@ def _cell(seen: Summary | None) -> Text:
     return text
 
 
-def _codes(layer: Layer) -> Text:
+def _codes(layer: LayerRow) -> Text:
     codes: dict[str, Text] = {}
     for finding in layer.findings:
         if finding.state is FindingState.OPEN:
@@ -87,13 +72,13 @@ def _codes(layer: Layer) -> Text:
     return Text(" ").join(codes.values())
 
 
-def _pipe_rows(layer: Layer) -> list[list[Cell]]:
-    codes = dict.fromkeys(item.code for item in layer.findings if item.state is FindingState.OPEN)
+def _pipe_rows(layer: LayerRow) -> list[list[Cell]]:
+    codes = dict.fromkeys(item.code for item in layer.open_findings)
     rows = [_pipe_row(layer, kind, layer.figures, ",".join(codes)) for kind in LAYER_KINDS if kind in layer.figures]
     return rows or [[_name(layer), layer.layer, "", "", "", "", "", "", "", ",".join(codes)]]
 
 
-def _pipe_row(layer: Layer, kind: Kind, figures: Mapping[Kind, Summary], codes: str) -> list[Cell]:
+def _pipe_row(layer: LayerRow, kind: Kind, figures: Mapping[Kind, Summary], codes: str) -> list[Cell]:
     seen = figures[kind]
     return [
         _name(layer), layer.layer, kind.value, f"{layer.steps[kind]}", f"{seen.count}", figure(seen.l2),
@@ -101,5 +86,5 @@ def _pipe_row(layer: Layer, kind: Kind, figures: Mapping[Kind, Summary], codes: 
     ]
 
 
-def _name(layer: Layer) -> str:
+def _name(layer: LayerRow) -> str:
     return layer.path or "(model)"

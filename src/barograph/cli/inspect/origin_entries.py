@@ -5,28 +5,18 @@ from __future__ import annotations
 import sys
 
 from barograph.cli.printing import Cell
-from barograph.errors import DamagedChunk
 from barograph.model.one_line import shown_lines
 from barograph.model.origin import Code, Origin
-from barograph.runs.state.origins import read_origin
-from barograph.store.base import Store
 from barograph.watch.figures import count
 
 _MOST_SHOWN = 8
 
 
-def origin_of(store: Store) -> Origin | None:
-    """Return what made a run; None where it was not kept, or is damaged, which is said on standard error.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
-    try:
-        return read_origin(store)
-    except DamagedChunk as error:
-        print("barograph: the code and environment of this run cannot be read. "
-              f"{shown_lines(str(error))}", file=sys.stderr)
-        return None
+def tell_damage_of_origin(problem: str) -> None:
+    """Print on standard error that the code and environment of a run cannot be read; nothing if they can."""
+    if problem:
+        print(f"barograph: the code and environment of this run cannot be read. {shown_lines(problem)}",
+              file=sys.stderr)
 
 
 def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:

@@ -7,7 +7,7 @@ import sys
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Printer
 from barograph.model.one_line import harmless
-from barograph.runs.state.output import Output, read_output
+from barograph.queries.output import WorkerOutput, output_of
 
 
 def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
@@ -16,11 +16,9 @@ def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
     Raises:
         NotARun, NewerFormat, DamagedChunk, StoreError: It cannot be read.
     """
-    store = run_at(place).store
-    found = [item for item in read_output(store) if worker in (None, item.worker)]
+    found = output_of(run_at(place).store, worker)
     if as_json:
-        Printer().json([{"worker": item.worker, "left_out": item.left_out,
-                         "texts": [{"stream": stream, "text": text} for stream, text in item.texts]} for item in found])
+        Printer().json([item.to_json() for item in found])
         return
     for item in found:
         if len(found) > 1:
@@ -30,7 +28,7 @@ def print_output(place: str, worker: str | None, *, as_json: bool) -> None:
         print("barograph: no output of the script was saved in this run.", file=sys.stderr)
 
 
-def _print(item: Output) -> None:
+def _print(item: WorkerOutput) -> None:
     for stream, text in item.texts:
         if stream in ("out", "err"):
             sys.stdout.write(harmless(text) if sys.stdout.isatty() else text)

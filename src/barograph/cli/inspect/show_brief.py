@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.text import Text
 
-from barograph.cli.inspect.numbers import Number
 from barograph.cli.printing import Printer
-from barograph.model.finding import FindingState, Severity
+from barograph.model.finding import Severity
+from barograph.queries.layers import LayerRow, health_of
+from barograph.queries.numbers import Number
 from barograph.queries.problems import Problem
-from barograph.runs.reading.layers import Layer
 from barograph.watch.closing import problem_lines
 from barograph.watch.figures import figure
 from barograph.watch.wording import SEVERITY_STYLES, shown
@@ -25,7 +24,7 @@ _SEVERITY_COLUMN = 2
 def print_brief(
     printer: Printer, place: str, *, head: Text, facts: Sequence[tuple[str, str]], verdict: str,
     problems: Sequence[Problem], hint: str, unseen: Sequence[str], unjudged: str, numbers: Sequence[Number],
-    layers: Sequence[Layer],
+    layers: Sequence[LayerRow],
 ) -> None:
     """Print a run in at most `MOST_LINES` lines.
 
@@ -54,12 +53,6 @@ def print_brief(
         printer.console.print(line, soft_wrap=True)
 
 
-def health_of(layers: Sequence[Layer]) -> Counter[str]:
-    """Return how many layers an open finding names, by the worst severity of each; "ok" the others."""
-    worst = [[item.severity for item in layer.findings if item.state is FindingState.OPEN] for layer in layers]
-    return Counter(found[0].value if found else "ok" for found in worst)
-
-
 def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
     # Of a run without problems the verdict says the first of it.
     texts = list(unseen if sick else unseen[1:])[:1]
@@ -72,15 +65,14 @@ def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
     lines = []
     for number in numbers[:_MOST_NUMBERS]:
         least, step = number.least()
-        values = number.series.values
         mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
         at = f", least {figure(least)} at step {step:,}" if step >= 0 else ""
-        lines.append(_line(f"{number.series.key}{mode}: {figure(float(values[0]))} to {figure(float(values[-1]))}{at}",
+        lines.append(_line(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}",
                            width))
     return [Text(), *lines] if lines else []
 
 
-def _layers(layers: Sequence[Layer], width: int | None) -> list[Text]:
+def _layers(layers: Sequence[LayerRow], width: int | None) -> list[Text]:
     if not layers:
         return []
     health = health_of(layers)

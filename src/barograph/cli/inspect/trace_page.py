@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Column, Printer
-from barograph.errors import UnknownName
-from barograph.runs.format.traced import TracedBatch, is_called
+from barograph.queries.trace import Seen, data_of_step, data_sets, parting_to_json, seen_name, seen_sample
+from barograph.runs.format.traced import TracedBatch
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.trace import NO_TRACE, Parting, Trace
 from barograph.watch.figures import count
@@ -35,33 +35,26 @@ def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)
-    batches = trace.at(step, before=before)
+    found = data_of_step(trace, step, before=before)
     if as_json:
-        printer.json([batch.to_json() for batch in batches])
+        printer.json(found.to_json())
     else:
-        printer.table(_BATCHES, [_row(printer, batch) for batch in batches])
-        fed = [batch for batch in batches if batch.step == step]
-        if any(any(batch.names) for batch in fed):
+        printer.table(_BATCHES, [_row(printer, batch) for batch in found.batches])
+        if found.named:
             printer.heading(f"Step {step}")
-            printer.table(_SEEN, [row for batch in fed for row in _sample_rows(batch, range(batch.count))])
+            printer.table(_SEEN, [row for batch in found.named for row in _sample_rows(batch, range(batch.count))])
     _end(run, trace, place)
 
 
 def print_sample(place: str, sample: str, *, as_json: bool) -> None:
     """Print the steps that saw a sample; raises as `print_step`, but for the step."""
     run, trace, printer = _opened(place)
-    seen = [(batch, batch.rows_of(sample)) for batch in trace.seeing(sample)]
-    _print_seen(printer, seen, "" if seen else _not_seen(trace, sample), as_json=as_json)
+    seen = seen_sample(trace, sample)
+    none = f"No step that is known saw sample {shown(sample)}."
+    if seen.is_name:
+        none = f"{none} It is a name: ask for it with --file {shown(sample)}"
+    _print_seen(printer, seen, none, as_json=as_json)
     _end(run, trace, place)
-
-
-def _not_seen(trace: Trace, sample: str) -> str:
-    said = f"No step that is known saw sample {shown(sample)}."
-    try:
-        trace.of_file(sample)
-    except UnknownName:
-        return said
-    return f"{said} It is a name: ask for it with --file {shown(sample)}"
 
 
 def print_file(place: str, name: str, *, as_json: bool) -> None:
@@ -72,9 +65,7 @@ def print_file(place: str, name: str, *, as_json: bool) -> None:
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)
-    seen = [(batch, [row for row, text in enumerate(batch.names) if text and is_called(text, name)])
-            for batch in trace.of_file(name)]
-    _print_seen(printer, seen, f"No step that is known saw {shown(name)}.", as_json=as_json)
+    _print_seen(printer, seen_name(trace, name), f"No step that is known saw {shown(name)}.", as_json=as_json)
     _end(run, trace, place)
 
 
@@ -88,9 +79,7 @@ def print_parting(place: str, other_place: str, *, as_json: bool) -> bool:
     other_run, other, _ = _opened(other_place)
     parting = trace.parting(other)
     if as_json:
-        printer.json({"step": parting.step, "same_steps": parting.same_steps, "only": parting.only,
-                      "one": [batch.to_json() for batch in parting.one],
-                      "other": [batch.to_json() for batch in parting.other]})
+        printer.json(parting_to_json(parting))
     else:
         printer.line(_verdict(parting, place, other_place))
         if parting.step is not None:
@@ -104,9 +93,10 @@ def print_parting(place: str, other_place: str, *, as_json: bool) -> bool:
 def print_known(place: str, *, as_json: bool) -> None:
     """Print what is known: data sets, passes and steps; raises as `print_parting`."""
     run, trace, printer = _opened(place)
-    known = trace.data_sets()
+    found = data_sets(trace)
+    known = found.known
     if as_json:
-        printer.json([item._asdict() for item in known])
+        printer.json(found.to_json())
     elif not known:
         printer.line(NO_TRACE)
     else:
@@ -130,15 +120,13 @@ def _end(run: Run, trace: Trace, place: str) -> None:
               "slow.", file=sys.stderr)
 
 
-def _print_seen(
-    printer: Printer, seen: Sequence[tuple[TracedBatch, Sequence[int]]], none: str, *, as_json: bool
-) -> None:
+def _print_seen(printer: Printer, seen: Seen, none: str, *, as_json: bool) -> None:
     if as_json:
-        printer.json([{**batch.to_json(), "rows": list(rows)} for batch, rows in seen])
-    elif not seen:
+        printer.json(seen.to_json())
+    elif not seen.batches:
         printer.line(none)
     else:
-        printer.table(_SEEN, [row for batch, rows in seen for row in _sample_rows(batch, rows)])
+        printer.table(_SEEN, [row for item in seen.batches for row in _sample_rows(item.batch, item.rows)])
 
 
 def _whose(batch: TracedBatch) -> list[str]:

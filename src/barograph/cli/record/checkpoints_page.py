@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.runs.reading.glance import RunState, glance
-from barograph.runs.state.checkpoints import SavedCheckpoint, saved_checkpoints
+from barograph.queries.checkpoints import checkpoints_of, how_to_resume
+from barograph.runs.reading.glance import glance
 from barograph.watch.figures import local_time, size
 from barograph.watch.wording import shown
 
@@ -22,44 +20,16 @@ def print_checkpoints(place: str, *, as_json: bool) -> None:
         NotARun: There is none.
         StoreError: It cannot be read.
     """
-    store = run_at(place).store
-    printer = Printer()
-    saved = saved_checkpoints(store)
+    store, printer = run_at(place).store, Printer()
+    rows = checkpoints_of(store)
     if as_json:
-        printer.json([_entry(item) for item in saved])
+        printer.json([row.to_json() for row in rows])
         return
-    if not saved:
+    if not rows:
         printer.line("No checkpoints in this run. To save some: barograph run --checkpoint auto")
         return
     printer.table(_COLUMNS, [
-        [f"{item.steps:,}", f"{item.attempt}", local_time(item.saved_unix), size(item.size_bytes),
-         shown(_state(item)), shown(item.name)] for item in saved
+        [f"{row.steps:,}", f"{row.attempt}", local_time(row.saved_unix), size(row.size_bytes),
+         shown(f"skipped: {row.why_not}" if row.why_not else row.state), shown(row.name)] for row in rows
     ])
-    good = next((item for item in reversed(saved) if item.is_good), None)
-    printer.line(_next(place, good, glance(store).state))
-
-
-def _entry(item: SavedCheckpoint) -> dict[str, Any]:
-    return {"name": item.name, "attempt": item.attempt, "steps": item.steps, "saved_unix": item.saved_unix,
-            "size_bytes": item.size_bytes, "state": _word(item), "why_not": item.why_not}
-
-
-def _word(item: SavedCheckpoint) -> str:
-    if item.why_not is None:
-        return "not read"
-    return "passed over" if item.why_not else "good"
-
-
-def _state(item: SavedCheckpoint) -> str:
-    return f"skipped: {item.why_not}" if item.why_not else _word(item)
-
-
-def _next(place: str, good: SavedCheckpoint | None, state: RunState) -> str:
-    """Return what can be done with them."""
-    if good is None:
-        return "Training cannot resume from any of them."
-    if state is RunState.FINISHED:
-        return "The run has finished. There is nothing to resume."
-    if state in (RunState.RUNNING, RunState.STARTING):
-        return f"Training is still running. After it ends, barograph resume restarts it from step {good.steps:,}."
-    return f"Resume from step {good.steps:,}, in the folder of the script:  barograph resume {shown(place)}"
+    printer.line(how_to_resume(rows, glance(store).state, shown(place)))

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from barograph.cli.opening import run_at
 from barograph.cli.printing import Column, Printer
-from barograph.errors import DamagedChunk, NewerFormat
-from barograph.model.capsule import CapsuleHead
+from barograph.queries.capsules import CapsuleRow, capsules_of
 from barograph.runs.reading.glance import glance
-from barograph.runs.state.capsules import capsule_names, read_head
 from barograph.watch.figures import local_time
 from barograph.watch.wording import shown
 
@@ -24,29 +20,24 @@ def print_capsules(place: str, *, as_json: bool) -> None:
         NotARun: There is none.
         StoreError: It cannot be read.
     """
-    store = run_at(place).store
-    printer = Printer()
-    heads: list[tuple[str, CapsuleHead | str]] = []
-    for name in capsule_names(store):
-        where = f"{place.rstrip('/')}/capsules/{name}"
-        try:
-            heads.append((where, read_head(store, name)))
-        except (DamagedChunk, NewerFormat) as error:
-            heads.append((where, str(error)))
+    store, printer = run_at(place).store, Printer()
+    rows = capsules_of(store, place)
     if as_json:
-        printer.json([{"place": where, **({"damaged": head} if isinstance(head, str) else asdict(head))}
-                      for where, head in heads])
+        printer.json([row.to_json() for row in rows])
         return
-    if not heads:
+    if not rows:
         printer.line("No capsules in this run. The flight recorder saves them: barograph run --record")
         for state in glance(store).newest_workers:
             if state.ending is not None and state.ending.reason:
                 printer.line(f"Run ended: {shown(state.ending.reason)}")
         return
-    printer.table(_COLUMNS, [
-        ["", "", "", "", shown(head), shown(where)] if isinstance(head, str) else
-        [f"{head.step}", shown(head.optimizer), head.held.value, local_time(head.made_unix), shown(head.text),
-         shown(where)]
-        for where, head in heads
-    ])
-    printer.line(f"Replay one in the folder of its script:  barograph replay {shown(heads[-1][0])}")
+    printer.table(_COLUMNS, [_cells(row) for row in rows])
+    printer.line(f"Replay one in the folder of its script:  barograph replay {shown(rows[-1].place)}")
+
+
+def _cells(row: CapsuleRow) -> list[str]:
+    head = row.head
+    if head is None:
+        return ["", "", "", "", shown(row.damaged), shown(row.place)]
+    return [f"{head.step}", shown(head.optimizer), head.held.value, local_time(head.made_unix), shown(head.text),
+            shown(row.place)]

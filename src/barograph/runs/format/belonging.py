@@ -1,7 +1,7 @@
-"""Whether a file of records is of this run, and of the worker, attempt and chunks that its name says.
+"""Checks that a records file belongs to this run, and to the worker, attempt and chunks in its name.
 
-The digest in a name proves the bytes, wherever they came from: a file of another run, or one that was given another
-worker's name, is proved too. It is damage all the same, and never read.
+The digest in a name verifies the bytes, but not their origin: a file of another run, or one renamed to another
+worker, has a correct digest, too. Such a file is damage and is never read.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _WORDS = {"kind": frozenset(map(str, Kind)), "mode": frozenset(map(str, Mode))}
 
 
 def open_published(store: Store, name: ChunkName, run_id: str) -> pq.ParquetFile:
-    """Return a file of records, opened, whose rows are those that its name speaks of.
+    """Open a records file and verify that its rows match its name.
 
     Args:
-        store: The run's.
-        name: Of the file.
-        run_id: Of the run; "": not known. A file that does not say of which run it is passes for any.
+        store: Store of the run.
+        name: Name of the file.
+        run_id: ID of the run; "": unknown. A file without run ID is accepted in any run.
 
     Raises:
-        DamagedChunk: It is not what was published under that name in this run.
-        ObjectNotFound: There is none.
-        StoreError: The store does not answer.
+        DamagedChunk: The file is not what was published under this name in this run.
+        ObjectNotFound: There is no such file.
+        StoreError: The store does not respond.
     """
     records = open_records(proved(store, str(name), name.digest), str(name))
     check_origin(records, name, run_id)
@@ -43,9 +43,9 @@ def open_published(store: Store, name: ChunkName, run_id: str) -> pq.ParquetFile
 
 
 def check_origin(records: pq.ParquetFile, name: ChunkName, run_id: str) -> None:
-    """Raise DamagedChunk where a file is of another run, worker, attempt or chunk than its name and place say.
+    """Raise DamagedChunk if a file belongs to another run, worker, attempt or chunk than its name and folder say.
 
-    So it is where rows are of a kind or mode that nobody here knows: what they are of could not be told.
+    An unknown kind or mode is damage, too.
     """
     said = notes_of(records.metadata.metadata, str(name)).run_id
     if said and run_id and said != run_id:
@@ -65,7 +65,7 @@ def _check_words(records: pq.ParquetFile, name: ChunkName) -> None:
         for part in table[column].chunks:
             if known.issuperset(part.dictionary.to_pylist()):
                 continue
-            # What a dictionary holds and no row has is no row's.
+            # A dictionary may have values that no row uses.
             for word in sorted(set(part.unique().to_pylist()) - known):
                 raise DamagedChunk(f'The file has rows of an unknown {column}, "{word}" ({name}).')
 
@@ -77,7 +77,7 @@ def _extremes(records: pq.ParquetFile, column: str) -> tuple[Any, Any]:
     found = [chunk.statistics for chunk in chunks if chunk.path_in_schema == column]
     if len(found) == len(chunks) and all(item is not None and item.has_min_max for item in found):
         return min(item.min for item in found), max(item.max for item in found)
-    # Another program wrote the file: it stands for what is in it, not for how.
+    # Another program wrote the file, without the statistics.
     values = records.read(columns=[column], use_threads=False)[column]
     plain = pc.min_max(values.cast(SCHEMA.field(column).type.value_type if column == "worker" else values.type))
     return plain["min"].as_py(), plain["max"].as_py()

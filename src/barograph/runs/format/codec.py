@@ -1,6 +1,6 @@
-"""From records to the bytes of a chunk.
+"""Encoding of records as the bytes of a chunk.
 
-Runs in the writer's thread. What reads the files back is in `events` and `reader`.
+Runs in the writer's thread. `events` and `reader` read the files.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NONE = np.empty(0, np.intp)
 
 @dataclass(frozen=True, slots=True)
 class ChunkNotes:
-    """What a file of records says of itself beside its rows.
+    """Metadata of a records file.
 
     Attributes:
         dropped_steps: Steps dropped by this worker in this attempt up to the end of this file.
-        dropped_points: Logged numbers dropped likewise.
-        run_id: Of the run it belongs to; "" where it does not say so.
-        first_steps: Optimizer to the first training step of this worker in this attempt, of those that had begun by
-            the end of this file; None where the writer does not know how the attempt began.
+        dropped_points: Logged numbers dropped up to then.
+        run_id: ID of its run; "" if it has none.
+        first_steps: Optimizer to the first training step of this worker in this attempt, for those that had started by
+            the end of this file; None if the writer does not know the start of the attempt.
     """
 
     dropped_steps: int = 0
@@ -56,17 +56,17 @@ def encode(
     """Return the Parquet file of these steps and points, sorted by kind, path and tick.
 
     Args:
-        steps: In the order of their ticks.
-        points: What was logged meanwhile.
-        worker, attempt, chunk: Written to every row.
-        notes: Written to the footer.
+        steps: Steps in order of ticks.
+        points: Numbers logged in that time.
+        worker, attempt, chunk: Values for every row.
+        notes: Metadata for the footer.
     """
     table = _table(steps, points, worker, attempt, chunk)
     return parquet_bytes(table, notes or ChunkNotes())
 
 
 def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
-    """Return a table of `SCHEMA` as the bytes of a file."""
+    """Return the bytes of a file with a table of `SCHEMA`."""
     text: dict[str, Any] = {
         "format": FORMAT_VERSION, "dropped_steps": notes.dropped_steps, "dropped_points": notes.dropped_points,
     }
@@ -78,14 +78,14 @@ def parquet_bytes(table: pa.Table, notes: ChunkNotes) -> bytes:
 
 
 def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNotes:
-    """Return what `parquet_bytes` noted.
+    """Return the metadata that `parquet_bytes` wrote.
 
     Args:
-        metadata: A file's key-value metadata.
-        name: Of the file, for the message.
+        metadata: Key-value metadata of a file.
+        name: Name of the file, for the message.
 
     Raises:
-        DamagedChunk: It does not say what it must.
+        DamagedChunk: The metadata is invalid.
     """
     try:
         text = notes_in(metadata)
@@ -99,7 +99,7 @@ def notes_of(metadata: Mapping[bytes, bytes] | None, name: str = "") -> ChunkNot
 
 
 def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:
-    """Return what a file says of itself that is made of several with these notes."""
+    """Return the metadata of a file merged from files with this metadata."""
     told = [note.first_steps for note in notes if note.first_steps is not None]
     optimizers = sorted({optimizer for firsts in told for optimizer in firsts})
     firsts = {name: min(firsts[name] for firsts in told if name in firsts) for name in optimizers}
@@ -113,7 +113,7 @@ def merged_notes(notes: Sequence[ChunkNotes]) -> ChunkNotes:
 class _Drafted:
     """The rows of a chunk before they are sorted: moments first, then loose rows, then points.
 
-    A loose row has no moments: a plain number, or a tensor that was saved without a summary.
+    A loose row has no moments: a plain number, or a tensor saved without a summary.
     """
 
     subject_codes: list[NDArray[np.int32]]
@@ -174,8 +174,8 @@ def _table(steps: Sequence[CompactStep], points: Points, worker: str, attempt: i
 
 def _draft(steps: Sequence[CompactStep], subjects: _Subjects) -> _Drafted:
     drafted = _Drafted([np.empty(0, np.int32)], [], [], [])
-    # By identity: hashing a thousand subjects anew for each step would cost more than all the rest. The
-    # steps keep these tuples alive meanwhile, so no identity stands for two.
+    # By identity: hashing a thousand subjects for each step would cost more than the rest. The
+    # steps keep these tuples alive, so identities are unique.
     codes_of_tuple: dict[int, NDArray[np.int32]] = {}
     loose_codes: list[int] = []
     loose_steps: list[int] = []
@@ -194,13 +194,13 @@ def _draft(steps: Sequence[CompactStep], subjects: _Subjects) -> _Drafted:
             if key in step.tensors:
                 drafted.tensor_rows.append(drafted.moment_rows + row)
         for key, value in step.scalars.items():
-            # A loss that was both summarised and given as a number is one row; its mean is the number.
+            # A loss with both a summary and a number is one row; its mean is the number.
             if key.kind != Kind.LOSS or key not in seen:
                 loose_codes.append(subjects.code(Subject(key)))
                 loose_steps.append(index)
                 drafted.loose_values.append(value)
         unseen = sorted(step.tensors.keys() - seen)
-        # Though nothing was summarised, whether it is a part of a split tensor must be known.
+        # Even without a summary, readers must know whether it is a part of a split tensor.
         known = {subject.key: subject for subject in step.subjects} if unseen else {}
         for key in unseen:
             loose_tensors.append(len(loose_codes))
@@ -218,10 +218,10 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class _Subjects:
-    """Gives every subject a code, counting from 0.
+    """Assigns a code to every subject, counting from 0.
 
     Attributes:
-        items: All, by their codes.
+        items: All subjects, by code.
     """
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _Subjects:
         self._codes: dict[Subject, int] = {}
 
     def code(self, subject: Subject) -> int:
-        """Return the code of a subject, always the same."""
+        """Return the code of a subject, the same each time."""
         code = self._codes.get(subject)
         if code is None:
             code = self._codes[subject] = len(self.items)
@@ -237,23 +237,24 @@ class _Subjects:
         return code
 
     def add(self, subjects: Sequence[Subject]) -> int:
-        """Give codes to subjects, whether they have some already or not; return the first.
+        """Assign new codes to subjects, even if they have some; return the first.
 
-        Two codes for one subject do no harm: rows are sorted by keys. To look for a hundred thousand would take long.
+        Two codes for one subject are harmless, because rows are sorted by key. Looking up a hundred thousand would be
+        slow.
         """
         self.items += subjects
         return len(self.items) - len(subjects)
 
 
 def _ranks(subjects: _Subjects) -> NDArray[np.int32]:
-    # Of one key there may be several subjects: its type may change, or it may be split from some step on.
+    # A key may have several subjects: its type may change, or it may be split from some step on.
     keys = [(subject.key.kind._value_, _text(subject.key.path)) for subject in subjects.items]
     rank_of_key = {key: rank for rank, key in enumerate(sorted(set(keys)))}
     return np.array([rank_of_key[key] for key in keys], np.int32)
 
 
 def _point_subjects(points: Points, subjects: _Subjects) -> NDArray[np.int32]:
-    # A run may have a hundred thousand series, most of them of a key of their own, which no step tells of.
+    # A run may have a hundred thousand series, most of them with a key that no step has.
     keys, of_key = _coded([series.key for series in points.series])
     codes = of_key + subjects.add([Subject(key) for key in keys])
     subject_of_point: NDArray[np.int32] = codes[points.points["series"]]
@@ -261,7 +262,7 @@ def _point_subjects(points: Points, subjects: _Subjects) -> NDArray[np.int32]:
 
 
 def _coded(items: Sequence[Item]) -> tuple[list[Item], NDArray[np.int32]]:
-    """Return the different items in the order of their first places, and of each place which of them stands there."""
+    """Return the distinct items in order of first occurrence, and the index of each item."""
     codes: dict[Item, int] = {}
     of_places = np.array([codes.setdefault(item, len(codes)) for item in items], np.int32)
     return list(codes), of_places
@@ -323,7 +324,7 @@ def _step_columns(
         "step": pa.array(column([step.step.number for step in steps], logged["step"], "i8")),
         "optimizer": _texts(optimizers, optimizer),
         "mode": _texts(modes, mode),
-        # Null tells a number that the script logged from the record of a step.
+        # Null distinguishes a logged number from the record of a step.
         "skipped": pa.array(skipped, mask=is_point),
         "time": pa.array(time).cast(SCHEMA.field("time").type),
     }

@@ -1,6 +1,6 @@
-"""A file of buckets: the plain numbers of a large file of records reduced, so that a curve is one small read.
+"""Bucket files: the plain numbers of a large records file, reduced, so that a curve is one small read.
 
-It is an index. Whatever is in it is in the records, and where it is missing or damaged they are read instead.
+A bucket file is an index. If it is missing or damaged, the records are read instead.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from barograph.runs.format.noted import noted_bytes, read_noted
 from barograph.store.base import Store
 
 PLAIN_KINDS = frozenset({Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE})
-"""Kinds whose records are plain numbers, and make series that are drawn."""
+"""Kinds with plain numbers, which form series for charts."""
 
 BUCKET_POINTS = 64
-"""Points of the smallest bucket; larger ones are twice as large, and so on."""
+"""Points of the smallest bucket; larger ones have 2, 4, 8 … times as many."""
 
 MOST_BUCKETS = 512
-"""Of one series in one file."""
+"""Maximum number of buckets of one series in one file."""
 
 WORTHWHILE_POINTS = 4096
-"""Plain numbers from which on a file of records gets one of buckets."""
+"""Minimum number of plain numbers in a records file for a bucket file."""
 
 RECORD_COLUMNS = ("kind", "path", "mode", "optimizer", "step", "time", "value")
-"""Columns of records that buckets are made of."""
+"""Columns of records that buckets are computed from."""
 
 _TEXTS = ("kind", "path", "mode", "optimizer")
 
@@ -45,7 +45,7 @@ Found = TypeVar("Found")
 
 
 class SeriesName(NamedTuple):
-    """What a plain number belongs to, as its record says."""
+    """The series of a plain number."""
 
     kind: str
     path: str
@@ -59,7 +59,7 @@ class SeriesBuckets:
 
     Attributes:
         names: The series.
-        codes: Of each bucket, which of them; those of one series stand in the order in which its points came.
+        codes: Index of the series of each bucket; buckets of one series are in order of their points.
         buckets: Array of `BUCKET`.
     """
 
@@ -73,13 +73,13 @@ def bucketed(table: pa.Table, *, most_buckets: int = MOST_BUCKETS) -> SeriesBuck
 
     Args:
         table: Columns `RECORD_COLUMNS`, of one worker and attempt, in the order of a file.
-        most_buckets: Of each series.
+        most_buckets: Maximum number for each series.
     """
     table = table.filter(pc.is_valid(table["value"])).unify_dictionaries()
     columns = [dictionary_column(table, name) for name in _TEXTS]
     codes, firsts = _compact_codes(columns)
     plain = np.array([text in PLAIN_KINDS for text in columns[0].texts], bool)[columns[0].codes[firsts]]
-    # Those that are no plain numbers come last, and are left out.
+    # Other rows come last, and are left out.
     number = np.where(plain, np.cumsum(plain) - 1, int(plain.sum()))
     codes = number[codes]
     order = np.argsort(codes, kind="stable")
@@ -97,18 +97,18 @@ def bucketed(table: pa.Table, *, most_buckets: int = MOST_BUCKETS) -> SeriesBuck
 
 
 def worthwhile(found: SeriesBuckets) -> bool:
-    """Return whether buckets are worth a file: much fewer than the numbers that they stand for."""
+    """Return whether a bucket file is worthwhile: much fewer buckets than numbers."""
     points = int(found.buckets["count"].sum())
     return points >= WORTHWHILE_POINTS and len(found.buckets) * BUCKET_POINTS <= 2 * points
 
 
 def curves_file(found: SeriesBuckets, chunks: ChunkName, run_id: str) -> tuple[CurvesName, bytes]:
-    """Return the file that holds buckets, and its name.
+    """Return a bucket file and its name.
 
     Args:
         found: The buckets of all plain numbers of those chunks.
-        chunks: The file of records that they were made of.
-        run_id: Of the run.
+        chunks: The records file they were computed from.
+        run_id: ID of the run.
     """
     columns: dict[str, pa.Array] = {
         name: pa.DictionaryArray.from_arrays(
@@ -128,15 +128,15 @@ def read_curves(store: Store, name: CurvesName, run_id: str) -> SeriesBuckets:
     """Return the buckets in a file.
 
     Raises:
-        DamagedChunk: It is not what was published under that name in this run.
-        ObjectNotFound: There is none.
-        StoreError: The store does not answer.
+        DamagedChunk: The file is not what was published under this name in this run.
+        ObjectNotFound: There is no such file.
+        StoreError: The store does not respond.
     """
     return _read(store, name, run_id, (*_TEXTS, *(BUCKET.names or ())), _from_table)
 
 
 def read_names(store: Store, name: CurvesName, run_id: str) -> frozenset[SeriesName]:
-    """Return the series that a file holds buckets of; raises as `read_curves`."""
+    """Return the series in a bucket file; raises as `read_curves`."""
     return _read(store, name, run_id, _TEXTS, lambda table: frozenset(_named(table)[0]))
 
 
@@ -153,7 +153,7 @@ def _read(
 
 
 def _compact_codes(columns: Sequence[DictionaryColumn]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Return for each row which series it is of, and of each series a row."""
+    """Return the index of the series of each row, and one row of each series."""
     combined = np.zeros(len(columns[0].codes), np.int64)
     most = 1
     for column in columns:
@@ -162,7 +162,7 @@ def _compact_codes(columns: Sequence[DictionaryColumn]) -> tuple[NDArray[np.int6
     if most > 4 * len(combined) + 1000:
         _, firsts, codes = np.unique(combined, return_index=True, return_inverse=True)
         return codes, firsts
-    # Counting is much quicker than sorting.
+    # Counting is much faster than sorting.
     row_of = np.full(most, -1, np.intp)
     row_of[combined] = np.arange(len(combined))
     present = np.flatnonzero(row_of >= 0)
@@ -172,7 +172,7 @@ def _compact_codes(columns: Sequence[DictionaryColumn]) -> tuple[NDArray[np.int6
 
 
 def _bucket_sizes(counts: NDArray[np.int64], most_buckets: int) -> NDArray[np.int64]:
-    """Return how many points a bucket of each series has."""
+    """Return the number of points per bucket for each series."""
     smallest = -(-counts // most_buckets) / BUCKET_POINTS
     return BUCKET_POINTS * 2 ** np.ceil(np.log2(np.maximum(smallest, 1.0))).astype(np.int64)
 
@@ -195,7 +195,7 @@ def _from_table(table: pa.Table) -> SeriesBuckets:
 
 
 def _named(table: pa.Table) -> tuple[list[SeriesName], NDArray[np.int64]]:
-    """Return the series of a file, and of each row which of them it is of."""
+    """Return the series of a file, and the index of the series of each row."""
     columns = [dictionary_column(table, name) for name in _TEXTS]
     codes, first = _compact_codes(columns)
     if not set(columns[_TEXTS.index("mode")].texts) <= set(Mode):

@@ -1,4 +1,4 @@
-"""From the bytes of a chunk back to steps: one event for each step that a worker recorded."""
+"""Decoding of chunks into steps: one event for each step that a worker recorded."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from barograph.runs.format.sound import check_columns, check_sizes
 
 _COUNT = MOMENT_FIELDS.index("count")
 _SCRIPT, _MACHINE, _STEP = range(3)
-"""Where a row is from, in the order in which those of one tick stand."""
+"""Origin of a row, in sort order within a tick."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
-    """What one worker recorded in one step, or logged for one.
+    """Records of one worker in one step, or numbers logged for one.
 
     Attributes:
-        chunk: Sequence number of the chunk it was first published in.
-        step: Which one.
-        logged: It is not the record of a step, only numbers that the script logged, or what the machine did.
-        rows: What was recorded.
-        of_machine: It is what the machine did: part of no step, whatever number it bears.
+        chunk: Sequence number of the chunk in which it was first published.
+        step: The step.
+        logged: It has only numbers that the script logged, or machine metrics.
+        rows: The records.
+        of_machine: It has machine metrics, which belong to no step.
     """
 
     chunk: int
@@ -48,23 +48,23 @@ class StepEvent:
 _PIECE_ROWS = 4096
 
 TABLES_KEPT = 64
-"""Sets of subjects that are remembered: those of the workers and schedules of a run. Where nearly every step has
-a set of its own (parameters that are used at random), remembering all would fill the memory."""
+"""Number of cached sets of subjects: those of the workers and schedules of a run. If nearly every step has its
+own set (parameters used at random), caching all would exhaust memory."""
 
 
 SUBJECTS_KEPT = 2**17
-"""Subjects that are remembered; where a run has more, all are made anew now and then."""
+"""Number of cached subjects; with more, the cache is cleared now and then."""
 
 
 class SubjectTables:
-    """Makes one `SubjectTable` for the steps that share their subjects, and one `Subject` for all chunks."""
+    """Cache of one `SubjectTable` for steps that share their subjects, and one `Subject` for all chunks."""
 
     def __init__(self) -> None:
         self._tables: dict[tuple[Subject, ...], SubjectTable] = {}
         self._subjects: dict[tuple[str, str, str, str, bool, int], Subject] = {}
 
     def subject(self, kind: str, path: str, layer: str, dtype: str, shard: bool, whole: int) -> Subject:
-        """Return the subject of which the columns of a chunk tell."""
+        """Return the subject with these values of columns."""
         told = (kind, path, layer, dtype, shard, whole)
         known = self._subjects.get(told)
         if known is None:
@@ -74,19 +74,19 @@ class SubjectTables:
         return known
 
     def table(self, subjects: tuple[Subject, ...]) -> SubjectTable:
-        """Return the table of these subjects, the same one as long as it is asked for now and then."""
+        """Return the table of these subjects, cached."""
         table = self._tables.pop(subjects, None) or SubjectTable(subjects)
-        self._tables[subjects] = table  # the newest stands last
+        self._tables[subjects] = table  # the most recently used is last
         if len(self._tables) > TABLES_KEPT:
             del self._tables[next(iter(self._tables))]
         return table
 
 
 def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
-    """Return a file of records, opened, with all columns of `SCHEMA`.
+    """Open a records file with all columns of `SCHEMA`.
 
     Raises:
-        DamagedChunk: It is no Parquet file, or not one of ours.
+        DamagedChunk: It is not a Parquet file of Barograph.
     """
     try:
         source = pa.BufferReader(pa.py_buffer(data))
@@ -103,12 +103,12 @@ def open_records(data: bytes | memoryview, name: str) -> pq.ParquetFile:
 
 
 def read_table(data: bytes | memoryview, name: str) -> pa.Table:
-    """Return all rows of a file of records; raises as `open_records`."""
+    """Return all rows of a records file; raises as `open_records`."""
     return all_rows(open_records(data, name), name)
 
 
 def all_rows(file: pq.ParquetFile, name: str) -> pa.Table:
-    """Return all rows of a file of records that was opened; raises as `open_records`."""
+    """Return all rows of an opened records file; raises as `open_records`."""
     try:
         table = file.read(columns=SCHEMA.names, use_threads=False)
     except (pa.ArrowException, OSError) as error:
@@ -120,14 +120,14 @@ def all_rows(file: pq.ParquetFile, name: str) -> pa.Table:
 
 
 def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
-    """Return the steps in a table, in the order in which they happened.
+    """Return the steps in a table in order of time.
 
-    Numbers that the script logged for the step before or after, in the same chunk, are part of it; others are
-    events of their own. Chunks stay what they were when files are made one, so this never changes.
+    Numbers logged for the step before or after, in the same chunk, are part of it; others are separate
+    events. Merging files does not change chunks, so this is stable.
 
     Args:
-        table: Of one worker and attempt, all columns of `SCHEMA`.
-        tables: Keeps what steps share, from call to call.
+        table: All columns of `SCHEMA`, of one worker and attempt.
+        tables: Cache shared by all calls.
     """
     if not table.num_rows:
         return []
@@ -154,7 +154,7 @@ def events_of(table: pa.Table, tables: SubjectTables) -> list[StepEvent]:
 
 
 def _code(texts: Sequence[str], kind: Kind) -> int:
-    """Return the code of a kind in a column; -1, which no row has, where it is not there."""
+    """Return the code of a kind in a column; -1, which no row has, if it is missing."""
     return texts.index(kind.value) if kind.value in texts else -1
 
 
@@ -168,7 +168,7 @@ def _with_scalars(event: StepEvent, scalars: Mapping[Key, float]) -> StepEvent:
 
 
 class _Rows:
-    """The columns of a table as arrays, and the order of its rows by chunk, tick, and the step they are of."""
+    """The columns of a table as arrays, and the order of its rows by chunk, tick and step."""
 
     def __init__(self, table: pa.Table, tables: SubjectTables) -> None:
         self._tables = tables
@@ -177,7 +177,7 @@ class _Rows:
         source = np.where(is_point, np.where(kinds.codes == _code(kinds.texts, Kind.MACHINE), _MACHINE, _SCRIPT), _STEP)
         modes = dictionary_column(table, "mode")
         chunk, tick, step = (table[name].to_numpy() for name in ("chunk", "tick", "step"))
-        # Within a step, in the order in which the worker met the subjects: that in which its layers ran.
+        # Within a step, in the order in which the worker recorded the subjects: the order of layers.
         position = table["position"].fill_null(np.iinfo(np.int32).max).to_numpy()
         order = np.lexsort((position, step, modes.codes, source, tick, chunk))
         self._order = order
@@ -198,14 +198,14 @@ class _Rows:
         self._table_of_codes: dict[bytes, SubjectTable] = {}
 
     def groups(self) -> Iterator[StepEvent]:
-        """Yield one event for each set of rows of one step."""
+        """Yield one event for each group of rows of one step."""
         of_step = (self._chunk, self._tick, self._source, self._mode, self._step)
         starts = _stretches(column.take(self._order) for column in of_step)
         for start, stop in itertools.pairwise((*starts.tolist(), len(self._order))):
             yield self._event(self._order[start:stop])
 
     def _event(self, rows: NDArray[np.intp]) -> StepEvent:
-        first = rows[0]  # what a step is stands in each of its rows
+        first = rows[0]  # each row has the columns of its step
         step = Step(
             tick=int(self._tick[first]), number=int(self._step[first]),
             optimizer=self._optimizers[self._optimizer[first]], mode=self._modes[self._mode[first]],
@@ -243,18 +243,18 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryColumn:
-    """A column of texts.
+    """A dictionary-encoded column of strings.
 
     Attributes:
-        codes: For each row, which of the texts.
-        texts: All there are.
+        codes: Index of the string of each row.
+        texts: All strings.
     """
 
     codes: NDArray[np.int64]
     texts: list[str]
 
     def ranks(self) -> NDArray[np.int64]:
-        """Return for each text where it stands among the sorted ones."""
+        """Return the rank of each string in sorted order."""
         ranks = np.empty(len(self.texts), np.int64)
         ranks[sorted(range(len(self.texts)), key=self.texts.__getitem__)] = np.arange(len(self.texts))
         return ranks
@@ -267,11 +267,11 @@ def dictionary_column(table: pa.Table, name: str) -> DictionaryColumn:
 
 
 def _subjects(table: pa.Table, tables: SubjectTables) -> tuple[list[Subject], NDArray[np.intp]]:
-    """Return the different subjects in a table, and for each row which of them it is about."""
+    """Return the distinct subjects in a table, and the index of the subject of each row."""
     parts = [dictionary_column(table, name) for name in ("kind", "path", "layer", "dtype")]
     shard = table["shard"].to_numpy().astype(np.int64)
     whole = table["whole"].fill_null(0).to_numpy()
-    # Rows are sorted by what they are about, so those that differ from the one before are few.
+    # Rows are sorted by subject, so few differ from the row before.
     starts = _stretches((shard, whole, *(part.codes for part in parts)))
     combined = np.unique(2 * whole[starts] + shard[starts], return_inverse=True)[1]
     for part in parts:
@@ -284,7 +284,7 @@ def _subjects(table: pa.Table, tables: SubjectTables) -> tuple[list[Subject], ND
 
 
 def _stretches(columns: Iterable[NDArray[Any]]) -> NDArray[np.intp]:
-    """Return the first row of each stretch of rows that are the same in all columns; there is one row at least."""
+    """Return the first row of each run of rows with equal columns; there is at least one row."""
     changes: Any = False
     for column in columns:
         changes = changes | (column[1:] != column[:-1])
@@ -298,7 +298,7 @@ def _moments(table: pa.Table) -> NDArray[np.float64]:
         for index, name in enumerate(MOMENT_FIELDS) if table[name].null_count < table.num_rows
     }
     moments = np.zeros((table.num_rows, len(MOMENT_FIELDS)))
-    # Piece by piece: what ten columns are written to must stay in the processor's cache.
+    # In pieces, so that the target of ten columns stays in the CPU cache.
     for start in range(0, table.num_rows, _PIECE_ROWS):
         piece = slice(start, start + _PIECE_ROWS)
         for index, column in columns.items():
@@ -307,7 +307,7 @@ def _moments(table: pa.Table) -> NDArray[np.float64]:
 
 
 class _Histograms:
-    """The filled bins of all rows of a table."""
+    """The nonempty bins of all rows of a table."""
 
     def __init__(self, table: pa.Table) -> None:
         self._offsets = _offsets(table, "exponents")
@@ -353,7 +353,7 @@ class _UnitColumns:
 
 
 def _check_bins(table: pa.Table, file: str = "a file of records") -> None:
-    """Raise DamagedChunk where a histogram has a bin that there is not, or a count for none."""
+    """Raise DamagedChunk if a histogram has an invalid bin or count."""
     _check_lists(table, ("exponents", "exponent_counts"), file)
     bins = _elements(table, "exponents")
     if len(bins) and bins.max() >= EXPONENT_BINS:
@@ -361,21 +361,21 @@ def _check_bins(table: pa.Table, file: str = "a file of records") -> None:
 
 
 def _check_lists(table: pa.Table, names: Sequence[str], file: str = "a file of records") -> None:
-    """Raise DamagedChunk where lists that belong together have different lengths."""
+    """Raise DamagedChunk if related lists have different lengths."""
     first, *others = (_chunk_of(table, name).value_lengths().fill_null(0) for name in names)
     if not all(lengths.equals(first) for lengths in others):
         raise DamagedChunk(f"The lists in the columns {', '.join(names)} have different lengths ({file}).")
 
 
 def _offsets(table: pa.Table, name: str) -> NDArray[np.int64]:
-    """Return where the elements of each row begin among all those of a column of lists, and behind the last, end."""
-    # A null list may lie over elements, which `flatten` leaves out; so offsets are made from the lengths.
+    """Return the start of the elements of each row of a list column, and the end of the last."""
+    # A null list may cover elements, which `flatten` leaves out, so offsets are computed from the lengths.
     lengths = _chunk_of(table, name).value_lengths().fill_null(0).to_numpy()
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
 
 
 def _elements(table: pa.Table, name: str) -> NDArray[Any]:
-    """Return the elements of all rows of a column of lists."""
+    """Return the elements of all rows of a list column."""
     elements: NDArray[Any] = _chunk_of(table, name).flatten().to_numpy()
     return elements
 

@@ -1,4 +1,4 @@
-"""Fingerprints of files: XXH3 of all bytes, or of a large file of its size, its head and its tail."""
+"""Fingerprints of files: XXH3 of all bytes, or of size, head and tail for large files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import xxhash
 from barograph.model.origin import DataFile
 
 WHOLE_BYTES = 64 * 2**20
-"""A file beyond this is told by its ends."""
+"""Larger files are fingerprinted by size, head and tail."""
 END_BYTES = 2**20
 _PIECE_BYTES = 2**20
 
 
 def fingerprint_of(path: str, *, whole_bytes: int = WHOLE_BYTES) -> DataFile:
-    """Return a file as it is now, with its fingerprint, or why it has none.
+    """Return a file in its current state, with its fingerprint or the reason why it has none.
 
     Args:
-        path: Of the file.
-        whole_bytes: The longest file that is read whole.
+        path: Path of the file.
+        whole_bytes: Largest size that is read completely.
     """
     try:
-        # A pipe that stands where a file was must not be waited for.
+        # Do not block on a pipe that has replaced a file.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb", buffering=0) as file:
             status = os.fstat(handle)
@@ -45,11 +45,11 @@ def fingerprint_of(path: str, *, whole_bytes: int = WHOLE_BYTES) -> DataFile:
 
 
 def fingerprinted(file: DataFile, *, whole_bytes: int = WHOLE_BYTES) -> DataFile:
-    """Return a file that was opened, with its fingerprint; where it has changed since, with that as the problem.
+    """Return an opened file with its fingerprint, or with a problem if it has changed since.
 
     Args:
-        file: As it was when it was opened.
-        whole_bytes: As of `fingerprint_of`.
+        file: The file when it was opened.
+        whole_bytes: As in `fingerprint_of`.
     """
     now = fingerprint_of(file.path, whole_bytes=whole_bytes)
     if now.problem:

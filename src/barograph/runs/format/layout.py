@@ -1,4 +1,4 @@
-"""Names of the objects of a run. `FORMAT.md` beside this file says what they mean."""
+"""Names of the objects of a run. `FORMAT.md` in this folder documents them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
     CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT, CURVES,
 )
-"""Every folder of a run; an object that is in none of them is foreign."""
+"""All folders of a run; objects outside of them are foreign."""
 
 DIGEST_CHARS = 32
 """128 bits of SHA-256, in hexadecimal."""
@@ -34,13 +34,13 @@ _ATTEMPT = re.compile(rf"{ATTEMPTS}/{_WHICH}\.json")
 
 @dataclass(frozen=True, slots=True, order=True)
 class RangeName:
-    """A file of one worker, made of one part as it was first published, or of several that were made one.
+    """A file of one worker with one part as first published, or several merged parts.
 
     Attributes:
-        worker: Who recorded it.
-        attempt: In which attempt.
-        first, last: Sequence numbers of the parts in it; equal as long as it is one.
-        digest: Of the whole file, see `digest_of`.
+        worker: Worker that recorded it.
+        attempt: Its attempt.
+        first, last: Sequence numbers of its parts; equal for one part.
+        digest: Digest of the file, see `digest_of`.
     """
 
     folder: ClassVar[str]
@@ -58,7 +58,7 @@ class RangeName:
 
     @classmethod
     def from_name(cls, name: str) -> Self | None:
-        """Return the file of this sort that is called so; None if the name is no such thing."""
+        """Return the file with this name; None if the name is not of this type."""
         folder, _, rest = name.partition("/")
         match = _RANGE.fullmatch(rest) if folder == cls.folder else None
         if not match:
@@ -68,16 +68,16 @@ class RangeName:
 
 
 class ChunkName(RangeName):
-    """A file of records; its parts are chunks."""
+    """A records file; its parts are chunks."""
 
     __slots__ = ()
     folder, suffix = RECORDS, "parquet"
 
 
 class TraceName(RangeName):
-    """A file of the data trace. Its parts count by themselves, not as chunks do.
+    """A file of the data trace. Its parts have their own numbers, independent of chunks.
 
-    It is a Parquet file, and not called so: whoever reads `RUN/**/*.parquet` reads records.
+    It is a Parquet file with another suffix, so that `RUN/**/*.parquet` matches only records.
     """
 
     __slots__ = ()
@@ -85,9 +85,9 @@ class TraceName(RangeName):
 
 
 class CurvesName(RangeName):
-    """A file of buckets: the plain numbers of several chunks, or of a large one, reduced; see `curves_file`.
+    """A bucket file: the reduced plain numbers of several chunks, or of a large one; see `curves_file`.
 
-    It is a Parquet file, and not called so, as those of the data trace.
+    It is a Parquet file with another suffix, as those of the data trace.
     """
 
     __slots__ = ()
@@ -96,13 +96,13 @@ class CurvesName(RangeName):
 
 @dataclass(frozen=True, slots=True, order=True)
 class TensorsName:
-    """A file of whole tensors, which belongs to one chunk.
+    """A file of whole tensors of one chunk.
 
     Attributes:
-        worker: Who recorded it.
-        attempt: In which attempt.
-        chunk: Sequence number of the chunk whose rows speak of these tensors.
-        digest: Of the whole file, see `digest_of`.
+        worker: Worker that recorded it.
+        attempt: Its attempt.
+        chunk: Sequence number of the chunk with the rows of these tensors.
+        digest: Digest of the file, see `digest_of`.
     """
 
     worker: str
@@ -115,10 +115,10 @@ class TensorsName:
 
 
 def digest_of(*parts: bytes | memoryview) -> str:
-    """Return the digest that a file's name carries: the first 128 bits of its SHA-256.
+    """Return the digest in a file's name: the first 128 bits of its SHA-256.
 
     Args:
-        parts: Of the file, in order.
+        parts: Parts of the file, in order.
 
     Example:
         >>> digest_of(b""), digest_of(b"ab") == digest_of(b"a", b"b")
@@ -131,7 +131,7 @@ def digest_of(*parts: bytes | memoryview) -> str:
 
 
 def tensors_from_name(name: str) -> TensorsName | None:
-    """Return the file of tensors that is called so; None if the name is no such thing."""
+    """Return the file of tensors with this name; None if the name is not of this type."""
     match = _TENSORS.fullmatch(name)
     if not match:
         return None
@@ -140,12 +140,12 @@ def tensors_from_name(name: str) -> TensorsName | None:
 
 
 def attempt_name(attempt: int) -> str:
-    """Return the name of the metadata file that says who began the attempt."""
+    """Return the name of the metadata file of an attempt."""
     return f"{ATTEMPTS}/{attempt:04d}.json"
 
 
 def attempt_from_name(name: str) -> int | None:
-    """Return the attempt whose metadata file is called so; None if the name is no such thing."""
+    """Return the attempt of this metadata file; None if the name is not of this type."""
     match = _ATTEMPT.fullmatch(name)
     return int(match["attempt"]) if match else None
 
@@ -156,6 +156,6 @@ def metadata_name(folder: str, worker: str, attempt: int) -> str:
 
 
 def metadata_from_name(name: str) -> tuple[str, str, int] | None:
-    """Return folder, worker and attempt of a worker's metadata file; None if the name is no such thing."""
+    """Return folder, worker and attempt of a worker's metadata file; None if the name is not of this type."""
     match = _PAPER.fullmatch(name)
     return (match["folder"], match["worker"], int(match["attempt"])) if match else None

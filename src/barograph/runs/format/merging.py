@@ -1,4 +1,4 @@
-"""What several workers recorded of one step, as one: shards and activations merged, replicas shown once."""
+"""Merging of the records of several workers in one step: shards and activations are merged, replicas are used once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from barograph.model.summary import EXPONENT_BINS, MOMENT_FIELDS
 from barograph.runs.format.rows import SubjectTable, WorkerRows
 
 MERGED_KINDS = frozenset({Kind.INPUT, Kind.OUTPUT, Kind.LOSS})
-"""Kinds of which each worker sees elements of its own, so that they merge. Of the others workers hold
-replicas, and the first worker speaks for all, unless a subject says that it is a shard."""
+"""Kinds whose elements differ between workers, so that they are merged. For other kinds workers have replicas, and
+the first worker's are used, unless the subject is a shard."""
 
 _COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM = (
     MOMENT_FIELDS.index(name) for name in ("count", "nan", "posinf", "neginf", "zeros", "sum")
@@ -24,7 +24,7 @@ _COUNT, _NAN, _POSINF, _NEGINF, _ZEROS, _SUM = (
 
 
 def merges(subject: Subject) -> bool:
-    """Return whether workers hold different elements of that subject."""
+    """Return whether workers have different elements of a subject."""
     return subject.shard or subject.key.kind in MERGED_KINDS
 
 
@@ -51,7 +51,7 @@ def means_of_rows(moments: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
-    """Return the rows of all workers as one worker's. The first worker is the one that speaks for replicas."""
+    """Return the merged rows of all workers. Replicas are those of the first worker."""
     subjects: dict[Key, int] = {}
     merged: list[Subject] = []
     for rows in workers:
@@ -75,7 +75,7 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
         for row_into, row in zip(into.tolist(), source.tolist(), strict=True):
             mine = rows.units.get(row)
             units[row_into] = _merge_units(units[row_into], mine) if row_into in units else mine
-    # Of a split tensor of which a worker's part is missing, the merge is no figure of the tensor.
+    # If a worker's part of a split tensor is missing, the merge does not represent the tensor.
     kept = np.flatnonzero(moments[:, _COUNT] >= [subject.whole for subject in merged])
     place = {int(row): at for at, row in enumerate(kept)}
 
@@ -96,7 +96,7 @@ def merge_workers(workers: Sequence[WorkerRows]) -> WorkerRows:
 def _merge_histograms(
     count: int, contributions: Sequence[tuple[WorkerRows, NDArray[np.intp], NDArray[np.intp]]]
 ) -> NDArray[np.int64] | None:
-    """Return the merged histograms; a row is all zero where a worker that saw elements of it took none of them."""
+    """Return the merged histograms; a row is zero if a worker with elements of it recorded none."""
     merged: NDArray[np.int64] | None = None
     partial = np.zeros(count, bool)
     for rows, into, source in contributions:
@@ -113,13 +113,13 @@ def _merge_histograms(
 
 
 def _has_nonzero(moments: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return for each row whether it has an element that belongs into a bin."""
+    """Return for each row whether it has an element in a bin."""
     apart: NDArray[np.float64] = moments[:, [_NAN, _POSINF, _NEGINF, _ZEROS]].sum(axis=1)
     return moments[:, _COUNT] > apart
 
 
 def _merge_units(first: UnitSummaries | None, second: UnitSummaries | None) -> UnitSummaries | None:
-    """Return the units of both; None where either took none, or they are not of the same units and bound."""
+    """Return the merged units; None if one has none, or their units or bounds differ."""
     if first is None or second is None:
         return None
     same_bound = first.bound == second.bound or (math.isnan(first.bound) and math.isnan(second.bound))
@@ -140,7 +140,7 @@ def _merge_scalars(
             scalars.setdefault(key, value)
             if key.kind == Kind.LOSS:
                 losses.setdefault(key, []).append(value)
-    # Each worker has its own part of the batch, so the loss of the step is the mean of theirs.
+    # Each worker has its own part of the batch, so the loss of the step is their mean.
     scalars.update({key: sum(values) / len(values) for key, values in losses.items()})
     summarised = [key for key in losses if key in subjects]
     if summarised:

@@ -1,7 +1,7 @@
-"""The metadata files of a run as JSON that proves itself.
+"""Metadata files of a run: JSON with a checksum.
 
-A metadata file is one JSON object whose entry `sha256` is the digest of all the others, so a flipped bit is
-noticed in files that are replaced under one name, too.
+A metadata file is one JSON object whose entry `sha256` is the digest of all others, so that damage is
+detected also in files that are replaced under one name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from barograph.model.manifest import (
 from barograph.runs.format.layout import WORKERS, metadata_from_name
 
 CLAIM = "claim"
-"""The entry of a metadata file by which whoever wrote it knows it again."""
+"""Entry of a metadata file by which its writer recognizes it."""
 
 
 def sealed(body: Mapping[str, Any], *, on_one_line: bool = False) -> bytes:
@@ -36,7 +36,7 @@ def sealed(body: Mapping[str, Any], *, on_one_line: bool = False) -> bytes:
 
     Args:
         body: Any JSON data; NaN becomes null, infinities "inf" and "-inf".
-        on_one_line: For metadata files of thousands of entries, which nobody reads by eye: made in a tenth of the time.
+        on_one_line: For files with thousands of entries: ten times faster, but not readable.
 
     Example:
         >>> unsealed(sealed({"loss": 0.5, "worst": float("inf")}), "example")
@@ -51,11 +51,11 @@ def unsealed(data: bytes | memoryview, name: str) -> dict[str, Any]:
     """Return the JSON data of a metadata file.
 
     Args:
-        data: Its bytes.
-        name: Of the object, for the message.
+        data: Bytes of the file.
+        name: Name of the object, for the message.
 
     Raises:
-        DamagedChunk: The bytes are not those that were sealed.
+        DamagedChunk: The checksum does not match.
     """
     try:
         body = json.loads(bytes(data))
@@ -74,10 +74,10 @@ def manifest_bytes(manifest: Manifest) -> bytes:
 
 
 def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
-    """Return what `manifest_bytes` wrote.
+    """Return the manifest from the output of `manifest_bytes`.
 
     Raises:
-        DamagedChunk: The bytes are not those that were written.
+        DamagedChunk: The checksum does not match.
         NewerFormat: A newer Barograph wrote it.
     """
     body = unsealed(data, name)
@@ -91,17 +91,17 @@ def manifest_from_bytes(data: bytes | memoryview, name: str) -> Manifest:
 
 
 def worker_bytes(worker: Worker, *, claim: str = "") -> bytes:
-    """Return the metadata file by which a worker declares itself.
+    """Return the metadata file of a worker.
 
     Args:
-        worker: Who.
-        claim: Tells this declaration from every other, see `claim.new_claim`. A reader passes over it.
+        worker: The worker.
+        claim: Unique token of its process, see `claim.new_claim`. Readers ignore it.
     """
     return sealed({**asdict(worker), CLAIM: claim})
 
 
 def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
-    """Return what `worker_bytes` wrote; raises as `unsealed`, also where it is the metadata file of another worker."""
+    """Return the worker from `worker_bytes`; raises as `unsealed`, also for the metadata file of another worker."""
     body = unsealed(data, name)
     with _understood(name):
         worker = Worker(**_known(Worker, body))
@@ -111,31 +111,31 @@ def worker_from_bytes(data: bytes | memoryview, name: str) -> Worker:
 
 
 def heartbeat_bytes(heartbeat: Heartbeat) -> bytes:
-    """Return a sign of life."""
+    """Return the metadata file of a heartbeat."""
     return sealed(asdict(heartbeat))
 
 
 def heartbeat_from_bytes(data: bytes | memoryview, name: str) -> Heartbeat:
-    """Return what `heartbeat_bytes` wrote; raises as `unsealed`."""
+    """Return the heartbeat from `heartbeat_bytes`; raises as `unsealed`."""
     body = unsealed(data, name)
     with _understood(name):
         return _heartbeat(body)
 
 
 def ending_bytes(ending: Ending, *, last_chunk: int, first_steps: Mapping[str, int] | None = None) -> bytes:
-    """Return a worker's last word.
+    """Return the metadata file of a worker's ending.
 
     Args:
-        ending: What it says.
-        last_chunk: Sequence number of its last chunk; -1 where it published none.
-        first_steps: Optimizer to the first training step it published; None where that is not known.
+        ending: The ending.
+        last_chunk: Sequence number of its last chunk; -1 without chunks.
+        first_steps: Optimizer to the first training step it published; None if unknown.
     """
     firsts = {} if first_steps is None else {"first_steps": first_steps}
     return sealed({**asdict(ending), "last_chunk": last_chunk, **firsts})
 
 
 def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]:
-    """Return what `ending_bytes` wrote: the ending, and its `last_chunk`; raises as `unsealed`."""
+    """Return the ending and its `last_chunk` from `ending_bytes`; raises as `unsealed`."""
     body = unsealed(data, name)
     with _understood(name):
         ending = Ending(EndState(body["state"]), str(body["reason"]), _heartbeat(body["last"]))
@@ -143,7 +143,7 @@ def ending_from_bytes(data: bytes | memoryview, name: str) -> tuple[Ending, int]
 
 
 def first_steps_from_bytes(data: bytes | memoryview, name: str) -> dict[str, int] | None:
-    """Return the first training steps that an ending tells; None where it does not tell them; raises as `unsealed`."""
+    """Return the first training steps in an ending; None if it has none; raises as `unsealed`."""
     body = unsealed(data, name)
     with _understood(name):
         if int(body["last_chunk"]) < 0:
@@ -153,7 +153,7 @@ def first_steps_from_bytes(data: bytes | memoryview, name: str) -> dict[str, int
 
 
 def removed_through_from_bytes(data: bytes | memoryview, name: str) -> int:
-    """Return the last chunk that a retention note says was removed; raises as `unsealed`."""
+    """Return the last removed chunk in a retention note; raises as `unsealed`."""
     body = unsealed(data, name)
     with _understood(name):
         return int(body["removed_through_chunk"])
@@ -161,7 +161,7 @@ def removed_through_from_bytes(data: bytes | memoryview, name: str) -> int:
 
 @contextmanager
 def _understood(name: str) -> Iterator[None]:
-    """Take a metadata file that is whole, and yet does not say what such a metadata file says, for damaged."""
+    """Raise DamagedChunk for a metadata file with a correct checksum and invalid content."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -184,7 +184,7 @@ def _heartbeat(body: Mapping[str, Any]) -> Heartbeat:
 
 
 def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
-    # Within one format entries may be added; those that this version does not know are passed over.
+    # Entries may be added within one format version; unknown ones are ignored.
     known = {item.name: body[item.name] for item in fields(kind) if item.name in body}
     for item in fields(kind):
         plain = _PLAIN.get(str(item.type))
@@ -194,7 +194,7 @@ def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PLAIN: Mapping[str, tuple[type, ...]] = {
-    # A number that is none, or not finite, is null or a text in JSON.
+    # NaN is null in JSON, and infinities are strings.
     "int": (int,), "float": (int, float, str, type(None)), "str": (str,), "bool": (bool,),
     "tuple[str, ...]": (list,), "dict[str, str]": (dict,), "Mapping[str, str]": (dict,), "Mapping[str, Any]": (dict,),
     "Cost": (dict,), "Coverage": (dict,),
@@ -209,7 +209,7 @@ def _digest(body: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
     kind = type(value)
     if kind is str or kind is int or kind is bool:
-        return value  # most are, and to ask for a mapping takes longest
+        return value  # most common; the check for a mapping is the slowest
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

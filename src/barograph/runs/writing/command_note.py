@@ -1,7 +1,7 @@
-"""What a command that never trained leaves behind: what it opened, printed and parsed, handed over when it ends.
+"""The files, output and options of a command that ended without training.
 
-A training hands that to the process that writes its run. A command that ends before its first step has none, and yet it
-is just then that somebody wants to see what it said. So its process leaves a file to whoever started it.
+A training sends these to its writer process. A command that ends before its first step has none, although its output
+is needed just then. So its process writes a file for the process that started it.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _WORKER = "p0"
 
 
 def take_in(store: Store, attempt: int, path: Path) -> None:
-    """Write into a run what its command left, where no worker has written such: one that trains does.
+    """Write the note of a command into its run, unless a worker has written its own, as trainings do.
 
     Raises:
-        StoreError: The store does not take it.
+        StoreError: The store rejects it.
     """
     around = _word(path)
     if around is None or _is_told(store, attempt):
@@ -52,7 +52,7 @@ def _is_told(store: Store, attempt: int) -> bool:
 
 
 def _word(path: Path) -> Around | None:
-    """Return what was left; None where nothing was, or not all of it: the command was killed."""
+    """Return the note; None if there is none, or an incomplete one of a killed command."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if path.stat().st_size <= _MOST_BYTES:
             said = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Many small files of records made one, without a moment in which a row is missing or cannot be told apart."""
+"""Merging of small records files, such that readers see every row once at any time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from barograph.runs.writing.outbox import Published
 from barograph.store.base import Store
 
 FILES_PER_LEVEL = 32
-"""Files of one level that are made one of the next."""
+"""Files of one level that are merged into one of the next."""
 
 COMPACTED_BYTES = 32 * 2**20
-"""Largest file that is made of several."""
+"""Largest merged file."""
 
 COMPACTED_ROWS = 256 * 1024
-"""Most rows of such a file: making it takes about a kilobyte of memory a row."""
+"""Maximum rows of a merged file: merging takes about a kilobyte of memory a row."""
 
 _WORTHWHILE_FILES = 4
 
 
 def worth_compacting(files: Sequence[Published]) -> Sequence[Published]:
-    """Return the oldest files that are to be made one; none where nothing is to be done.
+    """Return the oldest files to merge; empty if there is nothing to do.
 
-    The files of one level stand side by side: level 0 as first published, level 1 made of 32 of these, and
+    Files of one level are adjacent: level 0 as first published, level 1 merged from 32 of these, and
     so on, so each row is written once a level.
 
     Args:
-        files: Of one worker and attempt, in order.
+        files: Files of one worker and attempt, in order.
     """
     levels = [_level(file.name) for file in files]
     start = stop = 0
@@ -47,19 +47,19 @@ def worth_compacting(files: Sequence[Published]) -> Sequence[Published]:
         all_fit = fitting == stop - start
         if fitting >= (FILES_PER_LEVEL if all_fit else _WORTHWHILE_FILES):
             return files[start : start + min(fitting, FILES_PER_LEVEL)]
-        # Where not even a few fit together, they are large enough as they are.
+        # If not even a few fit together, they are large enough.
         start += max(1, fitting)
     return ()
 
 
 def worth_compacting_at_end(files: Sequence[Published], limit_bytes: int) -> Sequence[Published]:
-    """Return the newest files that are to be made one when the worker ends; none where nothing is to be done."""
+    """Return the newest files to merge when the worker ends; empty if there is nothing to do."""
     fitting = _fitting(reversed(files), limit_bytes)
     return files[len(files) - fitting :] if fitting > 1 else ()
 
 
 def _fitting(files: Iterable[Published], limit_bytes: int) -> int:
-    """Return how many of the first files together are not too large for one; those after them are not looked at."""
+    """Return how many of the first files fit into one."""
     size_bytes = rows = fitting = 0
     for file in files:
         size_bytes, rows = size_bytes + file.size_bytes, rows + file.rows
@@ -70,13 +70,13 @@ def _fitting(files: Iterable[Published], limit_bytes: int) -> int:
 
 
 def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
-    """Publish one file with the rows of all `files`, and return it; then these may be deleted.
+    """Publish one file with the rows of all `files`, and return it. Then they may be deleted.
 
-    Whoever dies in between leaves both; a reader takes the file with the longer range.
+    If the process dies in between, both remain, and readers use the file with the longer range.
 
     Raises:
-        DamagedChunk: One of them is not what was published; nothing has changed.
-        StoreError: The store does not do what is asked; trying again is safe.
+        DamagedChunk: One of them is damaged; nothing has changed.
+        StoreError: An operation failed; retrying is safe.
     """
     tables, notes = [], []
     for file in files:
@@ -87,7 +87,7 @@ def publish_compacted(store: Store, files: Sequence[Published]) -> Published:
     merged = parquet_bytes(table, merged_notes(notes))
     first, last = files[0].name, files[-1].name
     name = ChunkName(first.worker, first.attempt, first.first, last.last, digest_of(merged))
-    # The name says what the bytes are: if it is taken, an earlier try came through after all.
+    # The name has the digest: if it exists, an earlier try succeeded after all.
     with contextlib.suppress(ObjectExists):
         store.create(str(name), merged)
     tensors = tuple(tensors for file in files for tensors in file.tensors)

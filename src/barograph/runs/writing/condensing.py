@@ -1,4 +1,4 @@
-"""Files of buckets beside files of records, as a writer makes them once these are published."""
+"""Writing of bucket files after the records files are published."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from barograph.store.base import Store
 
 
 class Condenser:
-    """Remembers which files of records have no file of buckets yet, and makes them.
+    """Writes bucket files for records files that have none yet.
 
     Args:
-        store: The run's.
-        run_id: Of the run.
+        store: Store of the run.
+        run_id: ID of the run.
     """
 
     def __init__(self, store: Store, run_id: str) -> None:
@@ -32,19 +32,19 @@ class Condenser:
         self._due: deque[ChunkName] = deque()
 
     def add(self, file: Published) -> None:
-        """Take note of a file that was published; small ones are read as fast as they are."""
+        """Add a published file; small ones need no buckets."""
         if file.rows >= WORTHWHILE_POINTS:
             self._due.append(file.name)
 
     def condense(self, files: list[Published], *, at_most: int | None = None) -> None:
-        """Make what is due, and write it into `files`; those that are no longer among them are forgotten.
+        """Write due bucket files and add them to `files`; forget files that are no longer there.
 
         Args:
-            files: Of the writer.
-            at_most: Files of buckets that are made now; None: all.
+            files: Files of the writer.
+            at_most: Number of bucket files to write now; None: all.
 
         Raises:
-            StoreError: The store does not do what is asked; trying again is safe.
+            StoreError: An operation failed; retrying is safe.
         """
         made = 0
         while self._due and (at_most is None or made < at_most):
@@ -56,26 +56,26 @@ class Condenser:
 
 
 def published_curves(store: Store, name: ChunkName, run_id: str) -> tuple[tuple[CurvesName, int], ...]:
-    """Publish the file of buckets of a file of records, and return its name and size; nothing where it is not worth it.
+    """Publish the bucket file of a records file, and return its name and size; None if it is not worthwhile.
 
     Raises:
-        StoreError: The store does not do what is asked; trying again is safe.
+        StoreError: An operation failed; retrying is safe.
     """
     try:
         table = open_records(proved(store, str(name), name.digest), str(name)).read(
             columns=list(RECORD_COLUMNS), use_threads=False)
     except (DamagedChunk, ObjectNotFound, pa.ArrowException, OSError):
-        return ()  # who compacts or reads it says so
+        return ()  # reported when it is merged or read
     found = bucketed(table)
     if not worthwhile(found):
         return ()
     curves, data = curves_file(found, name, run_id)
-    # The name says what the bytes are: if it is taken, an earlier try came through after all.
+    # The name has the digest: if it exists, an earlier try succeeded after all.
     with contextlib.suppress(ObjectExists):
         store.create(str(curves), data)
     return ((curves, len(data)),)
 
 
 def names_beside(files: Sequence[Published]) -> list[str]:
-    """Return the names of the files of buckets that belong to files."""
+    """Return the names of the bucket files of some files."""
     return [str(name) for file in files for name, _ in file.curves]

@@ -1,4 +1,4 @@
-"""Which files a worker opened, with their fingerprints: taken beside the training, and written as they become known."""
+"""Recording of the files that a worker opened, with fingerprints computed in another thread."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from barograph.runs.state.origins import write_data
 from barograph.store.base import Store
 
 _ALL_BYTES = 2**30
-"""So much is read whole in all; of what comes after, the ends are."""
+"""Total bytes that are read completely; files after that are fingerprinted by head and tail."""
 _FINISH_SECS = 3.0
 _MOST_FILES = 4000
-"""By the processes below a training, by what is seen to be open, and by its own `open` together."""
+"""Maximum number of files, from child processes, polling and `open` together."""
 
 
 class DataWriter:
-    """Takes fingerprints in a thread of its own.
+    """Computes fingerprints in its own thread.
 
     Args:
-        store: The run's, whose own files are no data.
-        attempt: Which life of it.
-        all_bytes: So much is read whole in all.
+        store: Store of the run, whose own files are not data.
+        attempt: Attempt of the run.
+        all_bytes: Total bytes that are read completely.
     """
 
     def __init__(self, store: Store, attempt: int, *, all_bytes: int = _ALL_BYTES) -> None:
@@ -38,11 +38,11 @@ class DataWriter:
         self._files: dict[str, DataFile] = {}
         self._written: tuple[int, int, int] | None = None
         self._thread: threading.Thread | None = None
-        # Whoever hears of files, and whoever looks at what is open, are two threads.
+        # Files are added by two threads: from messages, and from polling.
         self._adding = threading.Lock()
 
     def add(self, paths: Sequence[str], beyond: int | None = None) -> None:
-        """Take in files that were opened just now, and how often others were in all; None: as often as before."""
+        """Add newly opened files, and the total number of further openings; None: unchanged."""
         with self._adding:
             self._beyond = self._beyond if beyond is None else beyond
             for path in paths:
@@ -58,10 +58,10 @@ class DataWriter:
                 self._thread.start()
 
     def write(self, worker: str) -> None:
-        """Write what is known by now, if it is more than was written.
+        """Write the known files, if there are new ones.
 
         Raises:
-            StoreError: The store does not take it.
+            StoreError: The store rejects it.
         """
         files = list(self._files.values())
         now = len(files), sum(bool(file.fingerprint or file.problem) for file in files), self._beyond
@@ -70,7 +70,7 @@ class DataWriter:
             self._written = now
 
     def finish(self, worker: str, patience_secs: float = _FINISH_SECS) -> None:
-        """Wait a moment for the last fingerprints, and write what there is; raises as `write`."""
+        """Wait briefly for the last fingerprints, and write all; raises as `write`."""
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join(patience_secs)
@@ -91,5 +91,5 @@ def _as_it_is(path: str) -> DataFile | None:
     try:
         status = os.stat(path)
     except OSError:
-        return None  # it was there for a moment only, and nobody could open it again
+        return None  # a temporary file that is already gone
     return DataFile(path, status.st_size, status.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Gathers what made a run and writes it there, beside a training: from a thread, or from a process of its own."""
+"""Gathers the provenance of a run and writes it, in a thread or in a process next to the training."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 _NICENESS = 10
 PATIENCE_SECS = 10.0
-"""So long a command that has ended is waited with for what made it to be written."""
+"""How long to wait for the provenance after a command has ended."""
 
 
 class OriginThread:
-    """Gathers beside a command that runs in another process.
+    """Gathers the provenance of a command that runs in another process.
 
     Args:
-        store: The run's.
-        attempt: Which life of it.
-        question: Whose origin it is.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        question: Request for the provenance.
     """
 
     def __init__(self, store: Store, attempt: int, question: Question) -> None:
@@ -42,7 +42,7 @@ class OriginThread:
         self._thread.start()
 
     def finish(self, patience_secs: float = PATIENCE_SECS) -> str:
-        """Wait until all is written; return why it was not, "" where it was."""
+        """Wait until all is written; return why it failed, or ""."""
         self._thread.join(patience_secs)
         if self._thread.is_alive():
             return f"the provenance of this run was not recorded: gathering it took more than {patience_secs:g} s"
@@ -58,12 +58,12 @@ class OriginThread:
 def gather_into(
     store: Store, attempt: int, question: Question, *, is_soon: Callable[[], None] = lambda: None
 ) -> None:
-    """Gather what made an attempt of a run, and write it there; an attempt of which that is there is left as it is.
+    """Gather the provenance of an attempt and write it, unless the attempt has one.
 
     Raises:
-        StoreError: The store does not take it.
+        StoreError: The store rejects it.
     """
-    # Loaded here: whoever starts a command has no time for it before.
+    # Imported here, so that commands start fast.
     from barograph.provenance.gathering import gathered
     from barograph.runs.state.origins import write_origin
 
@@ -85,17 +85,17 @@ def start_gathering(url: str, attempt: int, question: Question) -> LocalProcess:
 
 
 def _step_back() -> None:
-    """Let everything else go before this thread, where the system lets a thread do that."""
+    """Lower the priority of this thread, if the system supports it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def main(url: str, attempt: int) -> int:
-    """Gather what made the run at a URL, of the question on standard input; return the exit code."""
+    """Gather the provenance of the run at a URL, with the request on standard input; return the exit code."""
     from barograph.store.urls import store_from_url
 
-    # A Ctrl-C at the terminal is for the training.
+    # Ctrl-C at the terminal is for the training.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     question = question_from_text(sys.stdin.read())
     try:

@@ -1,4 +1,4 @@
-"""Where the thread that trains leaves what it recorded: bounded in memory, and never in its way."""
+"""A queue of bounded memory for the records of the training thread, which never waits."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _POINT_BYTES = POINT.itemsize
 class Inbox:
     """Steps and logged numbers on their way to the writer's thread.
 
-    Any thread may put and log; one thread takes. What does not fit is dropped, a whole step at a time, and
+    Any thread may put and log; one thread takes. If the queue is full, whole steps are dropped and
     counted.
 
     Args:
-        limit_bytes: Memory that what waits may take, here and with whoever took it and has not yet
+        limit_bytes: Memory for waiting records, here and in the thread that has taken them but not yet
             called `release`.
     """
 
@@ -42,7 +42,7 @@ class Inbox:
         self._step_codes: dict[tuple[Key, Mode, str], int] = {}
         self._beside_codes: dict[Key, int] = {}
         self._delivered_codes: list[int] = []
-        # One flat buffer of packed records: extending it is one call that no other thread can cut in two.
+        # One flat buffer of packed records: extending it is one atomic call.
         self._points = bytearray()
         self._point_limit_bytes = limit_bytes
         self._is_shut = False
@@ -53,7 +53,7 @@ class Inbox:
         self.dropped_points = 0
 
     def put(self, records: StepRecords | Pending) -> bool:
-        """Take a step in; False when there was no room, and the whole step was dropped and counted."""
+        """Add a step. Returns False if the queue is full; the whole step is then dropped and counted."""
         pending = Recorded(records) if isinstance(records, StepRecords) else records
         size_bytes = pending.size_bytes
         with self._lock:
@@ -66,7 +66,7 @@ class Inbox:
         return True
 
     def log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
-        """Take in one number of the series `name`; when there is no room it is dropped and counted."""
+        """Add one number of the series `name`. If the queue is full it is dropped and counted."""
         try:
             series = self._codes[mode][name]
         except KeyError:
@@ -78,10 +78,10 @@ class Inbox:
             self.dropped_points += 1
 
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
-        """Take in a step of which nothing but a few numbers was recorded; much cheaper than `put`.
+        """Add a step with only a few numbers; much cheaper than `put`.
 
         Returns:
-            False when there was no room, and the whole step was dropped and counted.
+            False if the queue is full; the whole step is then dropped and counted.
         """
         self._next_tick = step.tick + 1
         packed = b"".join([
@@ -91,20 +91,20 @@ class Inbox:
         if len(self._points) + len(packed) > self._point_limit_bytes:
             self.dropped_steps += 1
             return False
-        # In one piece, so that whoever takes meanwhile has all of the step or nothing.
+        # One call, so that a thread that takes meanwhile gets all of the step or nothing.
         self._points += packed
         return True
 
     def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
-        """Return what takes in the same few numbers of one training step after another; cheaper than `put_numbers`.
+        """Return a function that adds the same few numbers of each training step; cheaper than `put_numbers`.
 
         Args:
-            keys: Of the numbers, in their order.
-            optimizer: Whose steps.
+            keys: Keys of the numbers, in order.
+            optimizer: Optimizer of the steps.
 
         Returns:
-            A function of tick, number and time of a step, and its numbers. False when there was no room, and the whole
-            step was dropped and counted.
+            A function of tick, number and time of a step, and its numbers. It returns False if the queue is full; the
+            whole step is then dropped and counted.
         """
         step = Step(0, 0, optimizer)
         codes = [self._step_series(key, step) for key in keys]
@@ -118,14 +118,14 @@ class Inbox:
             fields: list[float] = []
             for code, value in zip(codes, values, strict=True):
                 fields += (code, tick, number, value, time_unix)
-            # In one piece, so that whoever takes meanwhile has all of the step or nothing.
+            # One call, so that a thread that takes meanwhile gets all of the step or nothing.
             self._points += pack(*fields)
             return True
 
         return put
 
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
-        """Take in what fed a step; where there is no room the batches are dropped and counted."""
+        """Add the batches of a step. If the queue is full they are dropped and counted."""
         size_bytes = sum([batch.size_bytes for batch in batches])
         with self._lock:
             if self._is_shut or self._held_bytes + size_bytes > self._limit_bytes:
@@ -136,7 +136,7 @@ class Inbox:
             self._batches += batches
 
     def take_batches(self) -> list[BatchFed]:
-        """Return what fed the steps since this was asked last; what it held is free again."""
+        """Return the batches since the last call, and release their memory."""
         with self._lock:
             batches, self._batches = self._batches, []
             self._hold(-self._batch_bytes)
@@ -144,11 +144,11 @@ class Inbox:
         return batches
 
     def add_points(self, points: NDArray[np.void], new_series: Sequence[Series] = ()) -> None:
-        """Take in numbers that were logged elsewhere; always from the same place, or their series would mix.
+        """Add numbers logged in another process. Always from the same one, or their series would mix.
 
         Args:
-            points: An array of `POINT`, whose series are numbered as they were delivered.
-            new_series: What was not there before; numbered on from what was.
+            points: An array of `POINT`, with series numbers in order of delivery.
+            new_series: New series; their numbers follow the previous ones.
         """
         with self._lock:
             self._delivered_codes.extend(range(len(self._series), len(self._series) + len(new_series)))
@@ -164,16 +164,15 @@ class Inbox:
                 self._next_tick = max(self._next_tick, int(last["tick"]) + is_step)
 
     def note(self, numbers: Mapping[Key, float], *, step: int, time_unix: float) -> bool:
-        """Take in numbers that belong to no step, with the step that is going on: what the machine does.
+        """Add numbers that belong to no step, such as machine metrics, with the current step.
 
         Args:
-            numbers: They.
-            step: As the user counts.
-            time_unix: When.
+            numbers: The numbers.
+            step: Current step as the user counts.
+            time_unix: Time.
 
         Returns:
-            False when there was no room. Nobody has asked for these, and the next ones come soon: they are not
-            counted.
+            False if the queue is full. Such drops are not counted, since the next numbers come soon.
         """
         with self._lock:
             packed = b"".join([
@@ -186,20 +185,20 @@ class Inbox:
         return True
 
     def add_dropped(self, steps: int, points: int, batches: int = 0) -> None:
-        """Count what was dropped on the way here."""
+        """Count drops of the sending process."""
         with self._lock:
             self.dropped_steps += steps
             self.dropped_points += points
             self.dropped_batches += batches
 
     def take(self) -> tuple[list[tuple[Pending, int]], Points]:
-        """Return the steps that wait, each with the bytes it holds, and the numbers that were logged so far.
+        """Return the waiting steps, each with its size, and the numbers logged so far.
 
         Numbers logged before a step was put come with that step or earlier.
         """
         count = len(self._steps)
         taken = len(self._points)
-        # The slice is a copy; a view would make every `log` meanwhile fail.
+        # The slice is a copy; a view would make concurrent calls of `log` fail.
         data = self._points[:taken]
         del self._points[:taken]
         steps = [self._steps.popleft() for _ in range(count)]
@@ -207,24 +206,24 @@ class Inbox:
         return steps, Points(tuple(self._series), np.frombuffer(data, POINT))
 
     def hold(self, change_bytes: int) -> None:
-        """Count so many more bytes (or fewer) as held by whoever took them."""
+        """Change the number of bytes held by the taking thread."""
         with self._lock:
             self._hold(change_bytes)
 
     def shut(self) -> None:
-        """Take nothing more in: whatever comes is dropped and counted."""
+        """Close the queue: further records are dropped and counted."""
         with self._lock:
             self._is_shut = True
             self._point_limit_bytes = 0
 
     @property
     def waiting_steps(self) -> int:
-        """Steps that were not taken yet."""
+        """Steps not yet taken."""
         return len(self._steps)
 
     @property
     def waiting_points(self) -> int:
-        """Numbers that were not taken yet."""
+        """Numbers not yet taken."""
         return len(self._points) // _POINT_BYTES
 
     def _hold(self, change_bytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What a parser made of a worker's command line, written into the run without secrets."""
+"""Writing of the parsed options of a worker's script, without secrets."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class OptionsWriter:
     """Holds the options until they can be written.
 
     Args:
-        store: The run's.
-        attempt: Which life of it.
-        environment: Of the training: secrets in it are hidden.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        environment: Environment of the training; its secrets are masked.
     """
 
     def __init__(self, store: Store, attempt: int, environment: Mapping[str, str]) -> None:
@@ -26,14 +26,14 @@ class OptionsWriter:
         self._options: Mapping[str, Option] | None = None
 
     def put(self, options: Mapping[str, Option]) -> None:
-        """Take in all there are by now, in place of those before."""
+        """Replace the options."""
         self._options = options
 
     def write(self, worker: str) -> None:
-        """Write them, where they are others than those that were written.
+        """Write the options if they have changed.
 
         Raises:
-            StoreError: The store does not take them.
+            StoreError: The store rejects them.
         """
         waiting = self._options
         if waiting is None:

@@ -1,4 +1,4 @@
-"""From compact steps to published chunks: what waits is sealed into files, the files go to the store in order."""
+"""Encoding of steps as chunks, and publishing of chunks in order."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from barograph.runs.format.tensors import TensorsOrigin, array_from_raw, tensor_
 from barograph.store.base import Store
 
 CHUNK_BYTES = 16 * 2**20
-"""Memory of the records after which a chunk is sealed though its time has not come."""
+"""Memory of records at which a chunk is sealed early."""
 
 CHUNK_POINTS = 200_000
-"""Logged numbers after which it is."""
+"""Logged numbers at which a chunk is sealed early."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A file of records in the store, as its writer remembers it.
+    """A published records file.
 
     Attributes:
-        name: Of the file.
-        size_bytes: Of the file.
-        rows: In the file.
-        tensors: Files of tensors of its chunks, each with its size.
-        last_steps: How far it goes, as `progress.last_steps` says.
-        curves: Files of buckets of its chunks, each with its size.
+        name: Name of the file.
+        size_bytes: Size of the file.
+        rows: Number of rows.
+        tensors: Tensor files of its chunks, each with its size.
+        last_steps: Last steps in it, see `progress.last_steps`.
+        curves: Bucket files of its chunks, each with its size.
     """
 
     name: ChunkName
@@ -47,12 +47,12 @@ class Published:
 
     @property
     def total_bytes(self) -> int:
-        """Size of the file, and of the tensors and buckets that belong to it."""
+        """Size of the file and of its tensors and buckets."""
         return self.size_bytes + sum(size for _, size in (*self.tensors, *self.curves))
 
     @property
     def beside(self) -> Iterator[str]:
-        """Names of the files that go where it goes."""
+        """Names of the files that are deleted with it."""
         return (str(name) for name, _ in (*self.tensors, *self.curves))
 
 
@@ -66,12 +66,12 @@ class _Sealed:
 
 
 class Outbox:
-    """The chunks of one worker: the one being filled, and those that wait for the store.
+    """The chunks of one worker: the open one, and those waiting for the store.
 
     Args:
-        store: Where they go.
-        worker: Whose they are.
-        first_chunk: Sequence number to begin with.
+        store: Store of the run.
+        worker: Worker that recorded them.
+        first_chunk: First sequence number.
     """
 
     def __init__(self, store: Store, worker: Worker, first_chunk: int = 0) -> None:
@@ -81,7 +81,7 @@ class Outbox:
         self._points: list[Points] = []
         self._sealed: deque[_Sealed] = deque()
         self._next_chunk = first_chunk
-        # Who goes on after a writer that is gone does not know how that one began.
+        # A writer that replaces another one does not know the start of the attempt.
         self._first_steps: dict[str, int] | None = None if first_chunk else {}
         self.problems: list[str] = []
         self.open_bytes = 0
@@ -89,43 +89,43 @@ class Outbox:
 
     @property
     def next_chunk(self) -> int:
-        """Sequence number of the chunk being filled."""
+        """Sequence number of the open chunk."""
         return self._next_chunk
 
     @property
     def first_steps(self) -> Mapping[str, int] | None:
-        """Optimizer to its first training step in what was sealed; None where this writer did not begin."""
+        """Optimizer to its first training step in sealed chunks; None if this writer replaced another one."""
         return self._first_steps
 
     @property
     def is_open(self) -> bool:
-        """Whether the chunk being filled holds anything."""
+        """Whether the open chunk has records."""
         return bool(self._steps or self._points)
 
     @property
     def is_full(self) -> bool:
-        """Whether the chunk being filled is to be sealed though its time has not come."""
+        """Whether the open chunk needs to be sealed early."""
         return self.open_bytes >= CHUNK_BYTES or self.open_points >= CHUNK_POINTS
 
     @property
     def waiting(self) -> int:
-        """Sealed chunks that are not yet published."""
+        """Sealed chunks not yet published."""
         return len(self._sealed)
 
     @property
     def unpublished_steps(self) -> int:
-        """Steps that are not yet published, sealed or not."""
+        """Steps not yet published, sealed or not."""
         return len(self._steps) + sum(sealed.steps for sealed in self._sealed)
 
     @property
     def unpublished_points(self) -> int:
-        """Logged numbers that are not yet published, sealed or not."""
+        """Logged numbers not yet published, sealed or not."""
         return self.open_points + sum(sealed.points for sealed in self._sealed)
 
     def add_step(self, step: CompactStep) -> int:
-        """Add a step to the chunk being filled, and return the memory it takes.
+        """Add a step to the open chunk, and return the memory it takes.
 
-        A step in which nothing was seen would leave no row, and is passed over.
+        A step without records would have no row, and is skipped.
         """
         if not (len(step.rows) or step.scalars or step.tensors):
             return 0
@@ -134,15 +134,15 @@ class Outbox:
         return step.size_bytes
 
     def add_points(self, points: Points) -> None:
-        """Add logged numbers to the chunk being filled."""
+        """Add logged numbers to the open chunk."""
         self._points.append(points)
         self.open_points += len(points.points)
         self.open_bytes += points.points.nbytes
 
     def seal(self, notes: ChunkNotes) -> int:
-        """Make a file of the chunk being filled; return by how many bytes what is held in memory changed.
+        """Encode the open chunk as a file; return the change of memory in bytes.
 
-        Whatever it raises, the chunk is as it was.
+        If it raises, the chunk is unchanged.
         """
         steps, pieces, held_bytes = self._steps, self._points, self.open_bytes
         points_count = self.open_points
@@ -165,21 +165,21 @@ class Outbox:
         return published.total_bytes - held_bytes
 
     def discard(self) -> tuple[int, int, int]:
-        """Give up the chunk being filled; return its steps, its logged numbers, and the bytes it held."""
+        """Discard the open chunk; return its steps, its logged numbers, and its bytes."""
         lost = len(self._steps), self.open_points, self.open_bytes
         self._empty()
         return lost
 
     def publish(self) -> Published | None:
-        """Put the oldest sealed chunk into the store, and return it; None where none waits.
+        """Publish the oldest sealed chunk and return it; None if there is none.
 
         Raises:
-            StoreError: It could not be put; it goes on waiting.
+            StoreError: It could not be written and keeps waiting.
         """
         if not self._sealed:
             return None
         sealed = self._sealed[0]
-        # The tensors first: whoever sees the rows that speak of them finds them.
+        # Tensors first, so that readers of the rows find them.
         if sealed.tensors is not None:
             self._store.put(str(sealed.chunk.tensors[0][0]), sealed.tensors)
         self._store.put(str(sealed.chunk.name), sealed.data)
@@ -203,7 +203,7 @@ class Outbox:
 
 
 def _first_steps(steps: list[CompactStep], points: Points, before: Mapping[str, int]) -> dict[str, int]:
-    """Return each optimizer's first training step; what the script logged is none, nor an evaluation."""
+    """Return each optimizer's first training step, without logged numbers and evaluations."""
     first = dict(before)
     for step in (item.step for item in steps if item.step.mode is Mode.TRAIN):
         first[step.optimizer] = min(step.number, first.get(step.optimizer, step.number))
@@ -217,10 +217,10 @@ def _first_steps(steps: list[CompactStep], points: Points, before: Mapping[str, 
 
 
 def _joined(pieces: Sequence[Points]) -> Points:
-    """Return the points of all pieces, with those series alone that any is of."""
+    """Return the points of all pieces, with only the series they use."""
     points = np.concatenate([np.empty(0, POINT), *(piece.points for piece in pieces)])
     present, points["series"] = np.unique(points["series"], return_inverse=True)
-    # Series are only ever added, so the last piece knows those of all.
+    # Series are only added, so the last piece has all of them.
     return Points([pieces[-1].series[code] for code in present.tolist()], points)
 
 

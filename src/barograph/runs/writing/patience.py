@@ -1,4 +1,4 @@
-"""Waiting for a thread that works, and not for one that stands."""
+"""Waiting for a thread as long as it uses CPU time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from threading import Thread
 
 _LOOK_SECS = 0.5
 _WORKING_SHARE = 0.01
-"""Of the time that passes, what a thread must have of a processor to be taken to work: on a machine on which a hundred
-others want one, too."""
+"""Share of CPU time above which a thread counts as working, even on a machine with a hundred other busy
+threads."""
 _MOST_TIMES = 30
 
 
@@ -17,16 +17,15 @@ def wait_while_working(
     thread: Thread, secs: float, *, clock: Callable[[], float] = time.monotonic,
     cpu_secs: Callable[[Thread], float | None] | None = None,
 ) -> bool:
-    """Wait for a thread to end, and give it up when it has stood still for so long; False when it was given up.
+    """Wait for a thread to end, unless it is idle for `secs`. Returns False if it has not ended.
 
-    A store that does not answer takes no time of a processor. A machine that is busy with other things makes everything
-    late, and nothing is lost by waiting for it.
+    A store that does not respond uses no CPU time. On a busy machine everything is late, and waiting loses nothing.
 
     Args:
-        thread: Which.
-        secs: How long it may stand still; thirty times as long it is waited for in all. Where the system does not tell
-            how long a thread has worked, `secs` is all.
-        clock, cpu_secs: For tests: the time, and how long a thread has worked.
+        thread: The thread.
+        secs: How long it may be idle; the total timeout is thirty times as long. If the system does not provide CPU
+            times of threads, `secs` is the total timeout.
+        clock, cpu_secs: For tests: the time, and the CPU time of a thread.
     """
     worked = cpu_secs or thread_cpu_secs
     began = at_work = clock()
@@ -43,7 +42,7 @@ def wait_while_working(
 
 
 def thread_cpu_secs(thread: Thread) -> float | None:
-    """Return how long a thread has had a processor; None where the system does not tell, or it has ended."""
+    """Return the CPU time of a thread; None if the system does not provide it, or the thread has ended."""
     if thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
         return None
     try:

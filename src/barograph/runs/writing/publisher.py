@@ -1,4 +1,4 @@
-"""What the writer's thread does, one turn at a time: collect, seal, publish, give a sign of life, tidy up."""
+"""The work of the writer's thread in turns: collect, seal, publish, send heartbeats, merge and remove files."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
     from barograph.machine.sampler import Sampler
 
 TURN_SECS = 0.1
-"""Time between two turns."""
+"""Interval between turns."""
 HEARTBEAT_SECS = 1.0
 CONTROL_SECS = 0.5
 TRACE_SECS = 5.0
-"""Time between two turns in which the data trace is published: each writes its newest file anew."""
+"""Interval between writes of the data trace; each rewrites its newest file."""
 TRACE_SHARE = 16
-"""The part of `max_bytes` that the data trace may take on top of the records."""
+"""The data trace may take one part in this many of `max_bytes`, in addition to the records."""
 LEARN_SECS = 0.5
-"""Longest time in one turn for getting to know what earlier writers left; meanwhile records and heartbeats wait."""
+"""Time limit in one turn for reading files of earlier writers; meanwhile records and heartbeats wait."""
 BACK_OFF_SECS = (0.5, 1.0, 2.0, 5.0)
-"""How long a store that failed is left alone: after the first failure, the second, … and every later one."""
+"""Back-off after failures of the store: the first, the second, … and every later one."""
 LAST_COMPACTION_BYTES = 8 * 2**20
-"""What is made one file when the worker ends, so that the end does not take long."""
+"""Limit for merging files when the worker ends, so that the end does not take long."""
 
 
 class Publisher:
-    """Carries what is in the inbox to the store. Not to be used by two threads.
+    """Publishes the content of the inbox. For use in one thread.
 
     Args:
-        store: Where the run is.
-        worker: Whose records they are.
+        store: Store of the run.
+        worker: Worker that recorded it.
         settings: How long records may wait, and how many are kept.
-        clock: Time.
-        inbox: What to carry.
-        status: Tells how training goes; its counts of chunks, drops and problems are filled in here.
-        on_control: Called with the store every half second, to see what is asked of this process.
-        problems: Where errors are noted.
-        first_chunk: Sequence number of the first chunk to publish.
-        sampler: Makes what tells of the machine; None: nobody does.
+        clock: Clock.
+        inbox: Queue of records.
+        status: Returns the status of the training; counts of chunks, drops and problems are added here.
+        on_control: Called with the store every half second, to check for requests.
+        problems: Collects errors.
+        first_chunk: Sequence number of the first chunk.
+        sampler: Creates the sampler of machine metrics; None: none.
     """
 
     def __init__(
@@ -106,22 +106,22 @@ class Publisher:
 
     @property
     def dropped_steps(self) -> int:
-        """Steps that were not taken in, and those that could not be written."""
+        """Steps that did not fit into the queue or could not be written."""
         return self._inbox.dropped_steps + self._failed_steps
 
     @property
     def dropped_points(self) -> int:
-        """Logged numbers likewise."""
+        """Logged numbers that did not fit into the queue or could not be written."""
         return self._inbox.dropped_points + self._failed_points
 
     @property
     def unpublished_steps(self) -> int:
-        """Steps that were taken in and are not in the store."""
+        """Accepted steps that are not in the store."""
         return self._inbox.waiting_steps + self._outbox.unpublished_steps
 
     @property
     def unpublished_points(self) -> int:
-        """Logged numbers that were taken in and are not in the store."""
+        """Accepted logged numbers that are not in the store."""
         return self._inbox.waiting_points + self._outbox.unpublished_points
 
     @property
@@ -130,16 +130,16 @@ class Publisher:
         return self._outbox.next_chunk - self._outbox.waiting
 
     def turn(self, *, closing: bool = False) -> None:
-        """Do what is due. Errors of the store are noted, and the store is left alone for a while.
+        """Do the due work. Errors of the store are noted and followed by a back-off.
 
         Args:
-            closing: Publish everything, however young.
+            closing: Publish everything immediately.
         """
         if not closing:
             self._sample()
         self._collect()
         now = self._clock.monotonic()
-        # While the store is away one chunk grows, rather than many wait.
+        # While the store is unavailable one chunk grows, instead of many waiting.
         is_due = now - self._open_since >= self._settings.flush_secs - TURN_SECS
         if self._outbox.is_open and (closing or (is_due and not self._outbox.waiting)):
             self._seal()
@@ -163,11 +163,11 @@ class Publisher:
             self._failures = 0
 
     def finish(self, state: EndState, reason: str) -> bool:
-        """Write the ending, after everything was published; False when the store did not let us.
+        """Write the ending after everything is published. Returns False if the store rejects it.
 
         Args:
-            state: How the worker ended.
-            reason: Why, for people.
+            state: State in which the worker ended.
+            reason: Reason for people.
         """
         if self._clock.monotonic() < self._away_until:
             return False
@@ -176,7 +176,7 @@ class Publisher:
         self._tidy_at_end()
         try:
             self._publish_trace(at_once=True)
-            # Where an earlier try came through without our hearing of it, the ending is there already.
+            # If an earlier try succeeded without a response, the ending exists.
             with contextlib.suppress(ObjectExists):
                 ending = Ending(state, reason, self._heartbeat())
                 first_steps = self._outbox.first_steps
@@ -187,10 +187,10 @@ class Publisher:
         return True
 
     def stop_sampling(self) -> None:
-        """Let go of the machine."""
+        """Stop sampling machine metrics."""
         sampler, self._sampler, self._make_sampler = self._sampler, None, None
         if sampler is not None:
-            # The last word on the run says it, too.
+            # Also reported in the ending.
             self._unsampled = sampler.problem
             sampler.close()
 
@@ -293,7 +293,7 @@ class Publisher:
 
     def _tidy(self) -> None:
         self._empty_trash()
-        # What is not worth it now is not before another file is published.
+        # If it is not worthwhile now, it is not until another file is published.
         if self._files and self._files[-1].name != self._tidied_through:
             groups = [worth_compacting(files) for files in self._compactable()]
             for files in groups:
@@ -303,7 +303,7 @@ class Publisher:
         self._keep_limits()
 
     def _tidy_at_end(self) -> None:
-        # Many small files are a pity; a worker without its last word would be taken for killed.
+        # Many small files are inconvenient, but a worker without ending would look killed.
         try:
             self._compact(worth_compacting_at_end(self._compactable()[-1], LAST_COMPACTION_BYTES))
             self._condenser.condense(self._files)
@@ -330,7 +330,7 @@ class Publisher:
         self._empty_trash()
 
     def _earlier_known(self) -> bool:
-        """Return whether all earlier files are known; else the next turn goes on getting to know them."""
+        """Return whether all earlier files are known; otherwise the next turn continues reading them."""
         began = self._clock.monotonic()
         while self._earlier.learn():
             if self._clock.monotonic() - began >= LEARN_SECS:
@@ -344,19 +344,19 @@ class Publisher:
         try:
             compacted = publish_compacted(self._store, files)
         except (DamagedChunk, ObjectNotFound) as error:
-            # Somebody changed our files. They stay as they are for the doctor.
+            # The files were changed. They are kept for `barograph doctor`.
             self._problems.note("damaged", str(error))
             self._left_alone.update(self._unusable(files) or (file.name for file in files))
             return
         self._files[start : start + len(files)] = [compacted]
         self._trash.extend([*(str(file.name) for file in files), *names_beside(files)])
         self._condenser.add(compacted)
-        # Before the old ones go: nobody is to read all records in between.
+        # Before the old ones are deleted, so that no reader has to read all records.
         self._condenser.condense(self._files, at_most=1)
         self._empty_trash()
 
     def _compactable(self) -> list[list[Published]]:
-        """Return the files that may be made one: a file covers its chunks without a gap, so none across another."""
+        """Return the files that may be merged: a file covers its chunks without a gap."""
         groups: list[list[Published]] = [[]]
         for file in self._files:
             if file.name in self._left_alone:
@@ -366,7 +366,7 @@ class Publisher:
         return groups
 
     def _unusable(self, files: Sequence[Published]) -> list[ChunkName]:
-        """Return which of these files are gone, or are not what was published."""
+        """Return which of these files are missing or damaged."""
         found = []
         for file in files:
             try:

@@ -1,4 +1,4 @@
-"""Keeping a run within its limits: the oldest files of a worker go, and a note says so before they do."""
+"""Keeping a run within its limits by removing the oldest files of a worker, after writing a note."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _AGE_COLUMNS = ["optimizer", "mode", "skipped", "step"]
 
 
 def beyond_limits(files: Sequence[Published], *, keep_last: int | None, max_bytes: int | None) -> Sequence[Published]:
-    """Return the oldest files that are to go. The newest file always stays.
+    """Return the oldest files to remove. The newest file is always kept.
 
     Args:
-        files: Of one worker, in order.
-        keep_last: Steps to keep, counted by the optimizer that has made the most: one that steps rarely, or
-            stepped once, keeps nothing back. None: all.
+        files: Files of one worker, in order.
+        keep_last: Steps to keep, counted by the optimizer with the most steps, so that one that steps
+            rarely keeps no files. None: all.
         max_bytes: Bytes of records, tensors and buckets to keep. None: all.
     """
     ages = [0] * len(files) if keep_last is None else _ages(files)
@@ -58,7 +58,7 @@ def _ages(files: Sequence[Published]) -> list[int]:
     """Return how many steps ago each file's last step was made."""
     reached: dict[str, int] = {}
     for file in files:
-        # A later attempt may have gone back to an earlier step, so it alone says how far training is.
+        # A later attempt may have gone back to an earlier step, so only it counts.
         if file.name.attempt == files[-1].name.attempt:
             for name, step in file.last_steps.items():
                 reached[name] = max(step, reached.get(name, step))
@@ -70,21 +70,21 @@ def _ages(files: Sequence[Published]) -> list[int]:
     ages = []
     step = reached[leader]
     for file in reversed(files):
-        # A file in which the leader did not step is as old as the one after it.
+        # A file without steps of that optimizer is as old as the next one.
         step = file.last_steps.get(leader, step)
         ages.append(reached[leader] - step)
     return ages[::-1]
 
 
 class EarlierFiles:
-    """What was published under a worker's name before its writer began: in earlier attempts, and by a writer of
-    this attempt that is gone. They become known one at a time, so that nothing else waits for it.
+    """Files of a worker from before its writer started: from earlier attempts, and from a previous writer of
+    this attempt. They are read one at a time, so that nothing else waits.
 
     Args:
-        store: The run's.
-        worker: Whose.
-        first_chunk: Of the writer that asks: in this attempt everything before it is earlier.
-        with_steps: How far they go is to be known too; else nothing of them is read.
+        store: Store of the run.
+        worker: The worker.
+        first_chunk: First chunk of the current writer; chunks before it are earlier.
+        with_steps: Also read their last steps.
     """
 
     def __init__(self, store: Store, worker: Worker, first_chunk: int, *, with_steps: bool) -> None:
@@ -97,10 +97,10 @@ class EarlierFiles:
         self.files: list[Published] = []
 
     def learn(self) -> bool:
-        """Get to know one more file; False when all are known.
+        """Read one more file. Returns False if all are known.
 
         Raises:
-            StoreError: The store cannot be read; trying again is safe.
+            StoreError: The store cannot be read; retrying is safe.
         """
         if self._waiting is None:
             self._list()
@@ -113,7 +113,7 @@ class EarlierFiles:
         return True
 
     def inside(self, file: ChunkName) -> list[ChunkName]:
-        """Return the files whose rows are all in that one too; without it they would be read in its place."""
+        """Return the files whose rows are all in this one, too; readers would use them if it were missing."""
         return [
             item for item in self._leftover
             if item.attempt == file.attempt and file.first <= item.first and item.last <= file.last
@@ -137,7 +137,7 @@ class EarlierFiles:
             file = open_records(proved(self._store, str(name), name.digest), str(name))
             return last_steps(_reaches(file.read(columns=_AGE_COLUMNS, use_threads=False)))
         except (DamagedChunk, ObjectNotFound, pa.ArrowException, ValueError):
-            # How far it goes is not known; it goes with those beside it.
+            # Its last steps are unknown; it is removed with its neighbors.
             return {}
 
 
@@ -160,10 +160,10 @@ def _reaches(table: pa.Table) -> Iterable[Reach]:
 
 
 def note_removal(store: Store, worker: Worker, files: Iterable[Published]) -> None:
-    """Write down which chunks are about to go; then the files may be deleted.
+    """Write a note of the chunks to be removed. Then the files may be deleted.
 
     Raises:
-        StoreError: The store does not do what is asked; trying again is safe.
+        StoreError: An operation failed; retrying is safe.
     """
     through = {file.name.attempt: file.name.last for file in files}
     for attempt, last in through.items():

@@ -1,4 +1,4 @@
-"""Which sampler of the machine goes with a worker."""
+"""The sampler of machine metrics of a worker."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def sampler_for(worker: Worker, *, hz: float, clock: Clock) -> Sampler:
-    """Return the sampler of a worker's machine, to be made in the thread and process that writes its records.
+    """Return the sampler of a worker's machine. Call it in the thread and process that writes its records.
 
     Args:
-        worker: Whose process is looked at, on this machine.
+        worker: The worker, on this machine.
         hz: Samples a second; 0: none.
-        clock: Time.
+        clock: Clock.
     """
-    # Loaded here: where a run is in memory this is the training process, and nothing heavy is loaded at its start.
+    # Imported here: for a run in memory this is the training process, which must start fast.
     from barograph.machine.sampler import Sampler
 
     return Sampler(hz=hz, pid=worker.pid, run=f"{worker.run_id} {worker.attempt}", clock=clock)

@@ -1,7 +1,7 @@
-"""From the batches that fed training to published files of the data trace.
+"""Writing of the data trace.
 
-The newest file is written anew, under a longer range, as long as it is small: so there are few files and no separate
-tidying up, and a reader takes the one with the longest range, as of records.
+While the newest file is small, it is rewritten with a longer range: so there are few files and no separate
+compaction, and a reader uses the file with the longest range, as for records.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from barograph.runs.format.trace_order import Order, order_from_hint
 from barograph.store.base import Store
 
 FILE_BYTES = 256 * 2**10
-"""Size from which on a file is left as it is."""
+"""Size from which on a file is not rewritten."""
 
 FILE_ROWS = 16_384
-"""Rows likewise: it is made anew from what is held in memory."""
+"""Rows from which on a file is not rewritten; its rows are kept in memory until then."""
 
 _OPEN_PASSES = 4
-"""Passes whose order is followed at a time; a script with more loaders than that has their samples written."""
+"""Number of passes whose order is verified at once; with more loaders, samples are written individually."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class _Written:
 
 
 class TraceWriter:
-    """The data trace of one worker.
+    """Writes the data trace of one worker.
 
     Args:
-        store: The run's.
-        worker: Whose.
+        store: Store of the run.
+        worker: The worker.
     """
 
     def __init__(self, store: Store, worker: Worker) -> None:
@@ -60,11 +60,11 @@ class TraceWriter:
 
     @property
     def unpublished(self) -> int:
-        """Batches that were taken in and are not in the store."""
+        """Accepted batches that are not in the store."""
         return self._unpublished
 
     def add(self, batches: Iterable[BatchFed]) -> None:
-        """Take in batches, in the order in which they came."""
+        """Add batches, in order."""
         for batch in batches:
             self._rows.append(self._row(batch))
             self._unpublished += 1
@@ -78,7 +78,7 @@ class TraceWriter:
         )
 
     def _order_of(self, batch: BatchFed, indices: np.ndarray[tuple[int], np.dtype[np.int64]]) -> str:
-        """Return the order that tells this batch's samples; "" where none does, and from then on in this pass."""
+        """Return the order that yields this batch's samples; "" if none does, and from then on in this pass."""
         if batch.hint is not None and (text := order_from_hint(batch.hint)):
             self._orders[batch.pass_number] = text, Order(text)
             if len(self._orders) > _OPEN_PASSES:
@@ -92,13 +92,13 @@ class TraceWriter:
         return ""
 
     def publish(self, dropped_batches: int = 0) -> None:
-        """Put what was taken in into the store.
+        """Publish the added batches.
 
         Args:
-            dropped_batches: How many could not even be taken in, so far.
+            dropped_batches: Number of batches that did not fit into the queue so far.
 
         Raises:
-            StoreError: It could not be put; it goes on waiting, and trying again is safe.
+            StoreError: They could not be written and keep waiting; retrying is safe.
         """
         self._empty_trash()
         if not self._unpublished:
@@ -106,7 +106,7 @@ class TraceWriter:
         if self._next_part is None:
             self._next_part = self._first_part()
             self._open_part = self._next_part
-        # A try that failed may have come through: what the next one puts covers it, so it takes another number.
+        # A failed try may have succeeded after all: the next one covers it, with another number.
         part, self._next_part = self._next_part, self._next_part + 1
         self._rows[-self._unpublished :] = [row._replace(part=part) for row in self._rows[-self._unpublished :]]
         data = trace_bytes(self._rows, self._worker, dropped_batches=dropped_batches + self._lost_batches)
@@ -114,7 +114,7 @@ class TraceWriter:
         try:
             self._store.create(str(name), data)
         except ObjectExists:
-            pass  # the name says what the bytes are
+            pass  # the name has the digest
         except StoreError:
             self._trash.append(str(name))
             raise
@@ -128,7 +128,7 @@ class TraceWriter:
         self._empty_trash()
 
     def discard(self) -> int:
-        """Give up what was taken in and cannot be written; return how many batches that were."""
+        """Discard batches that cannot be written; return their number."""
         lost, self._unpublished = self._unpublished, 0
         if lost:
             del self._rows[-lost:]
@@ -136,14 +136,14 @@ class TraceWriter:
         return lost
 
     def keep(self, *, last_steps: int | None, size_bytes: int | None) -> None:
-        """Remove the oldest files of this attempt beyond these limits; the newest stays.
+        """Remove the oldest files of this attempt beyond these limits. The newest is always kept.
 
         Args:
-            last_steps: Steps that are kept; None: all.
-            size_bytes: Bytes that are kept; None: all.
+            last_steps: Steps to keep; None: all.
+            size_bytes: Bytes to keep; None: all.
 
         Raises:
-            StoreError: The store does not do what is asked; trying again is safe.
+            StoreError: An operation failed; retrying is safe.
         """
         newest = self._tail or (self._files[-1] if self._files else None)
         if newest is None:
@@ -159,7 +159,7 @@ class TraceWriter:
         self._empty_trash()
 
     def _first_part(self) -> int:
-        """Return the number to begin with: past those of a writer of this worker that is gone."""
+        """Return the first part number, after those of a previous writer of this worker."""
         listed = (TraceName.from_name(item.name) for item in self._store.list(f"{TRACE}/{self._worker.name}"))
         return max((name.last + 1 for name in listed if name and name.attempt == self._worker.attempt), default=0)
 

@@ -19,7 +19,7 @@ from barograph.runs.state.process import Process
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a writer process is told first.
+    """First message to a writer process.
 
     Attributes:
         url: Of the run.
@@ -73,7 +73,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The training process's last word."""
+    """Last message of the training process."""
 
     state: EndState
     reason: str
@@ -81,7 +81,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class StopAsked:
-    """Somebody asks that training stop.
+    """Request to stop the training.
 
     Attributes:
         reason: One sentence for people.
@@ -98,7 +98,7 @@ class StopAsked:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Somebody asks that something be done, and that training go on.
+    """Request of an action after which training continues.
 
     Attributes:
         request: What.
@@ -111,14 +111,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What the training process did on request, without the name of its worker, which the writer process knows."""
+    """Results of requests, without the name of the worker, which the writer process knows."""
 
     done: tuple[Done, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What went on around the training since the last one.
+    """Opened files, output and options of the training since the last message.
 
     Attributes:
         opened: Files that were opened to read.
@@ -137,7 +137,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """What whoever trains is to know now.
+    """A problem to show to the user immediately.
 
     Attributes:
         text: One sentence for people.

@@ -1,11 +1,11 @@
-"""Writes a run from a process of its own, so that publishing takes no time from the thread that trains.
+"""The writer process: it publishes a run without taking time from the training thread.
 
-Encoding and storing are mostly Python's work, and a thread that does them beside a training makes every
-operation of the training wait for the interpreter's lock: a step of one millisecond took nearly twice as
-long. So the training process only hands over bytes, and this one does the rest.
+Encoding and storing are mostly Python code. In a thread of the training process they would make every
+operation of the training wait for the GIL: a step of one millisecond took nearly twice as long. So the
+training process only sends bytes, and this one does the rest.
 
-Whoever is killed, what had been handed over is published: when the other end of the line falls silent
-without a word, the writer process publishes what it has, writes no ending, and ends.
+If the training process is killed, records already sent are published: when the connection ends without a last
+message, the writer process publishes what it has, writes no ending, and exits.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _NICENESS = 5
 _LINE_POLL_SECS = 0.5
 _CLAIM_AGAIN_SECS = 0.5
 TELL_SECS = 5.0
-"""After this time it is said that the store does not let us begin."""
+"""After this time, the user is told that the store does not accept the run."""
 _HEARD_SECS = 2.0
-"""Within this time every worker has heard that it is to stop: each looks twice a second."""
+"""Time within which every worker receives a stop request: each polls twice a second."""
 
 
 class Line(Protocol):
-    """What a writer process asks of its line to the training process."""
+    """Interface of the connection to the training process."""
 
     def poll(self, timeout: float) -> bool:
-        """Return whether a message comes within that time."""
+        """Return whether a message arrives within this time."""
         ...
 
     def recv(self) -> object:
@@ -73,7 +73,7 @@ class Line(Protocol):
 
 
 class WriterProcess:
-    """One writer process at work.
+    """The state and loop of a writer process.
 
     Args:
         line: To the training process.

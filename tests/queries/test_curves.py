@@ -9,7 +9,7 @@ import numpy as np
 
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.report.curves import CurveMaker, curves_of
+from barograph.queries.curves import CurveMaker, curves_of
 
 
 def test_a_curve_says_first_last_least_and_greatest_of_the_whole_series(diary: Any) -> None:

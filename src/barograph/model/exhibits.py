@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from barograph.model.plain import plain
-from barograph.watch.figures import figure
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -28,13 +27,6 @@ class Exhibit:
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data."""
         return {"kind": self.kind, **{item.name: plain(getattr(self, item.name)) for item in fields(self)}}
-
-    def _repr_html_(self) -> str:
-        # Imported only in notebooks; a training does not draw.
-        from barograph.report.page_exhibits import exhibit
-        from barograph.report.style import fragment
-
-        return fragment(exhibit(self))
 
     def _figures(self) -> str:
         """Return the part of `repr` after the title."""
@@ -65,7 +57,7 @@ class ConfusionMatrix(Exhibit):
         return sum(row[at] for at, row in enumerate(self.counts)) / total
 
     def _figures(self) -> str:
-        return f", {len(self.labels)} classes, accuracy={figure(self.accuracy)}"
+        return f", {len(self.labels)} classes, accuracy={self.accuracy:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +98,7 @@ class RocCurves(Exhibit):
         return _mean([curve.area for curve in self.curves])
 
     def _figures(self) -> str:
-        return f", area={figure(self.area)}"
+        return f", area={self.area:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +141,7 @@ class PrecisionRecallCurves(Exhibit):
         return _mean([curve.average_precision for curve in self.curves])
 
     def _figures(self) -> str:
-        return f", average_precision={figure(self.average_precision)}"
+        return f", average_precision={self.average_precision:.3g}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

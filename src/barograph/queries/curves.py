@@ -4,20 +4,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from barograph.measures.thinning import COLUMNS, kept_points
 from barograph.model.key import Key, Kind
+from barograph.model.plain import plain
 from barograph.model.step import Mode
-from barograph.report.content import Curve
-from barograph.report.thinning import COLUMNS, kept_points
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
 from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
-MOST_NUMBERS = 60
-"""Maximum number of scalars and learning rates in a report."""
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A series of numbers over the steps.
+
+    Attributes:
+        key: Key such as "loss:total", or a name.
+        mode: Its mode.
+        optimizer: Optimizer that counts the steps; "" if there is only one.
+        count: Number of recorded points.
+        first, last: First and last value.
+        least, greatest: Minimum and maximum of the finite values; NaN if there are none.
+        least_step, greatest_step: Their steps; -1 if there are none.
+        nonfinite: Number of NaN and infinite values.
+        steps, values: Reduced to what a chart can show.
+    """
+
+    key: str
+    mode: str
+    optimizer: str
+    count: int
+    first: float
+    last: float
+    least: float
+    greatest: float
+    least_step: int
+    greatest_step: int
+    nonfinite: int
+    steps: tuple[int, ...]
+    values: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
 
 
 class CurveMaker:
@@ -73,13 +108,16 @@ class CurveMaker:
         )
 
 
-def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list[Curve]:
+def curves_of(
+    run: Run, kind: Kind, only: Collection[Key] | None = None, *, columns: int = COLUMNS
+) -> list[Curve]:
     """Return every scalar of a kind, in the order of `series_names`.
 
     Args:
         run: The run.
         kind: Kind of the scalars.
         only: Only these keys; None: all.
+        columns: Number of pixel columns; each keeps at most three points.
 
     Raises:
         StoreError: The store cannot be read.
@@ -92,6 +130,7 @@ def curves_of(run: Run, kind: Kind, only: Collection[Key] | None = None) -> list
         for mode, optimizer, (series,) in bundles(run, kind, only=only, start=start, stop=stop):
             what = SeriesName(series.key, mode, optimizer)
             if what not in makers:
-                makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high)
+                makers[what] = CurveMaker(str(series.key), mode, optimizer, low=windows.low, high=windows.high,
+                                          columns=columns)
             makers[what].add(series.steps, series.values)
     return [makers[what].curve() for what in sorted(makers, key=in_order)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from barograph.report.thinning import COLUMNS, kept_points
+from barograph.measures.thinning import COLUMNS, kept_points
 
 
 def kept(values: np.ndarray, columns: int = COLUMNS) -> np.ndarray:

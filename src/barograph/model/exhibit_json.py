@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from barograph.errors import DamagedChunk, NewerFormat
-from barograph.report.exhibits import (
+from barograph.model.exhibits import (
     ConfusionMatrix,
     Exhibit,
     PrecisionRecallCurves,

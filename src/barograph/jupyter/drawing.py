@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from barograph.errors import BarographError
+from barograph.experiments.active_run import ActiveRun
 from barograph.experiments.comparing import Comparison
+from barograph.experiments.component import Component
+from barograph.experiments.curves import Curve
+from barograph.experiments.experiment import Experiment, Trial
+from barograph.experiments.handle import Handle
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement
+from barograph.experiments.lineage import Lineage
+from barograph.experiments.shown import exhibits_of_run
 from barograph.experiments.table import ComponentTable
 from barograph.experiments.table_curves import Curves
 from barograph.experiments.verdict import Verdict
+from barograph.model.exhibits import Exhibit
+from barograph.model.finding import Finding
 from barograph.model.items import ArtifactLink, ItemKind
+from barograph.report import notebook
 from barograph.report.charts import Line, line_chart
-from barograph.report.exhibits import Exhibit
 from barograph.report.markup import Child, Markup, element, joined
 from barograph.report.notebook import charts_of, state_badge
 from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import severity_class
 from barograph.report.style import fragment
 from barograph.report.tables import table
+from barograph.runs.reading.reader import Run
 from barograph.runs.reading.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
-
-if TYPE_CHECKING:
-    from barograph.experiments.handle import Handle
-    from barograph.experiments.lineage import Lineage
 
 MOST_ROWS = 30
 """Maximum number of table rows in a notebook."""
@@ -43,22 +49,39 @@ _USUAL = ("uid", "kind", "place", "by", "steps", "started_unix", "ended_unix", "
 _TIMES = ("created_unix", "started_unix", "ended_unix")
 
 
-def handle_html(handle: Handle, parts: Sequence[Markup] = ()) -> str:
-    """Return an experiment, a trial or a component with all its details.
-
-    Args:
-        handle: Item to show.
-        parts: Markup to append.
-    """
-    return fragment(_head(handle.item), _known(handle.item), joined(parts))
+def handle_html(handle: Handle) -> str:
+    """Return an experiment with its trials, a trial with its components, or a component with what it shows."""
+    return fragment(_head(handle.item), _known(handle.item), _below(handle))
 
 
-def component_parts(item: Item, exhibits: Iterable[Exhibit]) -> list[Markup]:
-    """Return the curves of a run, and its tables and figures."""
-    drawn = [exhibit(shown) for shown in exhibits]
-    if item.kind is ItemKind.RUN and item.facts["place"]:
-        drawn.insert(0, _curves(str(item.facts["place"])))
-    return drawn
+def run_html(run: Run) -> str:
+    """Return a run that was opened, with its curves, findings and exhibits."""
+    return notebook.run_html(run, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
+
+
+def findings_html(findings: Sequence[Finding]) -> str:
+    """Return findings one below the other."""
+    return notebook.findings_html(findings)
+
+
+def finding_html(finding: Finding) -> str:
+    """Return one finding."""
+    return notebook.findings_html([finding])
+
+
+def active_run_html(run: ActiveRun) -> str:
+    """Return a run that this process writes, with its curves, findings and exhibits."""
+    return notebook.run_html(open_run(run.url), exhibits=run.exhibits())
+
+
+def exhibit_html(shown: Exhibit) -> str:
+    """Return a confusion matrix, a curve, a table or a picture."""
+    return fragment(exhibit(shown))
+
+
+def curve_html(shown: Curve) -> str:
+    """Return one curve as a chart."""
+    return notebook.curve_html("curve", shown.at.tolist(), shown.values.tolist(), "")
 
 
 def listing_html(handles: Sequence[Handle]) -> str:
@@ -144,16 +167,29 @@ def lineage_html(lineage: Lineage) -> str:
                     _more(len(lineage), "step", MOST_ROWS * 4))
 
 
-def trials_table(trials: Sequence[Handle], counts: Sequence[int]) -> Markup:
-    """Return the trials of an experiment, with the number of components of each."""
+def _below(handle: Handle) -> Markup:
+    if isinstance(handle, Experiment):
+        trials = handle.trials()
+        return _trials_table(trials, [len(handle.catalog.members_of(trial.uid)) for trial in trials[:MOST_ROWS]])
+    if isinstance(handle, Trial):
+        return _members_table(handle.components())
+    return _component_parts(handle) if isinstance(handle, Component) else Markup()
+
+
+def _component_parts(component: Component) -> Markup:
+    item = component.item
+    curves = _curves(str(item.facts["place"])) if item.kind is ItemKind.RUN and item.facts["place"] else None
+    return joined(curves, [exhibit(shown) for shown in component.exhibits()])
+
+
+def _trials_table(trials: Sequence[Handle], counts: Sequence[int]) -> Markup:
     rows = [[_name(trial.item), _some(trial.item.facts["variables"]), f"{count:,}"]
             for trial, count in zip(trials[:MOST_ROWS], counts, strict=False)]
     return joined(table(f"{len(trials):,} trials", ("trial", "variables", "components"), rows, numbers=1),
                   _more(len(trials), "trial"))
 
 
-def members_table(members: Sequence[Handle]) -> Markup:
-    """Return the components of a trial."""
+def _members_table(members: Sequence[Handle]) -> Markup:
     rows = [[_name(one.item), str(one.item.facts["state"] or one.item.kind), _some(one.item.parameters),
              ", ".join(f"{name} {figure(it.last)}" for name, it in list(one.item.metrics.items())[:4])]
             for one in members[:MOST_ROWS]]

@@ -1,0 +1,121 @@
+"""Records steps that a script makes by hand, without an optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from barograph.capture.torch.by_hand import HandSteps
+from barograph.capture.torch.entry_point import Door, entry_point, in_backward
+from barograph.capture.torch.forward import ForwardRecorder
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.phase import Phase
+from barograph.capture.torch.recorders import Recorders
+from barograph.capture.torch.step_bounds import StepBounds
+
+
+class HandStepRecorder:
+    """Looks whether weights have moved since the last backward pass, and records the step if they have.
+
+    Args:
+        door: The way into training.
+        by_hand: Knows how the weights were.
+        optimizers: Of the script.
+        phase: The step and the evaluation under way.
+        recorders: Read tensors.
+        forwards: Settles names.
+        bounds: Begins and ends steps.
+        only: Record only what was handed over; steps of other tensors are not looked for.
+        held: Steps are to be held by the flight recorder, which cannot hold these.
+
+    Attributes:
+        door: See above.
+    """
+
+    def __init__(
+        self, door: Door, by_hand: HandSteps, optimizers: OptimizerBook, phase: Phase, *, recorders: Recorders,
+        forwards: ForwardRecorder, bounds: StepBounds, only: bool, held: bool,
+    ) -> None:
+        self.door = door
+        self._session = door.session
+        self._by_hand = by_hand
+        self._optimizers = optimizers
+        self._phase = phase
+        self._allowance = phase.allowance
+        self._recorders = recorders
+        self._forwards = forwards
+        self._bounds = bounds
+        self._only = only
+        self._held = held
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Note from which tensors a backward pass starts."""
+        if self._by_hand.watches and not (self._only or self._session.script.explicit_steps):
+            self._by_hand.backward_begins(tensors)
+
+    def backward_ended(self) -> None:
+        """Expect a step after a backward pass."""
+        if self._by_hand.watches and not self._session.script.explicit_steps:
+            self._expect()
+
+    @entry_point("waiting for a step without an optimizer")
+    def _expect(self) -> None:
+        if in_backward():
+            return
+        self._forwards.settle_names()
+        if not self._by_hand.backward_ended() or self._allowance.light:
+            return
+        optimizer, parameters = self._by_hand.optimizer, self._recorders.parameters
+        entry = self._optimizers.entry(optimizer)
+        mask = self._allowance.for_step_of(entry.label)
+        self._recorders.facts.parameters(entry, optimizer, mask)
+        parameters.keep_weights(entry, mask)
+        if parameters.asks_for_gradients(mask):
+            self._by_hand.keep_gradients(entry.slots)
+
+    def look(self, tensors: Any = None) -> None:
+        """Record the step that the script has made by hand since the last backward pass, if it has.
+
+        Args:
+            tensors: A backward pass starts from them; None: none begins.
+        """
+        if self._by_hand.waits and not (self.door.place.busy or in_backward()) and (
+                self._by_hand.moved() or (tensors is not None and self._by_hand.replaced(tensors))):
+            self._take()
+            self._session.steering.raise_if_stopped()
+
+    def take_last(self) -> None:
+        """Record the last step when the run closes; where there was none at all, say so."""
+        if self._by_hand.waits and (self._by_hand.moved() or self._by_hand.replaces):
+            self._take()
+        backwards = self._phase.backwards
+        if backwards and not any(self._session.counts.by_optimizer.values()):
+            times = "once" if backwards == 1 else f"{backwards:,} times"
+            self._session.seen.reasons["no step"] = (
+                f"no training step was recorded: backward() ran {times}, but no optimizer stepped and no weight "
+                "changed. Mark the end of each step: attach(explicit_steps=True), then run.step(loss)")
+
+    def _take(self) -> None:
+        optimizer = self._by_hand.optimizer
+        self._record(optimizer)
+        self._by_hand.took()
+        if self._held:
+            self._session.seen.reasons["recorder by hand"] = (
+                "the flight recorder: the script updates its weights without an optimizer, so no update can be "
+                "withheld")
+        self._bounds.let_others_follow(optimizer)
+
+    @entry_point("recording a step without an optimizer")
+    def _record(self, optimizer: Any) -> None:
+        buffer, parameters = self._phase.train, self._recorders.parameters
+        entry = self._optimizers.entry(optimizer, refresh=False)
+        self._bounds.begin(entry)
+        mask = self._allowance.whole_mask()
+        try:
+            if mask:
+                parameters.kept_gradients(entry, self._by_hand.gradient, mask, buffer)
+                if self._by_hand.becomes_what_is_now():
+                    entry = self._optimizers.entry(optimizer)
+                    parameters.weights(entry, optimizer, mask, buffer)
+            self._recorders.facts.step_ended(entry, mask)
+        finally:
+            self._bounds.end(entry, skipped=False)

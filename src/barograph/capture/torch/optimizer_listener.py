@@ -1,0 +1,205 @@
+"""Records the steps that optimizers make, from the hooks before and after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.optim import optimizer as optimizer_hooks
+
+from barograph.capture.torch.by_hand import HandSteps
+from barograph.capture.torch.compiling import hear
+from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.forward import ForwardRecorder
+from barograph.capture.torch.interventions import Interventions, has_closure
+from barograph.capture.torch.light import LightSteps
+from barograph.capture.torch.light_step_recorder import LightStepRecorder, was_skipped
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.phase import Phase
+from barograph.capture.torch.recorders import Recorders
+from barograph.capture.torch.step_bounds import StepBounds
+from barograph.capture.torch.stepping import Stepping
+from barograph.errors import TrainingStopped
+
+
+class OptimizerListener:
+    """Turns what optimizers do into steps.
+
+    Args:
+        door: The way into training.
+        optimizers: Of the script.
+        phase: The step and the evaluation under way.
+        stepping: Knows whose step is being made.
+        light: Collects steps of which only numbers are taken.
+        light_steps: Ends such steps.
+        recorders: Read tensors.
+        forwards: Listens to forward passes.
+        bounds: Begins and ends steps.
+        interventions: Withholds updates.
+        by_hand: Watches for steps without an optimizer, which there are none of once one steps.
+
+    Attributes:
+        door: See above.
+    """
+
+    def __init__(
+        self, door: Door, optimizers: OptimizerBook, phase: Phase, stepping: Stepping, *, light: LightSteps,
+        light_steps: LightStepRecorder, recorders: Recorders, forwards: ForwardRecorder, bounds: StepBounds,
+        interventions: Interventions, by_hand: HandSteps,
+    ) -> None:
+        self.door = door
+        self._session = door.session
+        self._script = door.session.script
+        self._optimizers = optimizers
+        self._phase = phase
+        self._allowance = phase.allowance
+        self._stepping = stepping
+        self._light = light
+        self._light_steps = light_steps
+        self._recorders = recorders
+        self._forwards = forwards
+        self._bounds = bounds
+        self._interventions = interventions
+        self._by_hand = by_hand
+        self._time = door.session.progress.times.optimizer
+        self._handles: list[Any] = []
+
+    def take_part(self) -> None:
+        """Put in the hooks."""
+        self._handles = [
+            optimizer_hooks.register_optimizer_step_pre_hook(self._step_begins),
+            optimizer_hooks.register_optimizer_step_post_hook(self._step_ended),
+        ]
+
+    def stand_aside(self) -> None:
+        """Take out the hooks."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        """Note an optimizer, and hear which model is called before its first step: it may be another training's."""
+        self._optimizers.note_made(optimizer)
+        if self._allowance.light and not self.door.place.busy:
+            self._forwards.hear_next()
+
+    @entry_point("counting a scheduler's step")
+    def scheduler_stepped(self, scheduler: Any) -> None:
+        """Count a step of a learning-rate scheduler."""
+        self._recorders.facts.schedulers.stepped(scheduler)
+
+    def step_of_another(self, optimizer: Any, make: Callable[[], Any]) -> Any:
+        """Make a step of an optimizer that is none of torch's and calls no hooks, and have it recorded.
+
+        Args:
+            optimizer: It; it shows `param_groups` and `state` as torch's do.
+            make: Makes the step.
+        """
+        if not self._handles:
+            return make()  # another records it
+        self._step_begins(optimizer, (), {})
+        result = make()
+        self._step_ended(optimizer, (), {})
+        return result
+
+    # Before the update
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not torch.compiler.is_compiling():
+            if self._light.is_of(optimizer):
+                return None
+            self._light.stop()
+        changed: tuple[tuple[Any, ...], dict[str, Any]] | None = hear(self._begins, optimizer, args, kwargs)
+        return changed
+
+    def _begins(self, optimizer: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not self._stepping.begins(optimizer):
+            return None
+        if self._by_hand.watches:
+            self._by_hand.stop()
+        self._interventions.look(optimizer, args, kwargs)
+        if not (self._allowance.light or self._script.explicit_steps):
+            self._before_step(optimizer, args, kwargs)
+            self._time.begins()
+        return self._interventions.hide(optimizer, args, kwargs)
+
+    @entry_point("reading gradients before a step")
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._forwards.is_strange(optimizer):
+            return
+        buffer, parameters = self._phase.train, self._recorders.parameters
+        self.door.place.forget_root()
+        self._session.began()
+        self._forwards.settle_names()
+        entry = self._optimizers.entry(optimizer, refresh=self._allowance.mask != 0)
+        self._bounds.begin(entry, optimizer)
+        mask = self._allowance.for_step_of(entry.label)
+        parameters.learning_rates(entry, optimizer, mask, buffer)
+        if mask:
+            if not has_closure(args, kwargs):
+                parameters.gradients(entry, optimizer, mask, buffer)
+                self._recorders.facts.parameters(entry, optimizer, mask)
+            parameters.keep_weights(entry, mask)
+
+    # After the update
+
+    def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling() and self._light.is_of(optimizer):
+            self._light_steps.end_collected(optimizer)
+            return
+        hear(self._ended, optimizer, args, kwargs)
+
+    def _ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._stepping.ended(optimizer):
+            return
+        self._interventions.put_back(optimizer)
+        if self._script.explicit_steps:
+            return
+        try:
+            self._count(optimizer, args, kwargs)
+            self._bounds.let_others_follow(optimizer)
+            self._session.steering.raise_if_stopped()
+        except TrainingStopped:
+            # A script may catch it and train on: what was kept of this step is none of the next one's.
+            self._interventions.forget()
+            raise
+
+    def _count(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Count a step, and record what is asked for of it."""
+        if not self._allowance.light:
+            self._time.ended()
+            self._after_step(optimizer, args, kwargs)
+        elif not self._light_steps.end(optimizer, withheld=self._interventions.withheld):
+            self._end_light_step(optimizer)
+
+    @entry_point("counting a step")
+    def _end_light_step(self, optimizer: Any) -> None:
+        """Publish a step of which only numbers were taken, whoever's it is, and whatever went on beside it."""
+        if self._forwards.is_strange(optimizer):
+            return
+        self._session.began()
+        self._forwards.settle_names()
+        entry = self._optimizers.entry(optimizer, refresh=False)
+        self._bounds.begin(entry, optimizer)
+        self._recorders.parameters.learning_rates(entry, optimizer, 0, self._phase.train)
+        self._recorders.facts.step_ended(entry, 0)
+        self._bounds.end(entry, skipped=self._interventions.withheld or was_skipped(optimizer))
+
+    @entry_point("reading weights after a step")
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if self._forwards.is_strange(optimizer):
+            return
+        buffer, parameters, facts = self._phase.train, self._recorders.parameters, self._recorders.facts
+        entry = self._optimizers.entry(optimizer, refresh=False)
+        mask = self._allowance.whole_mask()
+        try:
+            if mask:
+                if has_closure(args, kwargs):
+                    parameters.gradients(entry, optimizer, mask, buffer)
+                    facts.parameters(entry, optimizer, mask)
+                parameters.weights(entry, optimizer, mask, buffer)
+            facts.step_ended(entry, mask)
+        finally:
+            # A step of which something could not be read is a step all the same.
+            self._bounds.end(entry, skipped=self._interventions.withheld or was_skipped(optimizer))

@@ -1,0 +1,39 @@
+"""The objects that read tensors of a step, each those of one kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from barograph.capture.torch.data import DataRecorder
+from barograph.capture.torch.facts import FactRecorder
+from barograph.capture.torch.losses import LossRecorder
+from barograph.capture.torch.outputs import OutputRecorder
+from barograph.capture.torch.parameters import ParameterRecorder
+
+
+@dataclass(frozen=True, slots=True)
+class Recorders:
+    """What records outputs, parameters, losses, facts and data."""
+
+    outputs: OutputRecorder
+    parameters: ParameterRecorder
+    losses: LossRecorder
+    facts: FactRecorder
+    data: DataRecorder
+
+    def plan_changed(self) -> None:
+        """Look anew at what is asked for."""
+        self.outputs.plan_changed()
+        self.losses.plan_changed()
+        self.facts.plan_changed()
+        self.data.plan_changed()
+
+    def begin_anew(self) -> None:
+        """Forget what belongs to the training before: another begins."""
+        self.data.begin_anew()
+        self.facts.begin_anew()
+
+    def forget_step(self) -> None:
+        """Forget what belongs to the step that has ended."""
+        self.parameters.forget_step()
+        self.outputs.forget_step()

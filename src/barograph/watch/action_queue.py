@@ -1,0 +1,152 @@
+"""Writes findings into the run, and takes actions because of them; what fails is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from barograph.errors import StoreDenied, StoreError
+from barograph.model.finding import Finding, FindingState
+from barograph.runs.state.control import read_requests, read_stop
+from barograph.runs.state.findings import write_event
+from barograph.store.base import Store
+from barograph.watch.actions import Action
+from barograph.watch.announcer import Announcer
+from barograph.watch.notices import Event, Notice
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Something to do on the store: write a finding's event, or act on it."""
+
+    finding: Finding
+    action: Action | None = None
+
+
+class ActionQueue:
+    """Writes findings into the run, and takes actions because of them.
+
+    Args:
+        store: The run.
+        actions: Taken once a finding opened, if it is still open and the run still goes on.
+        announcer: Gets what was done and what failed.
+        record: Write findings into the run.
+        dry: Only report what the actions would have done.
+
+    Attributes:
+        would_have: Actions not taken because the run was over, or in a dry run: the finding, and one sentence.
+        has_asked: Something was requested from the training, perhaps by an earlier watcher.
+    """
+
+    def __init__(
+        self, store: Store, actions: Iterable[Action], announcer: Announcer, *, record: bool, dry: bool
+    ) -> None:
+        self.would_have: list[tuple[Finding, str]] = []
+        self.has_asked = False
+        self._store = store
+        self._actions = list(actions)
+        self._announcer = announcer
+        self._record = record
+        self._dry = dry
+        self._tasks: list[_Task] = []
+        self._to_act_on: list[Finding] = []
+        self._taken_over: set[str] = set()
+
+    @property
+    def may_act(self) -> bool:
+        """Whether there are actions that are taken."""
+        return bool(self._actions) and not self._dry
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether findings wait to be written."""
+        return any(task.action is None for task in self._tasks)
+
+    def add(self, finding: Finding) -> None:
+        """Add a finding that opened or closed."""
+        if self._record:
+            self._tasks.append(_Task(finding))
+        if finding.state is FindingState.OPEN:
+            self._to_act_on.append(finding)
+
+    def take_over(self, findings: Iterable[Finding]) -> None:
+        """Take over the open findings of an earlier watcher, which may have had no actions or been killed."""
+        self._to_act_on = list(findings)
+        self._taken_over = {finding.id for finding in self._to_act_on}
+        self.has_asked = bool(self._actions)
+
+    def decide(self, goes_on: Callable[[Finding], bool], *, over: bool) -> None:
+        """Queue the actions of new findings.
+
+        Args:
+            goes_on: Returns whether a finding is still open in the attempt that runs.
+            over: The run has ended: only report what would have been done.
+        """
+        if over or self._dry:
+            self._report_what_would_be_done()
+        else:
+            going_on = [finding for finding in self._to_act_on if goes_on(finding)]
+            self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
+        self._to_act_on = []
+
+    def work(self) -> None:
+        """Do what is queued; what the store does not take stays queued."""
+        waiting: list[_Task] = []
+        failing: set[str] = set()
+        for task in self._tasks:
+            what = type(task.action).__name__ if task.action else "Findings"
+            if what in failing:
+                # One failed request is enough; with many findings, trying each would take long at every poll.
+                waiting.append(task)
+                continue
+            refused, away = f"{what}: the store refuses it", f"{what} cannot reach the store"
+            try:
+                self._do(task)
+            except StoreError as error:
+                waiting.append(task)
+                failing.add(what)
+                if isinstance(error, StoreDenied):
+                    self._announcer.denied(refused, error)
+                else:
+                    self._announcer.away(away, error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - an action may be anybody's, and raise anything
+                self._announcer.problem(f"{what} failed: {type(error).__name__}: {error}")
+            else:
+                self._announcer.back(away)
+                self._announcer.allowed(refused)
+        self._tasks = waiting
+
+    def _do(self, task: _Task) -> None:
+        if task.action is None:
+            write_event(self._store, task.finding)
+        elif done := task.action.act(task.finding, self._store):
+            self.has_asked = True
+            self._announcer.notify(Notice(Event.ACTION, done, task.finding))
+
+    def _report_what_would_be_done(self) -> None:
+        # The earlier watcher dealt with what was open when this one took over, whether the run went on or not.
+        news = [item for item in self._to_act_on if item.id not in self._taken_over]
+        asked = self._asked_for(news)
+        for finding in news:
+            for action in self._actions:
+                if finding.id not in asked and (text := action.would(finding)):
+                    self.would_have.append((finding, text))
+                    self._announcer.notify(Notice(Event.ACTION, text, finding))
+
+    def _asked_for(self, findings: Iterable[Finding]) -> set[str]:
+        """Return the IDs of findings because of which a watcher requested something before it was killed.
+
+        In a dry run there are none, because all of it is about what would have been done.
+        """
+        if self._dry or not self._record or not self._actions:
+            return set()
+        asked: set[str] = set()
+        for attempt in {finding.attempt for finding in findings}:
+            try:
+                stop = read_stop(self._store, attempt=attempt)
+                asked |= {item.finding_id for item in read_requests(self._store, attempt=attempt)}
+            except StoreError as error:
+                self._announcer.away("What was asked of the training cannot be read", error)
+                continue
+            asked |= {stop.finding_id} if stop else set()
+        return asked

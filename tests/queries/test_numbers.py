@@ -1,0 +1,60 @@
+"""Numbers over the steps: first, last and least of all values, few of them in JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from barograph.model.key import key_from_text
+from barograph.model.step import Mode
+from barograph.queries.numbers import Number, numbers_of, thinned
+from barograph.runs.reading.reader import Run
+from barograph.runs.reading.series import Series
+
+Training = Any  # of watched.py
+
+
+def number(*values: float) -> Number:
+    count = len(values)
+    series = Series(key_from_text("loss:total"), "value", np.arange(count), np.array(values), np.zeros(count))
+    return Number(series, Mode.TRAIN, "")
+
+
+def test_first_last_and_least_are_of_all_values() -> None:
+    loss = number(3.0, math.nan, 1.0, math.inf)
+
+    assert (loss.first, loss.last, loss.least()) == (3.0, math.inf, (1.0, 2))
+
+
+def test_a_number_that_is_never_finite_has_no_least_value() -> None:
+    least, step = number(math.nan).least()
+
+    assert (math.isnan(least), step) == (True, -1)
+
+
+def test_json_has_at_most_200_points_and_the_last() -> None:
+    data = number(*range(1001)).to_json()
+
+    assert (data["count"], data["last"], data["least"], data["least_step"]) == (1001, 1000.0, 0.0, 0)
+    assert len(data["steps"]) <= 200
+    assert data["steps"][-1] == 1000
+
+
+@pytest.mark.parametrize("count", [1, 2, 199, 200, 201, 1000])
+def test_few_points_are_left_and_the_last_is_one(count: int) -> None:
+    steps, values = thinned(range(count), [float(step) for step in range(count)])
+
+    assert len(steps) == len(values) <= 200
+    assert steps[-1] == count - 1
+
+
+def test_the_numbers_of_a_run_are_read(training: Training) -> None:
+    training.steps(2.0, 3.0)
+    training.end()
+
+    (loss,) = numbers_of(Run(training.store))
+
+    assert (str(loss.series.key), loss.series.values.tolist()) == ("loss:total", [2.0, 3.0])
