@@ -240,7 +240,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path, root: Path) -> No
     (tmp_path / "cut.db").write_bytes(b"SQLite format 3\0" + bytes(50))
     with pytest.raises(ImportFailed, match=r"Cannot read the database: (file is not a database|database disk image)"):
         imported(tmp_path / "cut.db", root)
-    with pytest.raises(ImportFailed, match="neither a file store"):
+    with pytest.raises(ImportFailed, match="there is no file store"):
         imported(tmp_path, root)
 
 
