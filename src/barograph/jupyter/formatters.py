@@ -1,4 +1,4 @@
-"""HTML formatters of IPython for objects of lower packages, registered by name so that nothing is imported."""
+"""HTML formatters of IPython for our objects, registered by type name so that nothing is imported for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DRAWN_BY = {
 
 
 def register(shell: Any) -> None:
-    """Register the HTML formatters of runs and findings; idempotent.
+    """Register the HTML formatters of our objects; idempotent.
 
     Args:
         shell: IPython shell.

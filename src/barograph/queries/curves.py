@@ -117,7 +117,7 @@ def curves_of(
         run: The run.
         kind: Kind of the scalars.
         only: Only these keys; None: all.
-        columns: Number of pixel columns; each keeps at most three points.
+        columns: Pixel columns of a chart; at most three points of each are kept.
 
     Raises:
         StoreError: The store cannot be read.
