@@ -6,13 +6,13 @@ from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
 from barograph.queries.curves import Curve, curves_of
 from barograph.report.content import Importance
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 MOST_FEATURES = 30
 """Maximum number of features in a report."""
 
 
-def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
+def importance_in(run: RunReader) -> tuple[tuple[Importance, ...], int]:
     """Return the most important features, and the number left out.
 
     Raises:
@@ -31,7 +31,7 @@ def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
     ), len(heaviest) - len(kept)
 
 
-def trees_in(run: Run) -> tuple[Curve, ...]:
+def trees_in(run: RunReader) -> tuple[Curve, ...]:
     """Return depth, leaves and other records of the trees over the rounds.
 
     Raises:

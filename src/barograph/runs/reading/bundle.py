@@ -14,7 +14,7 @@ from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
 from barograph.runs.reading.inventory import natural_order, speaking
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import (
     Series,
     SeriesOfAll,
@@ -28,17 +28,17 @@ _MODES = {mode: place for place, mode in enumerate(Mode)}
 
 
 def bundle(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
+    run: RunReader, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
     optimizer: str | None = None,
 ) -> Iterator[tuple[Series, ...]]:
-    """Yield for each key of that kind its series of these statistics, as `Run.series` gives them.
+    """Yield for each key of that kind its series of these statistics, as `RunReader.series` gives them.
 
-    To ask `Run.series` for one key after the other would read and prove every file once a key.
+    To ask `RunReader.series` for one key after the other would read and prove every file once a key.
 
     Args:
         run: Which.
         kind: Of what.
-        statistics: Which numbers, see `Run.series`. Where a key has none of the first, it is left out.
+        statistics: Which numbers, see `RunReader.series`. Where a key has none of the first, it is left out.
         mode: Only of this mode.
         optimizer: Only of steps of this one; None: of any.
 
@@ -53,7 +53,7 @@ def bundle(
 
 
 def bundles(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
+    run: RunReader, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
     start: int | None = None, stop: int | None = None,
 ) -> Iterator[tuple[Mode, str, tuple[Series, ...]]]:
     """Yield what `bundle` yields for every mode and optimizer, with these, in one reading.
@@ -61,7 +61,7 @@ def bundles(
     Args:
         run: Which.
         kind: Of what.
-        statistics: Which numbers, see `Run.series`.
+        statistics: Which numbers, see `RunReader.series`.
         only: Only of these keys; None: of all.
         start, stop: Only steps >= start, < stop.
 
@@ -83,7 +83,7 @@ def bundles(
             yield Mode(modes.texts[mode]), optimizers.texts[optimizer], series
 
 
-def optimizers_of(run: Run, kind: Kind) -> list[str]:
+def optimizers_of(run: RunReader, kind: Kind) -> list[str]:
     """Return the optimizers in whose steps anything of that kind was recorded, sorted; "" is the only one of a run.
 
     Raises:
@@ -101,7 +101,7 @@ class SeriesName(NamedTuple):
     optimizer: str
 
 
-def series_names(run: Run, kind: Kind) -> list[SeriesName]:
+def series_names(run: RunReader, kind: Kind) -> list[SeriesName]:
     """Return the series of that kind that a run has: by path, training first, then by optimizer.
 
     Raises:

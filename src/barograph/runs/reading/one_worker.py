@@ -15,13 +15,13 @@ from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.reading.envelope import Envelope
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 from barograph.runs.reading.view import StepView, group_of
 from barograph.store.base import Store
 
 
-class OneWorker(Run):
+class OneWorker(RunReader):
     """The rows of one worker alone. Which keys there are, and what was found, is the whole run's.
 
     Args:
@@ -88,12 +88,12 @@ class OneWorker(Run):
                              stop=stop, columns=columns)
 
 
-def workers_in(run: Run) -> list[str]:
+def workers_in(run: RunReader) -> list[str]:
     """Return the names of the workers that published anything, each once, in order."""
     return run._records.workers()
 
 
-def speaker_of(run: Run) -> str | None:
+def speaker_of(run: RunReader) -> str | None:
     """Return the worker whose figures are shown where nobody asks for one; None: they are merged over all.
 
     Ranks of one training are merged. Of processes that trained by themselves the first is shown: figures of two

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barograph.model.key import Key, Kind
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 
 CURVES = (Kind.LOSS, Kind.SCALAR)
 """Kinds of records that are series of numbers, told by the script or by its loss."""
 
 
-def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
+def differing_shape(runs: Sequence[RunReader], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
     """Return how two runs differ in what they are, "" where they do not, and how many records of curves one alone has.
 
     Args:
@@ -44,7 +44,7 @@ def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int
     return "; ".join([*other[:2], *alone[:3]]), missing
 
 
-def _workers(run: Run) -> dict[str, WorkerState]:
+def _workers(run: RunReader) -> dict[str, WorkerState]:
     """Return name to worker, of several lives of one the last."""
     return {state.worker.name: state for state in sorted(run.workers, key=lambda state: state.worker.attempt)}
 
