@@ -19,7 +19,7 @@ from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.model.tensor import RawTensor
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import Store
@@ -82,17 +82,17 @@ class Diary:
                 writer.turn()
             self.clock.advance(10.0)
 
-    def run(self) -> Run:
+    def run(self) -> RunReader:
         """Publish, and open the run while it goes on."""
         self.publish()
-        return Run(self.store, clock=self.clock)
+        return RunReader(self.store, clock=self.clock)
 
-    def ended(self, state: EndState = EndState.FINISHED) -> Run:
+    def ended(self, state: EndState = EndState.FINISHED) -> RunReader:
         """End every worker, and open the run."""
         self._tell_the_time()
         for writer in self.writers.values():
             assert writer.close(state).complete
-        return Run(self.store, clock=self.clock)
+        return RunReader(self.store, clock=self.clock)
 
     def _tell_the_time(self) -> None:
         self.clock.jump(FIRST_UNIX + self.beat.step - self.clock.unix())

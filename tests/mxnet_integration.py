@@ -16,7 +16,7 @@ import pytest
 import barograph
 from barograph.attached import AttachedRun
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.testing.frameworks import FrameworkConformance, Task
 from pages import ROOT, blocks
 
@@ -89,7 +89,7 @@ class TestHybridGluon(TestGluon):
 # What is recorded
 
 
-def recorded(name: str, train: Callable[[], Any], **settings: Any) -> Run:
+def recorded(name: str, train: Callable[[], Any], **settings: Any) -> RunReader:
     url = f"memory://mxnet/{name}"
     with barograph.attach(to=url, watch=False, **{"strict": True, "budget": None, "preset": "everything", **settings}):
         train()
@@ -128,7 +128,7 @@ def sgd(net: Any, **settings: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
+def run() -> RunReader:
     def train() -> None:
         net = small()
         trainer, loss = sgd(net), gluon.loss.SoftmaxCrossEntropyLoss()
@@ -140,19 +140,19 @@ def run() -> Run:
     return recorded("everything", train)
 
 
-def test_the_loss_is_that_of_the_backward_pass_and_has_the_name_of_its_function(run: Run) -> None:
+def test_the_loss_is_that_of_the_backward_pass_and_has_the_name_of_its_function(run: RunReader) -> None:
     assert run.series("loss:total").steps.tolist() == [0, 1, 2]
     assert run.series("loss:total").values.tolist() == run.series("loss:SoftmaxCrossEntropyLoss").values.tolist()
 
 
-def test_an_evaluation_is_what_is_called_without_gradients(run: Run) -> None:
+def test_an_evaluation_is_what_is_called_without_gradients(run: RunReader) -> None:
     evaluated = run.series("loss:total", mode=Mode.EVAL)
     assert evaluated.steps.tolist() == [3]
     assert sum(run.series(f"label:SoftmaxCrossEntropyLoss[{number}]", mode=Mode.EVAL).values[0]
                for number in (0, 1)) == 32
 
 
-def test_modes_and_frozen_parameters_are_facts_for_the_rules(run: Run) -> None:
+def test_modes_and_frozen_parameters_are_facts_for_the_rules(run: RunReader) -> None:
     for name in ("model_in_eval", "layers_in_eval", "frozen"):
         assert run.series(f"fact:{name}").values.tolist() == [0, 0, 0], name
     assert run.series("fact:parameters").values.tolist() == [6, 6, 6]
@@ -176,7 +176,7 @@ def test_a_pass_that_is_recorded_in_predict_mode_is_training_in_the_wrong_mode()
     assert run.series("fact:layers_in_train", mode=Mode.EVAL).values.tolist() == [1]
 
 
-def test_blocks_without_others_are_recorded_and_known_by_their_activation(run: Run) -> None:
+def test_blocks_without_others_are_recorded_and_known_by_their_activation(run: RunReader) -> None:
     assert {str(key) for key in run.keys(kind="output")} == {"output:0.act", "output:1", "output:2", "output:3"}
     layers = {str(subject.key): subject.layer for view in run.views() for rows in view.rows.values()
               for subject in rows.table.subjects}
@@ -184,20 +184,20 @@ def test_blocks_without_others_are_recorded_and_known_by_their_activation(run: R
     assert layers["weight:0.weight"] == "Linear"
 
 
-def test_what_the_optimizer_keeps_has_the_names_that_rules_know(run: Run) -> None:
+def test_what_the_optimizer_keeps_has_the_names_that_rules_know(run: RunReader) -> None:
     kept = {key.path for key in run.keys(kind="optimizer_state")}
     assert "0.weight[momentum_buffer]" in kept
     assert run.series("learning_rate:group0").values.tolist() == pytest.approx([0.1] * 3)
 
 
-def test_everything_is_covered(run: Run) -> None:
+def test_everything_is_covered(run: RunReader) -> None:
     coverage = run.workers[0].last.coverage
     assert (coverage.parameters, coverage.parameters_seen, coverage.gradients_seen) == (6, 6, 6)
     assert (coverage.modules, coverage.modules_seen, coverage.evaluations) == (4, 4, 1)
     assert coverage.reasons == ()
 
 
-def test_gradients_are_those_of_the_mean_loss_before_they_are_clipped(run: Run) -> None:
+def test_gradients_are_those_of_the_mean_loss_before_they_are_clipped(run: RunReader) -> None:
     net, (x, y) = small(), batch(0)
     with autograd.record():
         loss = gluon.loss.SoftmaxCrossEntropyLoss()(net(x), y).mean()

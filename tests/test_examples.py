@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import barograph
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import Standing
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -29,7 +29,7 @@ def python(*words: str, folder: Path, exit_code: int = 0) -> str:
     return done.stdout
 
 
-def recorded(folder: Path, *command: str) -> Run:
+def recorded(folder: Path, *command: str) -> RunReader:
     """Return the run of a command, with every step recorded."""
     said = python("-m", "barograph", "run", "--to", "run", "--budget", "off", *command, folder=folder)
     assert "No problems found in" in said

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import barograph
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Fits = Sequence[Sequence[float]]
 Recorded = Mapping[str, Mapping[int, float]]
@@ -72,7 +72,7 @@ def longest_gap(seen: Sequence[int], steps: int) -> float:
     return max(after - before - 1 for before, after in pairwise(edges)) / steps
 
 
-def _recorded(run: Run, kind: str, path: str) -> Recorded:
+def _recorded(run: RunReader, kind: str, path: str) -> Recorded:
     found: dict[str, dict[int, float]] = {}
     for row in run.arrow(kind, path, mode="train", columns=["optimizer", "step", "value"]).to_pylist():
         found.setdefault(row["optimizer"], {})[row["step"]] = row["value"]

@@ -11,7 +11,7 @@ from barograph.jupyter.display import CellDisplay, Display
 from barograph.jupyter.live import LiveView
 from barograph.jupyter.magic import Magic
 from barograph.model.clock import Clock, SystemClock
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
 __all__ = ["LiveView", "load_ipython_extension", "watch"]
@@ -42,7 +42,7 @@ def watch(
         barograph.errors.NotARun: Not a run: there is no run.json (...).
     """
     shown = display or CellDisplay()
-    return LiveView(Run(store_from_url(_place(run))), metrics, display=shown, clock=clock or SystemClock(),
+    return LiveView(RunReader(store_from_url(_place(run))), metrics, display=shown, clock=clock or SystemClock(),
                     every_secs=every_secs).start()
 
 

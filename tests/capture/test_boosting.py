@@ -14,7 +14,7 @@ import barograph
 from barograph.attached import AttachedRun
 from barograph.errors import SettingsError, TrainingStopped
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 NO_ACCUMULATION = "a round grows its trees from all samples at once"
@@ -28,7 +28,7 @@ def table(seed: int = 0, rows: int = 300) -> tuple[Any, Any]:
     return x, (x[:, 0] + 0.5 * x[:, 1] > 0).astype(np.int64)
 
 
-def recorded(name: str, train: Callable[[AttachedRun], Any], **settings: Any) -> Run:
+def recorded(name: str, train: Callable[[AttachedRun], Any], **settings: Any) -> RunReader:
     url = f"memory://boosting/{name}"
     wanted = {"strict": True, "budget": None, "preset": "everything", **settings}
     with barograph.attach(to=url, watch=False, **wanted) as run:
@@ -72,7 +72,7 @@ class TestXGBoost(FrameworkConformance):
 
 
 @pytest.fixture(scope="module")
-def boosted() -> Run:
+def boosted() -> RunReader:
     xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
     x, y = table()
     data, held_out = xgboost.DMatrix(x[:200], y[:200]), xgboost.DMatrix(x[200:], y[200:])
@@ -88,7 +88,7 @@ def boosted() -> Run:
     return recorded("xgboost", train)
 
 
-def test_xgboost_metrics_are_series_by_data_set_and_losses_by_mode(boosted: Run) -> None:
+def test_xgboost_metrics_are_series_by_data_set_and_losses_by_mode(boosted: RunReader) -> None:
     assert boosted.series("scalar:train.logloss").steps.tolist() == list(range(12))
     first = boosted.series("loss:total", optimizer="")
     assert first.values.tolist() == boosted.series("scalar:train.logloss").values.tolist()
@@ -98,14 +98,14 @@ def test_xgboost_metrics_are_series_by_data_set_and_losses_by_mode(boosted: Run)
     assert "loss:train.auc" not in map(str, boosted.keys())
 
 
-def test_xgboost_trees_are_told_by_round(boosted: Run) -> None:
+def test_xgboost_trees_are_told_by_round(boosted: RunReader) -> None:
     assert boosted.series("tree:depth", optimizer="").values.max() == 3
     leaves, splits = (boosted.series(f"tree:{name}", optimizer="").values for name in ("leaves", "splits"))
     assert (leaves - splits == 1).all()
     assert boosted.series("tree:depth", optimizer="#2").steps.tolist() == [0, 1, 2]
 
 
-def test_xgboost_importance_of_every_kind_is_that_of_the_model(boosted: Run) -> None:
+def test_xgboost_importance_of_every_kind_is_that_of_the_model(boosted: RunReader) -> None:
     kinds = {str(key).partition("[")[2] for key in boosted.keys(kind="importance")}
     assert kinds == {"", "weight]", "gain]", "cover]", "total_cover]", "shap]"}
     total = boosted.series("importance:f0", optimizer="").values
@@ -116,7 +116,7 @@ def test_xgboost_importance_of_every_kind_is_that_of_the_model(boosted: Run) -> 
         boosted.series("importance:f4[shap]", optimizer="").values[-1])
 
 
-def test_xgboost_labels_answers_and_hyperparameters_are_there(boosted: Run) -> None:
+def test_xgboost_labels_answers_and_hyperparameters_are_there(boosted: RunReader) -> None:
     _, y = table()
     assert boosted.series("label:train[1]").values[0] == y[:200].sum()
     right = sum(boosted.series(f"confusion:held_out[{label},{label}]", mode=Mode.EVAL).values[-1] for label in (0, 1))

@@ -20,7 +20,7 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.testing.frameworks import FrameworkConformance, Task
 
 if importlib.util.find_spec("ignite") is None:
@@ -62,7 +62,7 @@ def engines(seed: int = 0, *, accumulate: int = 1, evaluators: int = 1) -> tuple
     return model, trainer, made
 
 
-def recorded(place: str, trainer: Any) -> Run:
+def recorded(place: str, trainer: Any) -> RunReader:
     path = f"memory://ignite/{place}"
     with barograph.attach(to=path, watch=False, strict=True, budget=None):
         trainer.run(batches(4), max_epochs=2)

@@ -21,7 +21,7 @@ from barograph.capture.guard import BarographWarning
 from barograph.capture.recording import current
 from barograph.errors import NotPlain, TrainingStopped, UnknownKey
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import capsule_names, read_capsule
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.urls import store_from_url
@@ -73,7 +73,7 @@ def fitted(model: Any, *, epochs: int = 1, x: Any = None, **options: Any) -> lis
 
 def recorded(
     place: str, model: Any, options: Mapping[str, Any] | None = None, **settings: Any
-) -> tuple[Run, list[Any]]:
+) -> tuple[RunReader, list[Any]]:
     with barograph.attach(to=place, watch=False, **{"strict": True, "budget": None, **settings}):
         weights = fitted(model, **(options or {}))
     return barograph.open(place), weights
@@ -107,7 +107,7 @@ class TestKeras(FrameworkConformance):
 
 
 @pytest.fixture(scope="module")
-def whole() -> tuple[Run, list[Any], list[Any]]:
+def whole() -> tuple[RunReader, list[Any], list[Any]]:
     """A compiled `fit` with an evaluation, bare and then with everything recorded."""
     options = {"run_eagerly": False, "jit_compile": False if BACKEND == "torch" else "auto"}
     x, labels = samples(16, seed=1)

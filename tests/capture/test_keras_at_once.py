@@ -23,7 +23,7 @@ from barograph.model.manifest import Heartbeat
 from barograph.model.selection import Histogram, Selection
 from barograph.model.settings import Settings
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from capture_writer import ListWriter
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -86,14 +86,14 @@ def compiled(optimizer: Any = None) -> Any:
     return model
 
 
-def recorded(place: str, model: Any, *collections: Selection, **settings: Any) -> Run:
+def recorded(place: str, model: Any, *collections: Selection, **settings: Any) -> RunReader:
     with barograph.attach(to=place, watch=False, **{
             "strict": True, "budget": None, "preset": "free", "collections": collections or (TENSORS,), **settings}):
         model.fit(X, Y, batch_size=4, shuffle=False, verbose=0, validation_data=(X[:8], Y[:8]))
     return barograph.open(place)
 
 
-def told(run: Run) -> list[Any]:
+def told(run: RunReader) -> list[Any]:
     """Return all that is told of each tensor, step by step."""
     found = []
     for view in run.views():

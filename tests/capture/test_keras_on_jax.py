@@ -18,7 +18,7 @@ from barograph.capture.recording import current
 from barograph.model.key import Kind
 from barograph.model.selection import Histogram, Selection
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -94,24 +94,24 @@ def fitted(model: Any, x: Any = X, y: Any = Y, **options: Any) -> list[bytes]:
     return bits(model)
 
 
-def recorded(place: str, model: Any, *collections: Selection, x: Any = X, y: Any = Y, **options: Any) -> Run:
+def recorded(place: str, model: Any, *collections: Selection, x: Any = X, y: Any = Y, **options: Any) -> RunReader:
     with barograph.attach(to=place, watch=False, strict=True, budget=None, preset="free",
                           collections=collections or (EVERYTHING,)):
         fitted(model, x, y, **options)
     return barograph.open(place)
 
 
-def keys(run: Run, kind: Kind) -> set[str]:
+def keys(run: RunReader, kind: Kind) -> set[str]:
     return {key.path for key in run.keys() if key.kind is kind}  # noqa: SIM118 - a run is no dictionary
 
 
-def reasons(run: Run) -> str:
+def reasons(run: RunReader) -> str:
     last = run.workers[0].last
     assert last is not None
     return "; ".join(last.coverage.reasons)
 
 
-def told(run: Run) -> dict[Any, list[float]]:
+def told(run: RunReader) -> dict[Any, list[float]]:
     """Return the statistics of each tensor, step by step: of the whole, of its histogram, and of its units."""
     found: dict[Any, list[float]] = {}
     for view in run.views():

@@ -22,7 +22,7 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped, UnknownStep
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -104,7 +104,7 @@ def trainer(**options: Any) -> Any:
         "accelerator": "cpu", "log_every_n_steps": 1, "max_epochs": 2, "num_sanity_val_steps": 0, **options})
 
 
-def recorded(place: str, *, model: Any = None, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
+def recorded(place: str, *, model: Any = None, settings: Mapping[str, Any] | None = None, **options: Any) -> RunReader:
     """Return the run of two epochs of four steps, each with an evaluation."""
     path = f"memory://lightning/{place}"
     with barograph.attach(to=path, watch=False, strict=True, budget=None, **(settings or {})):

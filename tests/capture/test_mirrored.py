@@ -14,7 +14,7 @@ import pytest
 
 import barograph
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import capsule_names, read_capsule
 from barograph.store.urls import store_from_url
 
@@ -42,7 +42,7 @@ def told(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "told.json").read_text()))
 
 
-def reasons(run: Run) -> str:
+def reasons(run: RunReader) -> str:
     last = run.workers[0].last
     assert last is not None
     return "; ".join(last.coverage.reasons)

@@ -20,7 +20,7 @@ from barograph.attached import AttachedRun
 from barograph.capture.recording import current
 from barograph.errors import TrainingStopped
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import read_capsule
 from barograph.store.urls import store_from_url
 from barograph.testing.frameworks import FrameworkConformance, Task
@@ -90,7 +90,7 @@ def trainer(model: nn.Module, data: Any, *, callbacks: Any = (), compute_metrics
     return made
 
 
-def recorded(place: str, model: nn.Module | None = None, **options: Any) -> Run:
+def recorded(place: str, model: nn.Module | None = None, **options: Any) -> RunReader:
     """Return the run of two epochs of four steps."""
     path = f"memory://transformers/{place}"
     with barograph.attach(to=path, watch=False, strict=True, budget=None):

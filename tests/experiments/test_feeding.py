@@ -217,8 +217,8 @@ def test_a_run_under_way_is_read_on_from_where_it_was(
     file_catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    inner = run_reading.Run
-    monkeypatch.setattr(run_reading, "Run", lambda store: opened.append(store.url) or inner(store))
+    inner = run_reading.RunReader
+    monkeypatch.setattr(run_reading, "RunReader", lambda store: opened.append(store.url) or inner(store))
     with Run("r", root=str(tmp_path / "runs")) as run:
         run.log_metrics({"loss": 0.5})
         for _ in range(3):

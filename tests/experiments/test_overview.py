@@ -17,7 +17,7 @@ from barograph.experiments.reaching import places_from_text, reached
 from barograph.experiments.run import Run
 from barograph.experiments.verdict import Outcome, Verdict
 from barograph.model.items import Entry, ItemKind, Verb
-from barograph.runs.reading.reader import Run as ReadRun
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from experiments_entries import component
 
@@ -40,8 +40,8 @@ def two_runs(tmp_path: Path, clock: Any) -> Catalog:
     return catalog
 
 
-def opened(place: str) -> ReadRun:
-    return ReadRun(store_from_url(place))
+def opened(place: str) -> RunReader:
+    return RunReader(store_from_url(place))
 
 
 def test_experiments_count_their_trials_and_components(file_catalog: Catalog) -> None:

@@ -22,7 +22,7 @@ from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords, Subject
 from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
@@ -65,7 +65,7 @@ class Training:
         assert self.writer.close(state).complete
 
     def follower(self, out: Path) -> TensorboardFollower:
-        return TensorboardFollower(Run(self.store, clock=self.clock), out, clock=self.clock)
+        return TensorboardFollower(RunReader(self.store, clock=self.clock), out, clock=self.clock)
 
     def follow(self, out: Path) -> bool:
         """Follow it by another process, once; return whether it has ended."""

@@ -19,7 +19,7 @@ from barograph.ingest.aim.source import AimSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.model.key import Kind
 from barograph.runs.reading.histories import histories_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from real_trackers import Unavailable, made_by, python_with_trackers
 
@@ -46,7 +46,8 @@ def test_what_aim_has_kept_becomes_a_run_once(tmp_path: Path) -> None:
     assert (first.passed_over, first.damage, run.copied) == ({"distribution": 1}, [], 7)
     assert (run.uid, run.of_steps) == (truth["uid"], {
         "train/loss": "train loss:total", "val/loss": "eval loss:total"})
-    found = {history.metric.key.path: history for history in histories_of(Run(store_from_url(run.run)), Kind.SCALAR)}
+    histories = histories_of(RunReader(store_from_url(run.run)), Kind.SCALAR)
+    found = {history.metric.key.path: history for history in histories}
     assert [value.hex() for value in found["train/loss"].values.tolist()] == truth["loss"]
     assert found["seen {fold=2}"].steps.tolist() == list(range(30))
     assert math.isnan(found["odd"].values[0])

@@ -25,7 +25,7 @@ from barograph.model.items import Entry, Verb
 from barograph.model.key import Kind
 from barograph.runs.reading.doctor import examine
 from barograph.runs.reading.histories import histories_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from real_trackers import Unavailable, made_by
 
@@ -49,7 +49,7 @@ def items(root: Path, told: Imported | None = None) -> dict[str, Item]:
         return {item.name: item for item in catalog.find("")}
 
 
-def points(run: Run) -> dict[str, list[list[Any]]]:
+def points(run: RunReader) -> dict[str, list[list[Any]]]:
     """Every number of a run, as the script that made it reads them back from MLflow."""
     return {history.metric.key.path: sorted(
         [time_us // 1000, step, value.hex()]
@@ -83,10 +83,10 @@ def test_every_number_is_what_mlflow_reads_back(name: str, place: str, made: Pat
     truth = json.loads((made / "truth.json").read_text())[name]
     assert made_runs.keys() == truth.keys() - {"gone"}
     for run, told in truth.items():
-        found = points(Run(store_from_url(made_runs[run].run)))
+        found = points(RunReader(store_from_url(made_runs[run].run)))
         expected = {metric: sorted(map(_with_infinities, numbers)) for metric, numbers in told["metrics"].items()}
         assert found == expected
-        assert not examine(Run(store_from_url(made_runs[run].run)).store).problems
+        assert not examine(RunReader(store_from_url(made_runs[run].run)).store).problems
 
 
 def _with_infinities(point: list[Any]) -> list[Any]:
@@ -331,7 +331,7 @@ def test_names_that_lead_elsewhere_stay_below_the_root(made: Path, root: Path) -
 @pytest.mark.parametrize(("place", "zero"), [("mlflow.db", "0000000000000000"), ("files", "8000000000000000")])
 def test_a_double_of_any_kind_is_itself(place: str, zero: str, made: Path, root: Path) -> None:
     imported(made / place, root)
-    run = Run(store_from_url(items(root)["wide ü"].facts["place"]))
+    run = RunReader(store_from_url(items(root)["wide ü"].facts["place"]))
     (odd,) = [history for history in histories_of(run, Kind.SCALAR) if history.metric.key.path == "odd"]
     bits = [struct.pack(">d", value).hex() for value in odd.values.tolist()]
     assert bits == ["7ff8000000000000", "7ff0000000000000", "fff0000000000000", "3fd3333333333334", "0000000000000001",
@@ -361,8 +361,8 @@ def test_a_database_of_postgresql_is_read_likewise(made: Path, root: Path, postg
         for name, run in runs.items():
             assert (run.uid, run.parameters, run.metrics.keys()) == (
                 others[name].uid, others[name].parameters, others[name].metrics.keys())
-            assert points(Run(store_from_url(run.facts["place"]))) == points(
-                Run(store_from_url(others[name].facts["place"])))
+            assert points(RunReader(store_from_url(run.facts["place"]))) == points(
+                RunReader(store_from_url(others[name].facts["place"])))
         assert imported(postgresql, root, artifacts=(made,)).runs == []
     finally:
         with here.begin() as target:

@@ -17,7 +17,7 @@ from barograph.errors import ImportFailed
 from barograph.ingest.tensorboard.importing import Imported, import_tensorboard
 from barograph.model.key import Key, Kind
 from barograph.runs.reading.doctor import examine
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.wire.framing import framed, framed_all
 from barograph.wire.writing import first_event, histogram, restart_event, scalar, summary_event, tagged, text
@@ -41,7 +41,7 @@ def put(path: Path, events: list[bytes]) -> Path:
     return path
 
 
-def values(run: Run, key: str, mode: str = "train") -> dict[int, float]:
+def values(run: RunReader, key: str, mode: str = "train") -> dict[int, float]:
     series = run.series(key, mode=mode)
     return dict(zip(series.steps.tolist(), series.values.tolist(), strict=True))
 

@@ -18,7 +18,7 @@ from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.ingest.wandb.source import WandbSource
 from barograph.model.key import Kind
 from barograph.runs.reading.histories import histories_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.wire.leveldb_log import logged
 from real_trackers import Unavailable, made_by
@@ -62,7 +62,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_every_number_of_the_history_is_the_one_that_was_logged(made: Path, root: Path) -> None:
     (run,) = imported(made, root).runs
-    found = {history.metric.key.path: history for history in histories_of(Run(store_from_url(run.run)), Kind.SCALAR)}
+    histories = histories_of(RunReader(store_from_url(run.run)), Kind.SCALAR)
+    found = {history.metric.key.path: history for history in histories}
     truth = json.loads((made / "truth.json").read_text())
     assert {str(step): value.hex() for step, value in zip(
         found["train/loss"].steps.tolist(), found["train/loss"].values.tolist(), strict=True)} == truth

@@ -17,7 +17,7 @@ from barograph.errors import ImportFailed, SettingsError
 from barograph.ingest.mlflow.server import ServerSource
 from barograph.ingest.trackers.importing import Imported, import_runs
 from barograph.runs.reading.metrics import metrics_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.wire.web import Web, WebFailed, web_from_environment
 
@@ -112,7 +112,7 @@ def with_status(code: int, body: bytes = b"", **headers: str) -> Callable[[BaseH
 def test_what_a_server_tells_becomes_a_run(server: Server, tmp_path: Path) -> None:
     (run,) = imported(server, tmp_path).runs
     assert (run.points, run.copied) == (2, 1)
-    summary = metrics_of(Run(store_from_url(run.run)))["loss"]
+    summary = metrics_of(RunReader(store_from_url(run.run)))["loss"]
     assert (summary.count, summary.max, summary.last_step) == (2, 1.5, 1)
 
 

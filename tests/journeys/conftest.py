@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import barograph
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""
@@ -140,7 +140,7 @@ class Desk:
                 if stream is not None:
                     stream.close()
 
-    def open(self, run: str = "run") -> Run:
+    def open(self, run: str = "run") -> RunReader:
         return barograph.open(self.folder / run)
 
     def ending(self, run: str = "run", worker: str = "p0", attempt: int = 0) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from barograph.experiments.catalog import Catalog
 from barograph.experiments.item import Item
 from barograph.model.key import Kind
 from barograph.runs.reading.histories import histories_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 from barograph.tracking import Run as TrackedRun
 from barograph.wire.web import Web
@@ -89,7 +89,7 @@ def told(root: Path) -> dict[str, Any]:
 
 
 def _told(item: Item, names: dict[str, str]) -> dict[str, Any]:
-    run = Run(store_from_url(str(item.facts["place"])))
+    run = RunReader(store_from_url(str(item.facts["place"])))
     facts = {name: item.facts[name] for name in ("state", "message", "started_unix", "ended_unix", "commit", "branch",
                                                  "repository", "by")}
     return {

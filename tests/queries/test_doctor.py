@@ -9,7 +9,7 @@ import pytest
 from barograph.queries.doctor import Checkup, checkup_of
 from barograph.queries.step_time import TimeOfSteps, step_time_of
 from barograph.runs.reading.doctor import Diagnosis
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Training = Any  # of watched.py
 
@@ -52,6 +52,6 @@ def test_a_run_without_times_has_no_parts(training: Training) -> None:
     training.steps(1.0)
     training.end()
 
-    time = step_time_of(Run(training.store))
+    time = step_time_of(RunReader(training.store))
 
     assert (time.step_secs, time.parts, time.to_json()) == (0.0, [], {})

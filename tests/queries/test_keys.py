@@ -9,20 +9,20 @@ import pytest
 
 from barograph.errors import UnknownKey, UnknownName
 from barograph.queries.keys import keys_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Training = Any  # of watched.py
 
 
 @pytest.fixture
-def run(training: Training) -> Run:
+def run(training: Training) -> RunReader:
     """A run of two steps, each with a loss and a weight."""
     training.steps(2.0, 3.0)
     training.end()
-    return Run(training.store)
+    return RunReader(training.store)
 
 
-def test_each_key_has_its_last_value_and_its_steps(run: Run) -> None:
+def test_each_key_has_its_last_value_and_its_steps(run: RunReader) -> None:
     found = {str(row.key): row for row in keys_of(run)}
 
     loss, weight = found["loss:total"], found["weight:fc.weight"]
@@ -32,12 +32,12 @@ def test_each_key_has_its_last_value_and_its_steps(run: Run) -> None:
     assert weight.summary.count == 2
 
 
-def test_keys_are_chosen_by_kind_and_path(run: Run) -> None:
+def test_keys_are_chosen_by_kind_and_path(run: RunReader) -> None:
     assert [str(row.key) for row in keys_of(run, "weight")] == ["weight:fc.weight"]
     assert [str(row.key) for row in keys_of(run, path="tot*")] == ["loss:total"]
 
 
-def test_json_is_strict(run: Run) -> None:
+def test_json_is_strict(run: RunReader) -> None:
     data = [row.to_json() for row in keys_of(run)]
 
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -53,7 +53,7 @@ def test_json_is_strict(run: Run) -> None:
     ],
 )
 def test_what_is_not_there_is_said(
-    run: Run, kind: str | None, path: str, error: type[Exception], said: str
+    run: RunReader, kind: str | None, path: str, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
         keys_of(run, kind, path)
@@ -62,4 +62,4 @@ def test_what_is_not_there_is_said(
 def test_a_run_without_records_has_no_keys(training: Training) -> None:
     training.end()
 
-    assert keys_of(Run(training.store)) == []
+    assert keys_of(RunReader(training.store)) == []

@@ -13,7 +13,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.queries.layers import LayerRow, health_of, layer_row, layer_rows
 from barograph.runs.reading.layers import Layer, Trend
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Training = Any  # of watched.py
 
@@ -65,6 +65,6 @@ def test_the_layers_of_a_run_are_read(training: Training) -> None:
     training.steps(2.0, 3.0)
     training.end()
 
-    (fc,) = layer_rows(Run(training.store), judged=True)
+    (fc,) = layer_rows(RunReader(training.store), judged=True)
 
     assert (fc.path, fc.layer, fc.health, fc.steps) == ("fc", "Linear", "ok", {Kind.WEIGHT: 1})

@@ -11,7 +11,7 @@ import pytest
 from barograph.model.key import key_from_text
 from barograph.model.step import Mode
 from barograph.queries.numbers import Number, numbers_of, thinned
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
 Training = Any  # of watched.py
@@ -55,6 +55,6 @@ def test_the_numbers_of_a_run_are_read(training: Training) -> None:
     training.steps(2.0, 3.0)
     training.end()
 
-    (loss,) = numbers_of(Run(training.store))
+    (loss,) = numbers_of(RunReader(training.store))
 
     assert (str(loss.series.key), loss.series.values.tolist()) == ("loss:total", [2.0, 3.0])

@@ -15,7 +15,7 @@ from barograph.queries.workers import chosen, figures_of
 from barograph.rules.base import Rule
 from barograph.rules.registry import Catalog
 from barograph.runs.reading.glance import RunState
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.watch.loop import Watcher
 
 Training = Any  # of watched.py
@@ -24,7 +24,7 @@ SEEN = Heartbeat(0, 0.0, step=3, loss=2.0, coverage=Coverage(loss_seen=True, ste
 
 
 @pytest.fixture
-def sick(training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch) -> Run:
+def sick(training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch) -> RunReader:
     """A run with three steps whose loss is high, judged by one rule."""
     monkeypatch.setattr(recall, "installed", lambda: Catalog((high,)))
     training.heartbeat = SEEN
@@ -33,10 +33,10 @@ def sick(training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch) 
     watcher = Watcher(training.store, [high()], clock=training.clock)
     watcher.poll()
     watcher.close()
-    return Run(training.store)
+    return RunReader(training.store)
 
 
-def test_a_run_is_described_as_it_stands(sick: Run) -> None:
+def test_a_run_is_described_as_it_stands(sick: RunReader) -> None:
     now = run_now(sick)
 
     assert (now.state, now.steps, now.judged, now.open_findings) == (RunState.FINISHED, 3, True, 1)
@@ -46,7 +46,7 @@ def test_a_run_is_described_as_it_stands(sick: Run) -> None:
     assert now.hint("runs/a") == ""
 
 
-def test_findings_of_another_worker_are_not_those_of_the_one_shown(sick: Run) -> None:
+def test_findings_of_another_worker_are_not_those_of_the_one_shown(sick: RunReader) -> None:
     assert len(run_now(sick, "p0").findings) == 1
     assert run_now(sick, "p1").findings == []
 
@@ -56,7 +56,7 @@ def test_how_to_have_a_run_judged_is_said(training: Training) -> None:
     training.steps(0.5)
     training.end()
 
-    now = run_now(Run(training.store))
+    now = run_now(RunReader(training.store))
 
     assert (now.verdict, now.judged) == ("Nobody has watched this run.", False)
     assert now.hint("runs/a") == "To have it judged: barograph watch runs/a"
@@ -74,11 +74,11 @@ def test_how_to_go_on_is_said_where_the_watcher_did_not_reach_the_end(
     training.steps(0.5, first=1)
     training.end()
 
-    assert run_now(Run(training.store)).hint("runs/a") == (
+    assert run_now(RunReader(training.store)).hint("runs/a") == (
         "Its last watcher did not get to the end. To go on: barograph watch runs/a")
 
 
-def test_a_run_whose_rule_is_gone_is_judged_anew(sick: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_rule_is_gone_is_judged_anew(sick: RunReader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recall, "installed", lambda: Catalog(()))
 
     hint = run_now(sick).hint("runs/a")
@@ -87,7 +87,7 @@ def test_a_run_whose_rule_is_gone_is_judged_anew(sick: Run, monkeypatch: pytest.
     assert hint.endswith("barograph watch runs/a --fresh")
 
 
-def test_json_has_all_that_is_known(sick: Run) -> None:
+def test_json_has_all_that_is_known(sick: RunReader) -> None:
     data = run_details(sick).to_json()
 
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -101,11 +101,11 @@ def test_json_has_all_that_is_known(sick: Run) -> None:
     assert [(item["path"], item["class"], item["health"]) for item in data["layers"]] == [("fc", "Linear", "ok")]
 
 
-def test_the_origin_of_a_run_without_one_is_none(sick: Run) -> None:
+def test_the_origin_of_a_run_without_one_is_none(sick: RunReader) -> None:
     assert origin_of(sick) == (None, "")
 
 
-def test_a_damaged_origin_is_told(sick: Run) -> None:
+def test_a_damaged_origin_is_told(sick: RunReader) -> None:
     sick.store.put("origin/0000.json", b"{")
 
     origin, problem = origin_of(sick)
@@ -114,6 +114,6 @@ def test_a_damaged_origin_is_told(sick: Run) -> None:
     assert "origin/0000.json" in problem
 
 
-def test_a_run_of_one_worker_is_shown_whole(sick: Run) -> None:
+def test_a_run_of_one_worker_is_shown_whole(sick: RunReader) -> None:
     assert chosen(sick) == (sick, None)
     assert figures_of(sick, None) == ""

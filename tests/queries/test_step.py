@@ -14,7 +14,7 @@ from barograph.model.key import key_from_text
 from barograph.model.step import Mode
 from barograph.queries.step import changed, step_around
 from barograph.runs.reading.around import Change
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Training = Any  # of watched.py
 
@@ -23,14 +23,14 @@ FINDING = Finding("id", "X901", "x", Severity.COSTLY, FindingState.CLOSED, "m", 
 
 
 @pytest.fixture
-def run(training: Training) -> Run:
+def run(training: Training) -> RunReader:
     """A run of ten steps whose loss is their number."""
     training.steps(*(float(step) for step in range(10)))
     training.end()
-    return Run(training.store)
+    return RunReader(training.store)
 
 
-def test_the_step_stands_among_its_neighbors(run: Run) -> None:
+def test_the_step_stands_among_its_neighbors(run: RunReader) -> None:
     found = step_around(run, 6)
 
     assert [row.step for row in found.steps] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
@@ -39,12 +39,12 @@ def test_the_step_stands_among_its_neighbors(run: Run) -> None:
     assert [str(change.key) for change in found.changes] == ["weight:fc.weight"]
 
 
-def test_a_step_outside_the_run_is_unknown(run: Run) -> None:
+def test_a_step_outside_the_run_is_unknown(run: RunReader) -> None:
     with pytest.raises(UnknownStep, match="nearest recorded step is 9"):
         step_around(run, 99)
 
 
-def test_json_is_strict(run: Run) -> None:
+def test_json_is_strict(run: RunReader) -> None:
     data = step_around(run, 3).to_json()
 
     assert json.loads(json.dumps(data, allow_nan=False)) == data
@@ -52,14 +52,14 @@ def test_json_is_strict(run: Run) -> None:
                           "worker", "figures"]
 
 
-def test_what_findings_did_is_told_at_their_steps(run: Run) -> None:
+def test_what_findings_did_is_told_at_their_steps(run: RunReader) -> None:
     found = replace(step_around(run, 6), findings=(FINDING,))
 
     assert {row.step: found.events(row) for row in found.steps if found.events(row)} == {
         4: ["X901 began"], 7: ["X901 gone"]}
 
 
-def test_findings_of_another_optimizer_did_nothing_at_these_steps(run: Run) -> None:
+def test_findings_of_another_optimizer_did_nothing_at_these_steps(run: RunReader) -> None:
     found = replace(step_around(run, 6), findings=(replace(FINDING, optimizer="generator"),))
 
     assert not any(found.events(row) for row in found.steps)

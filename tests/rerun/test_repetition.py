@@ -20,7 +20,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Step
 from barograph.provenance.gathering import Gathered
 from barograph.rerun.repetition import Repetition, Sameness, causes_between, repetition_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.state.origins import write_data, write_origin
 from barograph.runs.writing.writer import RunWriter
@@ -34,7 +34,7 @@ def run_of(
     place: Path, losses: Sequence[float] = LOSSES, *, weights: Mapping[int, float] | None = None,
     numbers: Mapping[Key, float] | None = None, origin: Origin | None = None, not_seen: tuple[str, ...] = (),
     made: int = 0,
-) -> Run:
+) -> RunReader:
     """A run with a loss a step, a weight of that size at some, and other numbers at step 0; so many steps were made."""
     store, clock = store_from_url(str(place)), ManualClock()
     attempt = claim_run(store, Manifest(place.name, place.name, 0.0), clock=clock).attempt
@@ -54,7 +54,7 @@ def run_of(
     if origin is not None:
         write_origin(store, 0, Gathered(origin))
         write_data(store, 0, "p0", origin.data, 0)
-    return Run(store)
+    return RunReader(store)
 
 
 @pytest.fixture

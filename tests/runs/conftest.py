@@ -20,7 +20,7 @@ from barograph.model.settings import Settings
 from barograph.model.step import Mode, Step
 from barograph.runs.format.metadata import worker_bytes
 from barograph.runs.reading.feed import Feed
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.base import ObjectInfo, Store
@@ -149,8 +149,8 @@ class Workshop:
     def feed(self, cursor: Any = None) -> Feed:
         return Feed(self.store, cursor, clock=self.clock)
 
-    def run(self) -> Run:
-        return Run(self.store, clock=self.clock)
+    def run(self) -> RunReader:
+        return RunReader(self.store, clock=self.clock)
 
     def names(self, folder: str) -> list[str]:
         return [item.name for item in self.store.inner.list(folder)]

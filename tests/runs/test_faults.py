@@ -16,7 +16,7 @@ from barograph.model.manifest import EndState
 from barograph.model.records import StepRecords
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.reading.doctor import examine
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
@@ -192,7 +192,7 @@ def test_not_a_number_and_infinity_survive_every_hop(workshop: Any, make_records
         workshop.publish(writer, make_records(tick, loss=values[tick % 4], weight=values))
     assert len(workshop.names("records")) == 1  # the compacted file is a hop, too
     writer.close(EndState.FINISHED)
-    run = Run(store_from_url(workshop.store.url))
+    run = RunReader(store_from_url(workshop.store.url))
     np.testing.assert_array_equal(run.series("loss:loss").values, values * 8)
     np.testing.assert_array_equal(run.pandas("loss").sort_values("step")["value"], values * 8)
     np.testing.assert_array_equal(run.polars("loss").sort("step")["value"].to_numpy(), values * 8)
@@ -214,6 +214,6 @@ def test_a_run_in_a_bucket_from_start_to_end(s3_url: str, make_workshop: Any, ma
     assert writer.close(EndState.FINISHED).complete
     result = feed.poll()
     assert (seen, result.ended) == (list(range(40)), True)
-    run = Run(store_from_url(workshop.store.url))
+    run = RunReader(store_from_url(workshop.store.url))
     assert run.series("loss:loss").values.tolist() == [float(tick) for tick in range(40)]
     assert examine(workshop.store).whole

@@ -38,7 +38,7 @@ from barograph.runs.reading.glance import glance
 from barograph.runs.reading.inventory import inventory
 from barograph.runs.reading.kept_files import check_files
 from barograph.runs.reading.layers import layers_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import capsule_names, read_capsule, withheld_steps, write_capsule
 from barograph.runs.state.checkpoints import last_good, read_checkpoint, saved_checkpoints, write_checkpoint
 from barograph.runs.state.control import read_answers, read_requests, read_stop, request_stop
@@ -123,14 +123,14 @@ def readings_of_papers(store: Store) -> Iterator[Callable[[], object]]:
     yield lambda: [read_stop(store, attempt=0), read_requests(store, attempt=0), read_answers(store, attempt=0)]
     journal = Journal(store, JOURNAL_OF_RUN)
     yield lambda: [journal.read(name) for name in journal.names()]
-    yield lambda: [Run(store, clock=clock).workers, Run(store, clock=clock).findings]
+    yield lambda: [RunReader(store, clock=clock).workers, RunReader(store, clock=clock).findings]
     yield lambda: check_files(store, [item.name for item in store.list()])
 
 
 def readings_of_records(store: Store) -> Iterator[Callable[[], object]]:
     """Everything that reads records."""
     yield lambda: examine(store, clock=ManualClock())
-    run = Run(store, clock=ManualClock())
+    run = RunReader(store, clock=ManualClock())
     yield run.keys
     yield run.steps
     yield lambda: list(run.views())

@@ -19,7 +19,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.manifest import Manifest
 from barograph.runs.reading.doctor import examine
 from barograph.runs.reading.feed import Feed
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import Standing
 from barograph.runs.state.claim import claim_run
 from barograph.store.base import Store
@@ -77,7 +77,7 @@ def values_of(step: int) -> np.ndarray:
 
 def check_every_published_step(store: Store) -> int:
     """Return how many steps are there, after comparing each with what was recorded."""
-    run = Run(store)
+    run = RunReader(store)
     for view in run.views():
         assert view.summary(WEIGHT) in (None, summarize(values_of(view.step.number)))
         assert view.scalar(TWICE) in (None, 2.0 * view.step.number)
@@ -111,7 +111,7 @@ def test_a_training_killed_at_random_moments_resumes_each_time(tmp_path: Path) -
         diagnosis = examine(store)
         assert diagnosis.damaged == []
         assert any("killed" in text for text in diagnosis.missing)
-        states = [state.standing for state in Run(store).workers]
+        states = [state.standing for state in RunReader(store).workers]
         assert states == [Standing.KILLED] * (life + 1)
         clock = ManualClock()
         feed = Feed(store, clock=clock)
@@ -140,7 +140,7 @@ def test_a_reader_beside_a_writer_that_makes_files_one_always_reads_right(tmp_pa
     while not (result := feed.poll()).ended:
         seen.extend(view.step.number for view in result.views if view.summary(WEIGHT))
         if seen:
-            series = Run(store).series(TWICE)
+            series = RunReader(store).series(TWICE)
             np.testing.assert_array_equal(series.values, 2.0 * np.arange(len(series)))
             assert len(series) >= steps
             steps = len(series)

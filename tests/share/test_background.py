@@ -16,7 +16,7 @@ from barograph.model.origin import Code, DataFile, LeftOut, Origin, Package
 from barograph.provenance.gathering import Gathered
 from barograph.report.page import page_of
 from barograph.report.reading import report_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.origins import write_origin
 from barograph.share.background import background_of
 from barograph.store.urls import store_from_url
@@ -49,7 +49,7 @@ def place(tmp_path: Path) -> str:
 
 
 def test_what_made_it_and_what_was_said_is_told(place: str) -> None:
-    known = background_of(Run(store_from_url(place)))
+    known = background_of(RunReader(store_from_url(place)))
     assert known.made is not None
     assert known.made.code is not None
     assert (known.made.code.commit, known.made.code.changed, known.made.code.left_out) == (
@@ -64,7 +64,7 @@ def test_what_made_it_and_what_was_said_is_told(place: str) -> None:
 
 
 def test_the_page_tells_it_and_nothing_breaks_out(place: str) -> None:
-    run = Run(store_from_url(place))
+    run = RunReader(store_from_url(place))
     page = page_of(report_of(run, background=background_of(run), clock=ManualClock()))
     for anchor in ("notes", "origin", "artifacts"):
         assert f'<section id="{anchor}"' in page
@@ -77,14 +77,14 @@ def test_the_page_tells_it_and_nothing_breaks_out(place: str) -> None:
 def test_no_catalog_is_made_by_looking(place: str) -> None:
     catalog = Path(place).parent / ".catalog" / "catalog.sqlite"
     catalog.unlink()
-    background_of(Run(store_from_url(place)))
+    background_of(RunReader(store_from_url(place)))
     assert not catalog.exists()
 
 
 def test_what_cannot_be_read_is_said_and_the_rest_is_told(place: str) -> None:
     for metadata_file in (*Path(place).glob("journal/*.json"), *Path(place).glob("origin/*.diff")):
         metadata_file.write_bytes(metadata_file.read_bytes().replace(b"train", b"brain").replace(b"note", b"nope"))
-    known = background_of(Run(store_from_url(place)))
+    known = background_of(RunReader(store_from_url(place)))
     assert len(known.damage) == 2
     assert [note.text for note in known.notes] == ["by hand"]
 
@@ -92,6 +92,6 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_told(place: str) -> None:
 def test_a_run_without_an_origin_says_so_on_the_page(tmp_path: Path) -> None:
     with TrackedRun("bare", to=str(tmp_path / "bare")) as made:
         made.log_metric("loss", 1.0)
-    run = Run(store_from_url(tmp_path / "bare"))
+    run = RunReader(store_from_url(tmp_path / "bare"))
     page = page_of(report_of(run, background=background_of(run), clock=ManualClock()))
     assert "Provenance</b>: not recorded." in page

@@ -21,7 +21,7 @@ from barograph.model.items import ItemKind
 from barograph.model.one_line import shown_lines
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.glance import runs_below
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.store.files import FileStore
@@ -46,7 +46,7 @@ def store_at(place: str) -> Store:
     return store_from_url(place)
 
 
-def run_at(place: str) -> Run:
+def run_at(place: str) -> RunReader:
     """Return the run at a place as typed, or of a name.
 
     Raises:
@@ -57,10 +57,10 @@ def run_at(place: str) -> Run:
     """
     store = store_at(place)
     try:
-        return Run(store)
+        return RunReader(store)
     except (NotARun, StoreDenied):
         if (named := place_called(place)) is not None:
-            return Run(store_from_url(named))
+            return RunReader(store_from_url(named))
         explain_absence(place, store)
         raise
     except NewerFormat as error:
@@ -93,7 +93,7 @@ def place_called(name: str) -> str | None:
         return None  # that there is no run at that place is what is to be said
 
 
-def tell_damage(run: Run, place: str) -> None:
+def tell_damage(run: RunReader, place: str) -> None:
     """Say on standard error that something could not be read, and what tells more; nothing where all could."""
     damage = run.damage
     if damage:

@@ -17,7 +17,7 @@ from barograph.ingest.smdebug.names import reduction_from_name
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 Array = NDArray[Any]
 Named = tuple[str, bool]
@@ -93,7 +93,7 @@ class Catalog:
         book: What smdebug called everything; None of a run that Barograph recorded by itself.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunReader) -> None:
         self._run = run
         self._last: tuple[Cell, Array] | None = None
         self.book: Book | None = book_in(run.store)

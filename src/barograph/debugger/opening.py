@@ -12,7 +12,7 @@ from typing import Any
 from barograph.debugger.trial import Trial
 from barograph.ingest.smdebug.importing import import_smdebug
 from barograph.runs.format.layout import MANIFEST
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -42,9 +42,9 @@ def create_trial(
     store = store_from_url(text)
     name = name or text.rstrip("/").rpartition("/")[2]
     if any(item.name == MANIFEST for item in store.list()):
-        return Trial(Run(store), name=name, range_steps=range_steps)
+        return Trial(RunReader(store), name=name, range_steps=range_steps)
     kept = _imported(store, Path(cache) if cache is not None else _cache_folder())
-    return Trial(Run(store_from_url(kept)), name=name, range_steps=range_steps)
+    return Trial(RunReader(store_from_url(kept)), name=name, range_steps=range_steps)
 
 
 def _imported(source: Store, cache: Path) -> Path:

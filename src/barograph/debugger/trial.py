@@ -18,7 +18,7 @@ from barograph.debugger.exceptions import (
 from barograph.debugger.modes import ModeKeys
 from barograph.debugger.tensor import Tensor
 from barograph.errors import StoreUnavailable
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import Standing
 
 _LOOK_SECS = 0.5
@@ -49,7 +49,7 @@ class Trial:
     """
 
     def __init__(
-        self, run: Run, *, name: str = "", range_steps: tuple[int | None, int | None] | None = None,
+        self, run: RunReader, *, name: str = "", range_steps: tuple[int | None, int | None] | None = None,
         wait: Callable[[float], object] = time.sleep,
     ) -> None:
         self._run = run

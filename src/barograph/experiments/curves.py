@@ -15,7 +15,7 @@ from barograph.experiments.item import Item
 from barograph.measures.thinning import kept_points
 from barograph.model.plain import plain
 from barograph.runs.reading.metrics import metrics_in
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
 EPOCH = "epoch"
@@ -46,14 +46,14 @@ class Curve:
 
 
 def metric_series(
-    run: Run, name: str, points: int | None = None
+    run: RunReader, name: str, points: int | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Return steps, values and times of a metric of a run, by its name in searches and tables.
 
     Args:
         run: The run.
         name: Name of the metric.
-        points: Maximum number of points, for drawing; see `Run.curve`. None: all.
+        points: Maximum number of points, for drawing; see `RunReader.curve`. None: all.
 
     Raises:
         UnknownKey: The run has no such metric; the message suggests the nearest.
@@ -68,7 +68,7 @@ def metric_series(
     return found.steps, found.values, found.times
 
 
-def curve_of(run: Run, name: str, by: str = "step", *, points: int | None = None) -> Curve:
+def curve_of(run: RunReader, name: str, by: str = "step", *, points: int | None = None) -> Curve:
     """Return a metric of a run over steps, time or epochs.
 
     Args:
@@ -121,7 +121,7 @@ class CurvesOfRuns:
 
 
 def curves_of_items(
-    items: Sequence[Item], metric: str, by: str, *, open_run: Callable[[str], Run]
+    items: Sequence[Item], metric: str, by: str, *, open_run: Callable[[str], RunReader]
 ) -> CurvesOfRuns:
     """Return the curve of each run that has the metric.
 
@@ -164,13 +164,13 @@ def best_at(curve: Curve, at: Sequence[float], *, greater_is_better: bool) -> li
     return best
 
 
-def run_of(item: Item) -> Run | None:
+def run_of(item: Item) -> RunReader | None:
     """Return the run of a component; None if it is not a run, or its records are gone."""
     place = str(item.facts["place"])
     if not place:
         return None
     try:
-        return Run(store_from_url(place))
+        return RunReader(store_from_url(place))
     except (NotARun, StoreError):
         return None  # shown from the catalog alone
 

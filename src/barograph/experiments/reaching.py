@@ -11,12 +11,12 @@ from barograph.experiments.comparing import group_of, metric_and_statistic
 from barograph.experiments.curves import best_at, curve_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement, is_less_better
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 
 def reached(
     items: Sequence[Item], metric: str, places: Sequence[float], along: str, less: bool | None, *,
-    open_run: Callable[[str], Run],
+    open_run: Callable[[str], RunReader],
 ) -> dict[float, list[float]]:
     """Return for each place the best value that each run had reached there; NaN if it had none.
 
@@ -39,7 +39,8 @@ def reached(
 
 
 def reached_by_groups(
-    items: Sequence[Item], found: Judgement, places: Sequence[float], along: str, *, open_run: Callable[[str], Run]
+    items: Sequence[Item], found: Judgement, places: Sequence[float], along: str, *,
+    open_run: Callable[[str], RunReader],
 ) -> dict[float, list[float]]:
     """Return for each place the mean of what the runs of each group had reached there; arguments as in `reached`."""
     called, less = metric_and_statistic(found.metric)[0], not found.greater_is_better

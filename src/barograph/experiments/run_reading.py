@@ -15,7 +15,7 @@ from barograph.model.finding import Finding
 from barograph.model.items import Entry, MetricSummary
 from barograph.runs.reading.glance import Glance
 from barograph.runs.reading.metrics import metrics_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Batch, Journal
 from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
@@ -55,7 +55,7 @@ class RunReading:
     """Reads runs; active ones incrementally. Thread-safe."""
 
     def __init__(self) -> None:
-        self._followed: dict[str, Run] = {}
+        self._followed: dict[str, RunReader] = {}
 
     def read(self, place: str, store: Store, seen: Glance, *, stamp: str, known_mark: str) -> SeenRun | None:
         """Return the current contents of a run; None if it is unchanged, or has no metadata yet.
@@ -91,7 +91,7 @@ class RunReading:
         # Removed meanwhile: two threads may feed one catalog.
         run = self._followed.pop(place, None)
         if run is None:
-            run = Run(store)
+            run = RunReader(store)
         else:
             run.refresh()
         metrics = metrics_of(run)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
 
 KINDS = (Kind.LOSS, Kind.LEARNING_RATE, Kind.SCALAR, Kind.TIME, Kind.MACHINE)
@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     value: float
 
 
-def readings_of(run: Run) -> list[Reading]:
+def readings_of(run: RunReader) -> list[Reading]:
     """Return all scalar values so far, in order of time.
 
     Raises:
@@ -56,7 +56,7 @@ def readings_in(view: StepView) -> Iterator[Reading]:
                 yield Reading(step.time_unix, worker, key, step.mode, step.optimizer, step.number, value)
 
 
-def _of_kind(run: Run, kind: Kind) -> Iterator[Reading]:
+def _of_kind(run: RunReader, kind: Kind) -> Iterator[Reading]:
     table = run.arrow(kind, columns=_COLUMNS)
     times = table["time"].to_numpy().astype("int64") / 1e6
     columns = [table[name].to_pylist() for name in _COLUMNS if name != "time"]

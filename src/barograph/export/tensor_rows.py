@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from barograph.measures.summary import merge
 from barograph.model.key import Kind
 from barograph.model.summary import MOMENT_FIELDS, Summary
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 TENSOR_KINDS = (
     Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.INPUT, Kind.OUTPUT, Kind.OPTIMIZER_STATE,
@@ -40,7 +40,7 @@ class TensorRow(NamedTuple):
     summary: Summary
 
 
-def tensor_rows(run: Run, kind: Kind, workers: Sequence[str]) -> Iterator[TensorRow]:
+def tensor_rows(run: RunReader, kind: Kind, workers: Sequence[str]) -> Iterator[TensorRow]:
     """Yield every summary of a kind by worker. A tensor with a missing part is left out.
 
     Args:

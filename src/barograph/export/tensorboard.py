@@ -16,7 +16,7 @@ from barograph.export.event_folders import EventFolders
 from barograph.export.event_values import NUMBER_KINDS, EventValues, speaker
 from barograph.export.tensor_rows import TENSOR_KINDS, tensor_rows
 from barograph.model.key import Kind
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 _COLUMNS = ("step", "optimizer", "mode", "time", "path", "value")
 _BATCH_EVENTS = 50_000
@@ -46,7 +46,7 @@ class Exported:
 
 
 def export_tensorboard(
-    run: Run, out: Path, *, on_progress: Callable[[int, int], object] = lambda done, of: None
+    run: RunReader, out: Path, *, on_progress: Callable[[int, int], object] = lambda done, of: None
 ) -> Exported:
     """Write a run as event files, atomically.
 
@@ -75,7 +75,7 @@ def export_tensorboard(
 
 
 class _Writing:
-    def __init__(self, run: Run, folders: EventFolders, on_progress: Callable[[int, int], object]) -> None:
+    def __init__(self, run: RunReader, folders: EventFolders, on_progress: Callable[[int, int], object]) -> None:
         self._run = run
         self._folders = folders
         self._on_progress = on_progress

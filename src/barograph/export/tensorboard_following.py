@@ -18,7 +18,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.reading.feed import Feed
 from barograph.runs.reading.one_worker import workers_in
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
 from barograph.wire.writing import restart_event
 
@@ -53,7 +53,7 @@ class TensorboardFollower:
         damage: What cannot be read, one sentence each.
     """
 
-    def __init__(self, run: Run, out: Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, run: RunReader, out: Path, *, clock: Clock | None = None) -> None:
         self._run, self._out = run, out
         self._folders = LastingFolders(out, run_id=run.manifest.run_id, began_unix=run.manifest.created_unix)
         notes = self._folders.notes

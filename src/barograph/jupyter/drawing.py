@@ -30,7 +30,7 @@ from barograph.report.page_exhibits import exhibit
 from barograph.report.page_findings import severity_class
 from barograph.report.style import fragment
 from barograph.report.tables import table
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.reader import open as open_run
 from barograph.watch.figures import figure, local_time, size
 
@@ -54,7 +54,7 @@ def handle_html(handle: Handle) -> str:
     return fragment(_head(handle.item), _known(handle.item), _below(handle))
 
 
-def run_html(run: Run) -> str:
+def run_html(run: RunReader) -> str:
     """Return a run that was opened, with its curves, findings and exhibits."""
     return notebook.run_html(run, exhibits=exhibits_of_run(run.store, run.manifest.run_id))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 _DRAWN_BY = {
-    ("barograph.runs.reading.reader", "Run"): "run_html",
+    ("barograph.runs.reading.reader", "RunReader"): "run_html",
     ("barograph.model.finding", "Findings"): "findings_html",
     ("barograph.model.finding", "Finding"): "finding_html",
     ("barograph.model.exhibits", "Exhibit"): "exhibit_html",

@@ -13,7 +13,7 @@ from barograph.report.markup import element
 from barograph.report.notebook import run_html
 from barograph.report.style import fragment
 from barograph.runs.reading.glance import Glance, RunState, glance
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.base import Store
 
 MOST_COST = 0.05
@@ -41,7 +41,7 @@ class LiveView:
     """
 
     def __init__(
-        self, run: Run, metrics: Sequence[str] = (), *, display: Display, clock: Clock, every_secs: float = 2.0,
+        self, run: RunReader, metrics: Sequence[str] = (), *, display: Display, clock: Clock, every_secs: float = 2.0,
         look: Callable[[Store], Glance] = glance,
     ) -> None:
         self._run = run

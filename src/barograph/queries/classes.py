@@ -17,7 +17,7 @@ from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.queries.curves import Curve, CurveMaker
 from barograph.runs.reading.counts import Counts, counts_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.windows import Windows, windows_of
 
 MOST_CLASSES = 24
@@ -94,7 +94,7 @@ class _Seen:
     last_step: dict[int, int] = field(default_factory=dict)
 
 
-def classes_in(run: Run) -> tuple[Classes, ...]:
+def classes_in(run: RunReader) -> tuple[Classes, ...]:
     """Return labels and predictions of each loss, evaluations first.
 
     Raises:
@@ -124,7 +124,7 @@ def loss_and_classes(path: str) -> tuple[str, tuple[int, ...]]:
     return match[1], tuple(int(text) for text in match.groups()[1:] if text is not None)
 
 
-def _frames(run: Run, mode: Mode, spans: Windows) -> list[tuple[int, int]]:
+def _frames(run: RunReader, mode: Mode, spans: Windows) -> list[tuple[int, int]]:
     """Return the first and last step of each matrix: some evaluations, and training in a few parts."""
     if spans.high < spans.low:
         return []
@@ -136,7 +136,7 @@ def _frames(run: Run, mode: Mode, spans: Windows) -> list[tuple[int, int]]:
     return [(int(steps[at]), int(steps[at])) for at in chosen]
 
 
-def _count_labels(run: Run, mode: Mode, seen: Mapping[str, _Seen]) -> None:
+def _count_labels(run: RunReader, mode: Mode, seen: Mapping[str, _Seen]) -> None:
     for start, stop in windows_of(run, Kind.LABEL, mode=mode):
         for counts in counts_of(run, Kind.LABEL, mode=mode, start=start, stop=stop):
             name, classes = loss_and_classes(counts.key.path)
@@ -145,7 +145,7 @@ def _count_labels(run: Run, mode: Mode, seen: Mapping[str, _Seen]) -> None:
 
 
 def _count_pairs(
-    run: Run, mode: Mode, spans: Windows, frames: Iterable[tuple[int, int]], seen: Mapping[str, _Seen]
+    run: RunReader, mode: Mode, spans: Windows, frames: Iterable[tuple[int, int]], seen: Mapping[str, _Seen]
 ) -> None:
     for start, stop in spans:
         for counts in counts_of(run, Kind.CONFUSION, mode=mode, start=start, stop=stop):

@@ -15,7 +15,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.runs.reading.bundle import SeriesName, bundles, in_order
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.windows import windows_of
 
 
@@ -109,7 +109,7 @@ class CurveMaker:
 
 
 def curves_of(
-    run: Run, kind: Kind, only: Collection[Key] | None = None, *, columns: int = COLUMNS
+    run: RunReader, kind: Kind, only: Collection[Key] | None = None, *, columns: int = COLUMNS
 ) -> list[Curve]:
     """Return every scalar of a kind, in the order of `series_names`.
 

@@ -17,7 +17,7 @@ from barograph.model.summary import Summary
 from barograph.runs.reading.bundle import optimizers_of
 from barograph.runs.reading.histograms import steps_with_histogram
 from barograph.runs.reading.layers import LAYER_KINDS, layer_path
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Quantiles of the nonzero magnitudes."""
@@ -56,7 +56,7 @@ class Distribution:
         return data
 
 
-def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:
+def distributions_in(run: RunReader, findings: Iterable[Finding]) -> tuple[tuple[Distribution, ...], int]:
     """Return tensors with histograms, by kind, and the number left out.
 
     If there are too many, layers that a finding names come first.
@@ -76,7 +76,7 @@ def distributions_in(run: Run, findings: Iterable[Finding]) -> tuple[tuple[Distr
     return tuple(_distribution(key, seen[key]) for key in kept), len(seen) - len(kept)
 
 
-def _moments(run: Run) -> list[tuple[str, int]]:
+def _moments(run: RunReader) -> list[tuple[str, int]]:
     """Return optimizers and steps with histograms, evenly spaced."""
     for kind in LAYER_KINDS:
         keys = run.keys(kind)
@@ -92,7 +92,7 @@ def _moments(run: Run) -> list[tuple[str, int]]:
     return []
 
 
-def _steps(run: Run, keys: Sequence[Key], optimizer: str) -> list[int]:
+def _steps(run: RunReader, keys: Sequence[Key], optimizer: str) -> list[int]:
     """Return the steps of an optimizer with histograms; several tensors are checked, because one may be dead."""
     of_it = set(run.arrow(keys[0].kind, mode="train", optimizer=optimizer, columns=("path",))["path"].unique()
                 .to_pylist())

@@ -12,7 +12,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.queries.layers import summary_to_json
 from barograph.runs.reading.inventory import Entry, inventory
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 _MOST_NAMED = 12
 """An error lists all paths only if there are at most so many."""
@@ -56,7 +56,7 @@ class KeyRow:
         return data
 
 
-def keys_of(run: Run, kind: str | None = None, path: str = "*") -> list[KeyRow]:
+def keys_of(run: RunReader, kind: str | None = None, path: str = "*") -> list[KeyRow]:
     """Return the keys of a run.
 
     Args:
@@ -82,7 +82,7 @@ def _row(entry: Entry) -> KeyRow:
                   entry.saved, entry.value, entry.summary)
 
 
-def _nothing(run: Run, kind: str | None, path: str) -> str:
+def _nothing(run: RunReader, kind: str | None, path: str) -> str:
     recorded = run.keys()
     if kind is not None and all(key.kind != kind for key in recorded):
         return f"Nothing of kind {kind} was recorded. {nearest(kind, {key.kind.value for key in recorded})}"

@@ -13,7 +13,7 @@ from barograph.model.plain import plain
 from barograph.model.summary import Summary
 from barograph.queries.numbers import thinned
 from barograph.runs.reading.layers import Layer, Trend, layers_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 OK = "ok"
 NOT_JUDGED = "not judged"
@@ -70,7 +70,7 @@ class LayerRow:
 
 
 def layer_rows(
-    run: Run, findings: Iterable[Finding] = (), *, judged: bool, norms: Mapping[str, Trend] | None = None
+    run: RunReader, findings: Iterable[Finding] = (), *, judged: bool, norms: Mapping[str, Trend] | None = None
 ) -> list[LayerRow]:
     """Return the layers in the order in which they ran.
 

@@ -17,7 +17,7 @@ from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.queries.curves import Curve, CurveMaker
 from barograph.runs.reading.bundle import bundles
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.time_of_steps import STEP_PARTS, time_of_steps
 from barograph.runs.reading.windows import windows_of
 
@@ -76,7 +76,7 @@ class Gauge:
         return data
 
 
-def step_time_in(run: Run) -> StepTime | None:
+def step_time_in(run: RunReader) -> StepTime | None:
     """Return the step time by part; None if not recorded.
 
     Raises:
@@ -102,7 +102,7 @@ def step_time_in(run: Run) -> StepTime | None:
     return StepTime(means, {name: makers[whose, name].curve() for name in order if (whose, name) in makers})
 
 
-def machine_in(run: Run) -> tuple[Gauge, ...]:
+def machine_in(run: RunReader) -> tuple[Gauge, ...]:
     """Return machine use by name, without single cores.
 
     Raises:

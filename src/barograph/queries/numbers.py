@@ -14,7 +14,7 @@ from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.inventory import natural_order
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
 _KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)
@@ -65,7 +65,7 @@ class Number:
         return data
 
 
-def numbers_of(run: Run) -> list[Number]:
+def numbers_of(run: RunReader) -> list[Number]:
     """Return every plain number of the run: losses first, then logged numbers, then learning rates.
 
     Raises:

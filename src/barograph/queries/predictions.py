@@ -17,7 +17,7 @@ from barograph.errors import DamagedChunk, SplitTensor, UnknownStep
 from barograph.measures.scores import area_under, roc_curve
 from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 TARGETS, PREDICTIONS = "targets", "predictions"
 """Suffixes of the names under which a script saves them."""
@@ -97,7 +97,7 @@ class Residuals:
         return data
 
 
-def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], list[str]]:
+def predictions_in(run: RunReader) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], list[str]]:
     """Return ROC curves and residuals, and a sentence for each unusable pair.
 
     Raises:
@@ -126,7 +126,7 @@ def predictions_in(run: Run) -> tuple[tuple[Roc, ...], tuple[Residuals, ...], li
     return tuple(roc), tuple(residuals), refused
 
 
-def _pairs(run: Run, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any], NDArray[Any]]]:
+def _pairs(run: RunReader, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any], NDArray[Any]]]:
     saved = {key.path for key in run.keys(Kind.CUSTOM)}
     for path in sorted(saved):
         name = path.removesuffix(TARGETS)
@@ -145,7 +145,7 @@ def _pairs(run: Run, refused: list[str]) -> Iterator[tuple[str, int, NDArray[Any
         yield name, step, np.atleast_1d(np.squeeze(targets)), np.atleast_1d(np.squeeze(predictions))
 
 
-def _steps(run: Run, path: str) -> list[int]:
+def _steps(run: RunReader, path: str) -> list[int]:
     steps: list[int] = run.series(Key(Kind.CUSTOM, path), "count").steps.tolist()
     return steps
 

@@ -20,7 +20,7 @@ from barograph.queries.step_time import TimeOfSteps, step_time_of
 from barograph.queries.summary import RunSummary
 from barograph.queries.workers import figures_of
 from barograph.runs.reading.glance import Glance, RunState, glance
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 from barograph.runs.reading.view import group_of
 from barograph.runs.state.checkpoints import steps_of_checkpoints
@@ -168,7 +168,7 @@ class RunDetails:
         return data
 
 
-def run_now(run: Run, worker: str | None = None) -> RunNow:
+def run_now(run: RunReader, worker: str | None = None) -> RunNow:
     """Return a run as it stands.
 
     Args:
@@ -183,7 +183,7 @@ def run_now(run: Run, worker: str | None = None) -> RunNow:
     return RunNow(run.url, run.manifest, now, recalled(run.store, run.damage), worker, figures_of(run, worker))
 
 
-def run_details(run: Run, worker: str | None = None, *, exhibits: Sequence[Exhibit] = ()) -> RunDetails:
+def run_details(run: RunReader, worker: str | None = None, *, exhibits: Sequence[Exhibit] = ()) -> RunDetails:
     """Return everything that is known of a run; arguments and errors as of `run_now`.
 
     Args:
@@ -198,7 +198,7 @@ def run_details(run: Run, worker: str | None = None, *, exhibits: Sequence[Exhib
                       tuple(steps_of_checkpoints(run.store)), tuple(exhibits), tuple(run.damage))
 
 
-def origin_of(run: Run) -> tuple[Origin | None, str]:
+def origin_of(run: RunReader) -> tuple[Origin | None, str]:
     """Return code and environment of a run, None if they were not saved; and why they cannot be read, "" if they can.
 
     Raises:

@@ -15,7 +15,7 @@ from barograph.queries.workers import figures_of
 from barograph.rules.columns import learning_rate, stated_loss
 from barograph.runs.reading.around import Change, around, findings_near, gradient_norm, update_ratio
 from barograph.runs.reading.one_worker import OneWorker
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
 
 
@@ -113,7 +113,7 @@ class StepAround:
         return data
 
 
-def step_around(run: Run, step: int, worker: str | None = None) -> StepAround:
+def step_around(run: RunReader, step: int, worker: str | None = None) -> StepAround:
     """Return a step and its neighbors.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.time_of_steps import time_of_steps
 
 _WORDS = {"data": "waiting for data", "capture": "Barograph"}
@@ -58,7 +58,7 @@ class TimeOfSteps:
         return dict(self.secs)
 
 
-def step_time_of(run: Run) -> TimeOfSteps:
+def step_time_of(run: RunReader) -> TimeOfSteps:
     """Return where the time of the steps of a run went.
 
     Raises:

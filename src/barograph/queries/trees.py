@@ -9,7 +9,7 @@ from barograph.model.importance import is_counted_otherwise
 from barograph.model.key import Kind
 from barograph.model.plain import plain
 from barograph.queries.curves import Curve, curves_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 MOST_FEATURES = 30
 """Maximum number of features in a report."""
@@ -35,7 +35,7 @@ class Importance:
         return data
 
 
-def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
+def importance_in(run: RunReader) -> tuple[tuple[Importance, ...], int]:
     """Return the most important features, and the number left out.
 
     Raises:
@@ -54,7 +54,7 @@ def importance_in(run: Run) -> tuple[tuple[Importance, ...], int]:
     ), len(heaviest) - len(kept)
 
 
-def trees_in(run: Run) -> tuple[Curve, ...]:
+def trees_in(run: RunReader) -> tuple[Curve, ...]:
     """Return depth, leaves and other records of the trees over the rounds.
 
     Raises:

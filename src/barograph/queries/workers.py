@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from barograph.runs.reading.one_worker import OneWorker, speaker_of, workers_in
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 
-def chosen(run: Run, worker: str | None = None) -> tuple[Run, str | None]:
+def chosen(run: RunReader, worker: str | None = None) -> tuple[RunReader, str | None]:
     """Return the run as one worker recorded it, and that worker; the run itself and None if all are merged.
 
     Args:
@@ -20,7 +20,7 @@ def chosen(run: Run, worker: str | None = None) -> tuple[Run, str | None]:
     return (OneWorker(run.store, shown) if shown is not None else run), shown
 
 
-def figures_of(run: Run, shown: str | None) -> str:
+def figures_of(run: RunReader, shown: str | None) -> str:
     """Return which worker's figures are shown, and which others there are; "" if all are merged or there is one."""
     others = [name for name in workers_in(run) if name != shown] if shown is not None else []
     return f"of {shown}; also {', '.join(others)}: --worker {others[0]}" if others else ""

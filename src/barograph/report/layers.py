@@ -17,7 +17,7 @@ from barograph.queries.layers import LayerRow, layer_rows
 from barograph.report.content import LayerHealth, TensorFigures
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.layers import layer_path
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.windows import windows_of
 
 MOST_LAYERS = 150
@@ -26,7 +26,7 @@ MOST_LAYERS = 150
 _COLUMNS = 48
 
 
-def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[tuple[LayerHealth, ...], int]:
+def layers_in(run: RunReader, findings: Iterable[Finding], *, judged: bool) -> tuple[tuple[LayerHealth, ...], int]:
     """Return the layers in execution order, and the number left out.
 
     If there are too many, those that a finding names come first.
@@ -45,7 +45,7 @@ def layers_in(run: Run, findings: Iterable[Finding], *, judged: bool) -> tuple[t
     return tuple(_health(layer, norms.get(layer.path)) for layer in kept), len(every) - len(kept)
 
 
-def gradient_norms(run: Run) -> dict[str, Curve]:
+def gradient_norms(run: RunReader) -> dict[str, Curve]:
     """Return the gradient norm of each module over the steps; NaN where it is not finite."""
     windows = windows_of(run, Kind.GRADIENT, mode=Mode.TRAIN)
     makers: dict[str, CurveMaker] = {}

@@ -22,7 +22,7 @@ from barograph.report.style import fragment
 from barograph.runs.reading.bundle import series_names
 from barograph.runs.reading.glance import Glance, RunState, glance
 from barograph.runs.reading.one_worker import OneWorker, speaker_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.watch.figures import count, duration, figure, local_time
 
 MOST_FINDINGS = 12
@@ -36,7 +36,7 @@ _DRAWN = (Kind.LOSS, Kind.SCALAR)
 
 
 def run_html(
-    run: Run, metrics: Sequence[str] = (), *, now: Glance | None = None, exhibits: Sequence[Exhibit] = ()
+    run: RunReader, metrics: Sequence[str] = (), *, now: Glance | None = None, exhibits: Sequence[Exhibit] = ()
 ) -> str:
     """Return the current state of a run: losses, scalars, findings and exhibits.
 
@@ -86,7 +86,7 @@ def findings_of(findings: Sequence[Finding], diagnosis: Sequence[Suspicion] = ()
     )
 
 
-def charts_of(run: Run, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
+def charts_of(run: RunReader, metrics: Sequence[str] = (), findings: Sequence[Finding] = ()) -> Markup:
     """Return charts of a run; arguments and errors as in `run_html`. Unknown names are reported in the markup."""
     speaker = speaker_of(run)
     shown = OneWorker(run.store, speaker) if speaker is not None else run
@@ -124,7 +124,7 @@ def _named(keys: list[Key], metrics: Sequence[str]) -> tuple[list[Key], str]:
     return [found for name in metrics if (found := known.get(name) or short.get(name)) is not None], said
 
 
-def _head(run: Run, now: Glance, findings: int) -> Markup:
+def _head(run: RunReader, now: Glance, findings: int) -> Markup:
     facts: Iterable[tuple[str, str]] = (
         ("steps", f"{now.steps:,}" if now.steps else ""), ("loss", figure(now.loss) if now.loss is not None else ""),
         ("findings", _findings(now) if findings else ""), ("started", local_time(run.manifest.created_unix)),

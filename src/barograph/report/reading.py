@@ -26,7 +26,7 @@ from barograph.report.savings import Price, savings_of, trained_secs
 from barograph.runs.reading.bundle import series_names
 from barograph.runs.reading.glance import RunState
 from barograph.runs.reading.one_worker import workers_in
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.version import __version__
 
 MOST_NUMBERS = 60
@@ -39,8 +39,8 @@ UNDER_WAY = frozenset({RunState.RUNNING, RunState.STARTING})
 
 
 def report_of(
-    run: Run, *, price: Price | None = None, background: Background | None = None, exhibits: Sequence[Exhibit] = (),
-    clock: Clock,
+    run: RunReader, *, price: Price | None = None, background: Background | None = None,
+    exhibits: Sequence[Exhibit] = (), clock: Clock,
 ) -> Report:
     """Return the report of the current state of a run; nothing is written.
 
@@ -84,7 +84,7 @@ def report_of(
     return missing_in(report, refused)
 
 
-def _facts(run: Run, now: RunNow, speaker: str | None) -> RunFacts:
+def _facts(run: RunReader, now: RunNow, speaker: str | None) -> RunFacts:
     manifest, glance = run.manifest, now.glance
     newest = glance.newest_workers
     made, seen = steps_made_and_seen(now.summary.workers)

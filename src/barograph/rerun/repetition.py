@@ -10,7 +10,7 @@ from typing import Any
 from barograph.errors import DamagedChunk
 from barograph.model.origin import Code, DataFile, Origin
 from barograph.provenance.packages import differing
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.side_by_side import Parting, SideBySide, side_by_side
 from barograph.runs.state.origins import read_origin
 from barograph.watch.figures import count, figure
@@ -79,7 +79,7 @@ class Repetition:
                 "numbers": asdict(self.numbers)}
 
 
-def repetition_of(first: Run, second: Run, *, noise: float = NOISE) -> Repetition:
+def repetition_of(first: RunReader, second: RunReader, *, noise: float = NOISE) -> Repetition:
     """Compare two runs.
 
     Args:
@@ -110,7 +110,7 @@ def causes_between(first: Origin | None, second: Origin | None) -> tuple[Cause, 
     )
 
 
-def _origin(run: Run) -> Origin | None:
+def _origin(run: RunReader) -> Origin | None:
     try:
         return read_origin(run.store)
     except DamagedChunk:

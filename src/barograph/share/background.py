@@ -14,7 +14,7 @@ from barograph.model.items import ArtifactLink, Entry
 from barograph.model.origin import Code, Origin
 from barograph.report.background import ArtifactFacts, Background, Made, OpenedFile, Remark, SourceCode
 from barograph.runs.reading.glance import glance
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Batch, Journal
 from barograph.runs.state.origins import read_file, read_origin
 from barograph.store.base import Store
@@ -24,7 +24,7 @@ _CHANGED = re.compile(rb"^diff --git a/(?P<name>.+) b/(?P=name)$", re.MULTILINE)
 _MOST_CHANGED = 100
 
 
-def background_of(run: Run) -> Background:
+def background_of(run: RunReader) -> Background:
     """Return the metadata of a run: tags, notes, parameters, artifacts, code and environment.
 
     Args:

@@ -12,7 +12,7 @@ from barograph.experiments.comparing import Comparison, group_of
 from barograph.experiments.curves import curve_of, run_of
 from barograph.experiments.item import Item
 from barograph.experiments.judging import Judgement
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 MOST_CHARTS = 24
 """Maximum number of metrics with a chart."""
@@ -111,7 +111,7 @@ def overlays_of(
     return tuple(overlay for overlay in overlays if overlay.lines), max(0, len(names) - MOST_CHARTS)
 
 
-def _overlay(metric: str, runs: Sequence[tuple[str, Run | None]], along: str) -> Overlay:
+def _overlay(metric: str, runs: Sequence[tuple[str, RunReader | None]], along: str) -> Overlay:
     lines, without = [], []
     for name, run in runs:
         try:
@@ -125,7 +125,7 @@ def _overlay(metric: str, runs: Sequence[tuple[str, Run | None]], along: str) ->
     return Overlay(metric, tuple(lines), tuple(without))
 
 
-def _line(name: str, run: Run, metric: str, along: str) -> OverlaidLine | None:
+def _line(name: str, run: RunReader, metric: str, along: str) -> OverlaidLine | None:
     curve = curve_of(run, metric, along)
     if not len(curve.values):
         return None

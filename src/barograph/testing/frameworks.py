@@ -40,7 +40,7 @@ from barograph.capture.plan import Plan
 from barograph.measures import native
 from barograph.model.key import Key, Kind, canonical_path
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.reader import open as open_run
 
 _OURS = str(Path(__file__).resolve().parent.parent)
@@ -283,7 +283,7 @@ class FrameworkConformance:
         if not self.without_accumulation:
             yield Task(seed=2, accumulate=2)
 
-    def _recorded(self, task: Task, *, fails: bool = False, **settings: Any) -> tuple[Run, Mapping[str, Any]]:
+    def _recorded(self, task: Task, *, fails: bool = False, **settings: Any) -> tuple[RunReader, Mapping[str, Any]]:
         """Return the run of a training that is recorded, and the weights it ended with.
 
         Args:
@@ -370,20 +370,20 @@ def _replaced(holder: Any, name: str, value: Any) -> Iterator[None]:
         setattr(holder, name, before)
 
 
-def _steps(run: Run, mode: Mode = Mode.TRAIN) -> list[int]:
+def _steps(run: RunReader, mode: Mode = Mode.TRAIN) -> list[int]:
     """Return the numbers of the steps of a mode that were published, in the order they were made."""
     # What the machine does between two steps makes no step, nor does what is logged there.
     return [view.step.number for view in run.views()
             if view.step.mode is mode and view.kinds - {Kind.MACHINE, Kind.SCALAR}]
 
 
-def _made(run: Run) -> int:
+def _made(run: RunReader) -> int:
     """Return how many steps were counted, published or not."""
     last = run.workers[0].last if run.workers else None
     return last.coverage.steps if last is not None else 0
 
 
-def _told(run: Run) -> dict[int, dict[Key, list[float]]]:
+def _told(run: RunReader) -> dict[int, dict[Key, list[float]]]:
     """Return what was recorded of each step of training: its plain numbers, and the moments of its tensors."""
     told: dict[int, dict[Key, list[float]]] = {}
     for view in run.views():

@@ -24,7 +24,7 @@ from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.origin import Origin
 from barograph.model.step import Mode
 from barograph.queries.problems import problems_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.capsules import write_capsule
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.urls import store_from_url
@@ -317,8 +317,8 @@ def test_where_a_passed_over_step_is_asked_for_it_says_which_one_is_shown(
     call: Call, healthy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if step 7 had been passed over.
-    steps = Run.steps
-    monkeypatch.setattr(Run, "steps", lambda self, *args: np.setdiff1d(steps(self, *args), [7]))
+    steps = RunReader.steps
+    monkeypatch.setattr(RunReader, "steps", lambda self, *args: np.setdiff1d(steps(self, *args), [7]))
 
     said = call("show", healthy, "--around", "7")
     data = call("show", healthy, "--around", "7", "--json").json

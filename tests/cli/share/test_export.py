@@ -20,7 +20,7 @@ from barograph.model.manifest import EndState, Heartbeat, Manifest
 from barograph.model.records import StepRecords
 from barograph.model.settings import Settings
 from barograph.model.step import Step
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.writing.writer import RunWriter
 from barograph.store.urls import store_from_url
@@ -179,7 +179,8 @@ def followed(training: Training, destination: Destination, script: list[Any]) ->
             script.pop(0)()
 
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
-    return follow_run(Run(training.store, clock=training.clock), destination, monotonic=clock.monotonic, wait=wait)
+    run = RunReader(training.store, clock=training.clock)
+    return follow_run(run, destination, monotonic=clock.monotonic, wait=wait)
 
 
 def test_a_run_is_followed_to_its_end_and_every_number_comes_once(
@@ -191,7 +192,7 @@ def test_a_run_is_followed_to_its_end_and_every_number_comes_once(
         lambda: training.step(0), lambda: training.step(1), lambda: training.step(2), training.end,
     ])
     assert handed == (destination.points, False)
-    assert destination.points == len(readings_of(Run(training.store)))
+    assert destination.points == len(readings_of(RunReader(training.store)))
     assert destination.sent >= 3
 
 
@@ -207,7 +208,7 @@ def test_what_an_endpoint_refused_comes_again_once_it_is_back(training: Training
         lambda: refuse(True), lambda: refuse(True), lambda: refuse(False), training.end,
     ])
     assert handed == (destination.points, False)
-    assert destination.points == len(readings_of(Run(training.store)))
+    assert destination.points == len(readings_of(RunReader(training.store)))
 
 
 def test_an_endpoint_that_stays_away_ends_it(training: Training) -> None:

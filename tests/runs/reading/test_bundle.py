@@ -106,7 +106,7 @@ def test_later_trainings_stand_in_the_order_in_which_they_came(workshop: Any, ma
 
 
 def test_ranks_replicas_and_lone_processes_speak_as_in_one_series(run: Any) -> None:
-    """What is cut out of one table for all keys is what `Run.series` makes of each key's own."""
+    """What is cut out of one table for all keys is what `RunReader.series` makes of each key's own."""
     for kind, statistics in ((Kind.LOSS, ("value",)), (Kind.WEIGHT, ("sum", "l2")), (Kind.OUTPUT, ("sum",))):
         for mode, optimizer, several in bundles(run, kind, statistics):
             for series in several:

@@ -11,7 +11,7 @@ from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.queries.step import StepAround, StepRow, changed, step_around
 from barograph.runs.reading.around import Change
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.watch.figures import count, figure, local_time
 from barograph.watch.wording import shown
 
@@ -47,7 +47,7 @@ def print_around(place: str, step: int, worker: str | None = None, *, as_json: b
     tell_damage(run, place)
 
 
-def _print(printer: Printer, place: str, run: Run, found: StepAround) -> None:
+def _print(printer: Printer, place: str, run: RunReader, found: StepAround) -> None:
     printer.line(Text.assemble((f"step {found.step}", "bold"), f" of {shown(run.manifest.name or place)}, "
                                f"{local_time(found.here.time_unix)}"))
     if found.asked != found.step:

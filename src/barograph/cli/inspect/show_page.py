@@ -27,7 +27,7 @@ from barograph.queries.step_time import step_time_of
 from barograph.queries.wording import not_evaluated_line, problem_rest
 from barograph.queries.workers import chosen
 from barograph.runs.reading.glance import RunState
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
@@ -82,7 +82,7 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Par
     tell_damage(run, place)
 
 
-def _print(printer: Printer, place: str, run: Run, now: RunNow) -> None:
+def _print(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
     printer.line(_title(place, now))
     printer.entries([*_facts(run, now), *_kept(place, run, now)])
     if len(now.glance.workers) > 1:
@@ -106,7 +106,7 @@ def _title(place: str, now: RunNow) -> Text:
     return Text.assemble((shown(now.manifest.name or place), "bold"), "  ", state_text(now.state.value))
 
 
-def _print_brief(printer: Printer, place: str, run: Run, now: RunNow) -> None:
+def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
     summary = now.summary
     facts = [("place", now.url), ("started", _started(now))]
     if any(item.last is not None for item in summary.workers):
@@ -142,13 +142,13 @@ def _print_rules(printer: Printer, place: str, now: RunNow) -> None:
                 printer.line(Text.assemble(("· ", "dim"), shown(text)), indent=2)
 
 
-def _print_layers(printer: Printer, run: Run, now: RunNow) -> None:
+def _print_layers(printer: Printer, run: RunReader, now: RunNow) -> None:
     if layers := layer_rows(run, now.findings, judged=now.judged):
         printer.heading("Layers", "norm ± standard deviation, of the last step recorded")
         print_layers(printer, layers)
 
 
-def _facts(run: Run, now: RunNow) -> list[tuple[str, Cell]]:
+def _facts(run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [("place", now.url)]
     if now.manifest.command:
         facts.append(("command", shlex.join(now.manifest.command)))
@@ -165,7 +165,7 @@ def _facts(run: Run, now: RunNow) -> list[tuple[str, Cell]]:
     return [*facts, ("figures", now.figures)] if now.figures else facts
 
 
-def _kept(place: str, run: Run, now: RunNow) -> list[tuple[str, Cell]]:
+def _kept(place: str, run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
     """Return what the run keeps to be made again or gone on from, with the command that says more."""
     facts: list[tuple[str, Cell]] = []
     typed = shlex.quote(place)

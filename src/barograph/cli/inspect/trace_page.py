@@ -9,7 +9,7 @@ from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Column, Printer
 from barograph.queries.trace import Seen, data_of_step, data_sets, parting_to_json, seen_name, seen_sample
 from barograph.runs.format.traced import TracedBatch
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.trace import NO_TRACE, Parting, Trace
 from barograph.watch.figures import count
 from barograph.watch.wording import shown
@@ -108,12 +108,12 @@ def print_known(place: str, *, as_json: bool) -> None:
     _end(run, trace, place)
 
 
-def _opened(place: str) -> tuple[Run, Trace, Printer]:
+def _opened(place: str) -> tuple[RunReader, Trace, Printer]:
     run = run_at(place)
     return run, run.trace(), Printer()
 
 
-def _end(run: Run, trace: Trace, place: str) -> None:
+def _end(run: RunReader, trace: Trace, place: str) -> None:
     tell_damage(run, place)
     if trace.dropped_batches:
         print(f"barograph: {trace.dropped_batches} batches were not recorded, because the store was too "

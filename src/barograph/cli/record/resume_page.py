@@ -20,7 +20,7 @@ from barograph.model.resume import ResumeOrder, result_from_text
 from barograph.model.settings import settings_from_mapping
 from barograph.provenance.secrets import held_back
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.checkpoints import Checkpoint, last_good
 from barograph.runs.state.claim import Claim, claim_run
 from barograph.store.base import Store
@@ -79,7 +79,7 @@ def _checkpoint(store: Store, place: str) -> tuple[Checkpoint, list[str]]:
     return found, passed_over
 
 
-def _claimed(run: Run) -> Claim:
+def _claimed(run: RunReader) -> Claim:
     try:
         return claim_run(run.store, run.manifest, clock=SystemClock())
     except RunFinished as error:

@@ -31,7 +31,7 @@ from barograph.processes.parent import end_with_parent
 from barograph.processes.process import HostLost
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.memory import give_memory_back
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.store.base import Store
 from barograph.store.files import FileStore
 from barograph.watch.far_command import FarCommand, Order
@@ -153,7 +153,7 @@ class _Serving:
         return store_at(self._url_of(name))
 
     def _watcher_of(self, name: str, store: Store) -> Watcher:
-        run: Run = run_at(self._url_of(name))
+        run: RunReader = run_at(self._url_of(name))
         settings, not_used = settings_for(run, self._options)
         if not_used and name not in self._told:
             self._told.add(name)

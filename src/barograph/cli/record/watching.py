@@ -33,7 +33,7 @@ from barograph.queries.summary import summary_of
 from barograph.rules.across_runs import SimilarAcrossRuns
 from barograph.rules.registry import installed_alone, rules_from_settings
 from barograph.runs.reading.memory import give_memory_back
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import Standing
 from barograph.watch.actions import actions_from_settings
 from barograph.watch.addressing import notifiers_of
@@ -113,7 +113,7 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     return _Watching(run, settings, not_used, options, wait).follow()
 
 
-def settings_for(run: Run, options: Options) -> tuple[Settings, tuple[str, ...]]:
+def settings_for(run: RunReader, options: Options) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings to watch with: those typed, on top of the file's, on top of those of the run.
 
     Of the rules that the run names only those that are installed here are used; the names of the others are
@@ -150,7 +150,7 @@ def asked_settings(options: Options, base: Settings) -> Settings:
     return on_top_of(asked, typed)
 
 
-def _compared(settings: Settings, other: Run) -> Settings:
+def _compared(settings: Settings, other: RunReader) -> Settings:
     """Return the settings with the rule that compares with that run."""
     rules = [*settings.rules, SimilarAcrossRuns.code]
     if any(rule.code == SimilarAcrossRuns.code for rule in rules_from_settings(settings)):
@@ -159,7 +159,7 @@ def _compared(settings: Settings, other: Run) -> Settings:
                      {"rule_settings": {SimilarAcrossRuns.code: {"other": other.url}}})
 
 
-def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:
+def watcher_for(run: RunReader, settings: Settings, options: Options, notifiers: Iterable[Notifier]) -> Watcher:
     """Return what watches a run with these settings.
 
     Args:
@@ -185,7 +185,7 @@ def watcher_for(run: Run, settings: Settings, options: Options, notifiers: Itera
     )
 
 
-def _collections_of(run: Run) -> tuple[Selection, ...]:
+def _collections_of(run: RunReader) -> tuple[Selection, ...]:
     """Return the collections that the run was recorded with; none where a newer Barograph wrote them its own way."""
     try:
         return settings_from_mapping({"collections": run.manifest.settings.get("collections", {})}).collections
@@ -206,7 +206,7 @@ class _Watching:
     """One watching, from the first look to the summary."""
 
     def __init__(
-        self, run: Run, settings: Settings, not_used: tuple[str, ...], options: Options,
+        self, run: RunReader, settings: Settings, not_used: tuple[str, ...], options: Options,
         wait: Callable[[float], object],
     ) -> None:
         self._run, self._not_used, self._options, self._wait = run, not_used, options, wait

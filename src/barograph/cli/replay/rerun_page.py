@@ -29,7 +29,7 @@ from barograph.rerun.data import checked_data, link_data
 from barograph.rerun.environment import Environment, built_environment, present_environment
 from barograph.rerun.repetition import Repetition, Sameness, repetition_of
 from barograph.rules.registry import installed_alone, needs_of, rules_from_settings
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import claim_run
 from barograph.runs.state.places import new_manifest, new_place
 from barograph.store.urls import store_from_url
@@ -75,7 +75,7 @@ def rerun(
             os.chdir(home)
             if not out:
                 made.remove()
-    verdict = repetition_of(first, Run(target))
+    verdict = repetition_of(first, RunReader(target))
     if as_json:
         Printer().json({**verdict.to_json(), "exit_code": exit_code})
     else:
@@ -133,7 +133,8 @@ def _moved(command: Sequence[str], origin: Origin, folder: Path) -> list[str]:
 
 
 def _run(
-    words: list[str], settings: Settings, origin: Origin, first: Run, python: Environment, *, live: bool, quiet: bool
+    words: list[str], settings: Settings, origin: Origin, first: RunReader, python: Environment, *, live: bool,
+    quiet: bool,
 ) -> int:
     words = _with_python(words, python)
     check_command(words)

@@ -25,7 +25,7 @@ from barograph.export.otel_metrics import (
     metrics_of,
 )
 from barograph.export.readings import Reading, readings_in, readings_of
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
 from barograph.watch.figures import count
 
@@ -103,7 +103,7 @@ def export_otel(
     return handed.interrupted
 
 
-def send_all(run: Run, destination: Destination) -> int:
+def send_all(run: RunReader, destination: Destination) -> int:
     """Hand on every number there is by now; return how many."""
     readings = readings_of(run)
     resources = resources_of(run)
@@ -113,7 +113,7 @@ def send_all(run: Run, destination: Destination) -> int:
 
 
 def follow_run(
-    run: Run, destination: Destination, *, monotonic: Callable[[], float] = time.monotonic,
+    run: RunReader, destination: Destination, *, monotonic: Callable[[], float] = time.monotonic,
     wait: Callable[[float], object] = time.sleep,
 ) -> Handed:
     """Hand on every number as it is recorded, until the run has ended or Ctrl-C comes; return how many.
@@ -141,7 +141,7 @@ class _Sending:
         interrupts: Ctrl-C, which does not come between a batch that was taken and its count.
     """
 
-    def __init__(self, run: Run, destination: Destination, monotonic: Callable[[], float]) -> None:
+    def __init__(self, run: RunReader, destination: Destination, monotonic: Callable[[], float]) -> None:
         self.told = 0
         self.interrupts = Interrupts(ignored=False)
         self._run, self._destination, self._monotonic = run, destination, monotonic
@@ -184,7 +184,7 @@ class _Sending:
             self.send()
 
 
-def resources_of(run: Run) -> dict[str, Attributes]:
+def resources_of(run: RunReader) -> dict[str, Attributes]:
     """Return what is known of each worker, by OpenTelemetry's names."""
     name = run.manifest.name or run.manifest.run_id
     return {
@@ -203,7 +203,7 @@ def _send(destination: Destination, batch: list[Reading], resources: dict[str, A
         destination.send(metrics)
 
 
-def _nothing(run: Run) -> ExportError:
+def _nothing(run: RunReader) -> ExportError:
     return ExportError(f"The run has no losses, times or machine metrics to export ({run.url}).")
 
 

@@ -14,7 +14,7 @@ from barograph.export.mlflow.outgoing import Outgoing, OutgoingFile, dataset_of
 from barograph.model.items import ArtifactLink, ItemKind, Relation
 from barograph.runs.format.layout import IMPORTED
 from barograph.runs.format.metadata import unsealed
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.origins import read_origin
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -39,7 +39,7 @@ def outgoing_from_item(item: Item, root: Store) -> Outgoing:
         NotARun, NewerFormat, DamagedChunk, StoreError: Its records cannot be read.
     """
     facts = item.facts
-    run = Run(store_from_url(str(facts["place"]))) if item.kind is ItemKind.RUN and facts["place"] else None
+    run = RunReader(store_from_url(str(facts["place"]))) if item.kind is ItemKind.RUN and facts["place"] else None
     tracker, metadata_file = _metadata_file(run)
     book: Mapping[str, Any] = metadata_file.get("book") or {}
     spelled: Mapping[str, str] = book.get("spelled") or {}
@@ -56,7 +56,7 @@ def outgoing_from_item(item: Item, root: Store) -> Outgoing:
     )
 
 
-def _tags(item: Item, run: Run | None) -> Iterator[tuple[str, str]]:
+def _tags(item: Item, run: RunReader | None) -> Iterator[tuple[str, str]]:
     facts = item.facts
     yield from ((name, text) for name, text in item.tags.items()
                 if name not in {f"{tracker}.run_id" for tracker in _TRACKERS})
@@ -86,7 +86,7 @@ def _file(link: ArtifactLink, root: Store) -> OutgoingFile:
     return OutgoingFile(link.name, link.uri, partial(bytes_of, root, link) if kept else None)
 
 
-def _metadata_file(run: Run | None) -> tuple[str, Mapping[str, Any]]:
+def _metadata_file(run: RunReader | None) -> tuple[str, Mapping[str, Any]]:
     """Return which tracker a run was imported from, and what was kept of that; "" where it was recorded here."""
     if run is None:
         return "", {}

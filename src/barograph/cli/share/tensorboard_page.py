@@ -20,7 +20,7 @@ from barograph.export.tensorboard import Exported, export_tensorboard
 from barograph.export.tensorboard_following import TensorboardFollower
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.one_line import shown_lines
-from barograph.runs.reading.reader import AWAY_SECS, Run
+from barograph.runs.reading.reader import AWAY_SECS, RunReader
 from barograph.watch.figures import count
 
 DEFAULT_ROOT = "tensorboard"
@@ -131,7 +131,7 @@ def _state_line() -> Iterator[Callable[[str], object]]:
         yield shown.update
 
 
-def _usual_place(run: Run) -> Path:
+def _usual_place(run: RunReader) -> Path:
     name = re.sub(r"[^\w.-]+", "-", run.manifest.name).strip("-.") or run.manifest.run_id
     return Path(DEFAULT_ROOT) / name
 

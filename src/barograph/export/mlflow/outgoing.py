@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from barograph.model.key import Kind
 from barograph.runs.reading.histories import History, histories_of
 from barograph.runs.reading.metrics import METRIC_KINDS
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 RUN_ID = "barograph.run_id"
 """Tag that identifies an exported run."""
@@ -67,7 +67,7 @@ class Outgoing:
     datasets: Sequence[Mapping[str, str]] = ()
     files: Sequence[OutgoingFile] = ()
     parent: str = ""
-    run: Run | None = None
+    run: RunReader | None = None
     imported: bool = False
     summaries: Mapping[str, float] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from barograph.model.summary import Summary
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.reading.inventory import speaking
 from barograph.runs.reading.moment import view_from_rows
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView
 
 BEFORE, AFTER = 5, 5
@@ -84,7 +84,7 @@ class Surroundings:
     nearest_with_tensors: Sequence[int]
 
 
-def around(run: Run, step: int) -> Surroundings:
+def around(run: RunReader, step: int) -> Surroundings:
     """Return the records around a step.
 
     Args:
@@ -145,7 +145,7 @@ def _norm_of_all(view: StepView, kind: Kind) -> float | None:
     return math.sqrt(sum(summary.sum_sq for summary in summaries))
 
 
-def _steps_of(run: Run, kind: Kind) -> list[int]:
+def _steps_of(run: RunReader, kind: Kind) -> list[int]:
     table = run.arrow(kind, mode=Mode.TRAIN, columns=("step",))
     return [int(step) for step in np.unique(table["step"].to_numpy())]
 

@@ -14,7 +14,7 @@ from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
 from barograph.runs.reading.inventory import natural_order, speaking
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import (
     Series,
     SeriesOfAll,
@@ -28,7 +28,7 @@ _MODES = {mode: place for place, mode in enumerate(Mode)}
 
 
 def bundle(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
+    run: RunReader, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
     optimizer: str | None = None,
 ) -> Iterator[tuple[Series, ...]]:
     """Yield the series of these statistics for each key of a kind, as `Run.series` returns them.
@@ -53,7 +53,7 @@ def bundle(
 
 
 def bundles(
-    run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
+    run: RunReader, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
     start: int | None = None, stop: int | None = None,
 ) -> Iterator[tuple[Mode, str, tuple[Series, ...]]]:
     """Yield the results of `bundle` for every mode and optimizer, with these, in one pass.
@@ -83,7 +83,7 @@ def bundles(
             yield Mode(modes.texts[mode]), optimizers.texts[optimizer], series
 
 
-def optimizers_of(run: Run, kind: Kind) -> list[str]:
+def optimizers_of(run: RunReader, kind: Kind) -> list[str]:
     """Return the optimizers with records of a kind, sorted; "" is the only one of a run.
 
     Raises:
@@ -101,7 +101,7 @@ class SeriesName(NamedTuple):
     optimizer: str
 
 
-def series_names(run: Run, kind: Kind) -> list[SeriesName]:
+def series_names(run: RunReader, kind: Kind) -> list[SeriesName]:
     """Return the series of a kind in a run: by path, training first, then by optimizer.
 
     Raises:

@@ -12,7 +12,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.reading.inventory import speaking
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Counts:
 
 
 def counts_of(
-    run: Run, kind: Kind, *, mode: Mode, start: int | None = None, stop: int | None = None
+    run: RunReader, kind: Kind, *, mode: Mode, start: int | None = None, stop: int | None = None
 ) -> Iterator[Counts]:
     """Yield the counts by key.
 

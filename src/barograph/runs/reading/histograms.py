@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from barograph.model.key import Key
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 
-def steps_with_histogram(run: Run, key: Key, *, optimizer: str | None = None) -> NDArray[np.int64]:
+def steps_with_histogram(run: RunReader, key: Key, *, optimizer: str | None = None) -> NDArray[np.int64]:
     """Return the training steps with a histogram of a key, ascending, each once.
 
     Args:

@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.reading.metrics import HYPERPARAMETER, Metric
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 _COLUMNS = ("worker", "optimizer", "mode", "path", "step", "time", "tick", "value")
 
@@ -35,7 +35,7 @@ class History(NamedTuple):
     values: NDArray[np.float64]
 
 
-def histories_of(run: Run, kind: Kind) -> Iterator[History]:
+def histories_of(run: RunReader, kind: Kind) -> Iterator[History]:
     """Yield the series of a kind, without hyperparameters; if several workers recorded one, the first one's.
 
     Raises:

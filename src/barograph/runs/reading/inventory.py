@@ -18,7 +18,7 @@ from barograph.model.summary import Summary
 from barograph.runs.format.events import dictionary_column
 from barograph.runs.format.merging import MERGED_KINDS
 from barograph.runs.reading.moment import view_from_rows
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.view import StepView, group_of, worker_order
 
 
@@ -56,7 +56,7 @@ class Entry:
     optimizer: str = ""
 
 
-def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
+def inventory(run: RunReader, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
     """Return the inventory of a run, sorted by key and mode; replicas are those of one worker.
 
     Args:
@@ -102,7 +102,7 @@ def in_speaking_order(workers: Iterable[str]) -> list[str]:
     return sorted(workers, key=lambda name: (group_of(name) != "r", worker_order(name)))
 
 
-def _entries(run: Run, kind: Kind, path: str) -> Iterator[Entry]:
+def _entries(run: RunReader, kind: Kind, path: str) -> Iterator[Entry]:
     # First where each key was recorded, which is a few numbers a row; then what, of the last steps alone.
     series = _Series(kind, run.arrow(kind, path, columns=_WHERE))
     if not len(series.starts):
@@ -119,7 +119,7 @@ def _plain_entries(kind: Kind, series: _Series) -> Iterator[Entry]:
                     saved=False, optimizer=moment.optimizer)
 
 
-def _tensor_entries(run: Run, kind: Kind, path: str, series: _Series) -> Iterator[Entry]:
+def _tensor_entries(run: RunReader, kind: Kind, path: str, series: _Series) -> Iterator[Entry]:
     last = series.last()
     views = _views(run.arrow(kind, path, start=min(moment.step for moment in last)), set(last))
     positions = {

@@ -17,7 +17,7 @@ from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.reading.bundle import bundle
 from barograph.runs.reading.inventory import Entry, inventory, natural_order
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 LAYER_KINDS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT)
 """Kinds shown for a layer."""
@@ -62,7 +62,7 @@ class Layer:
 
 
 def layers_of(
-    run: Run, findings: Iterable[Finding] = (), *, norms: Mapping[str, Trend] | None = None
+    run: RunReader, findings: Iterable[Finding] = (), *, norms: Mapping[str, Trend] | None = None
 ) -> list[Layer]:
     """Return the layers with training records or findings.
 
@@ -146,7 +146,7 @@ def _findings_by_layer(findings: Iterable[Finding]) -> dict[str, tuple[Finding, 
     return named
 
 
-def _gradient_norms(run: Run) -> dict[str, Trend]:
+def _gradient_norms(run: RunReader) -> dict[str, Trend]:
     squares: dict[str, dict[int, float]] = {}
     for power, bad in bundle(run, Kind.GRADIENT, ("sum_sq", "nonfinite")):
         of_layer = squares.setdefault(layer_path(power.key) or "", {})

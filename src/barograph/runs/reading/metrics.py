@@ -14,7 +14,7 @@ from barograph.model.key import Key, Kind
 from barograph.model.step import Mode, named
 from barograph.runs.format.curves_file import SeriesBuckets, SeriesName
 from barograph.runs.reading.one_worker import workers_in
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 METRIC_KINDS = (Kind.LOSS, Kind.SCALAR)
 HYPERPARAMETER = "hyperparameter["
@@ -54,7 +54,7 @@ class Metric(NamedTuple):
         return f"{prefix}{path}{f' [{named(self.optimizer)}]' if self.optimizer else ''}"
 
 
-def metrics_of(run: Run) -> dict[str, MetricSummary]:
+def metrics_of(run: RunReader) -> dict[str, MetricSummary]:
     """Return the metrics of a run by name, with their summaries.
 
     If several workers recorded one, the first one's is used. Later calls with the same `run` read only new
@@ -75,7 +75,7 @@ def metrics_of(run: Run) -> dict[str, MetricSummary]:
     return summaries | {name: found[metric] for name, metric in _single_losses(found).items() if name not in summaries}
 
 
-def metrics_in(run: Run) -> dict[str, Metric]:
+def metrics_in(run: RunReader) -> dict[str, Metric]:
     """Return the metrics of a run by their names in searches and tables.
 
     Raises:

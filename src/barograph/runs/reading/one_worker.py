@@ -15,13 +15,13 @@ from barograph.model.records import UnitSummaries
 from barograph.model.step import Mode
 from barograph.model.summary import Summary
 from barograph.runs.reading.envelope import Envelope
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 from barograph.runs.reading.view import StepView, group_of
 from barograph.store.base import Store
 
 
-class OneWorker(Run):
+class OneWorker(RunReader):
     """The rows of one worker. Keys and findings are those of the whole run.
 
     Args:
@@ -88,12 +88,12 @@ class OneWorker(Run):
                              stop=stop, columns=columns)
 
 
-def workers_in(run: Run) -> list[str]:
+def workers_in(run: RunReader) -> list[str]:
     """Return the names of the workers with published records, each once, in order."""
     return run._records.workers()
 
 
-def speaker_of(run: Run) -> str | None:
+def speaker_of(run: RunReader) -> str | None:
     """Return the worker that is shown by default; None: all are merged.
 
     Ranks of one training are merged. For independent processes the first is shown, because merged numbers of two

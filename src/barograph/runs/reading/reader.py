@@ -71,7 +71,7 @@ _COARSEST = 4
 _STEPS_ALONE = TextTest("kind", lambda text: text != Kind.MACHINE.value)
 
 
-def open(url: str | os.PathLike[str]) -> Run:
+def open(url: str | os.PathLike[str]) -> RunReader:
     """Open the run at a directory or URL.
 
     Args:
@@ -83,10 +83,10 @@ def open(url: str | os.PathLike[str]) -> Run:
         DamagedChunk: The run's manifest cannot be read.
         StoreError: The URL cannot be read.
     """
-    return Run(store_from_url(url))
+    return RunReader(store_from_url(url))
 
 
-class Run:
+class RunReader:
     """A run as of the time it was opened or refreshed.
 
     Every step occurs once: after a resume, the later attempt replaces the steps of the earlier one from its first step
@@ -112,7 +112,7 @@ class Run:
         self._heard: dict[str, None] = {}
 
     def __repr__(self) -> str:
-        return f"Run({self.url!r})"
+        return f"RunReader({self.url!r})"
 
     @property
     def url(self) -> str:

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from barograph.model.key import Key, Kind
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import WorkerState
 
 CURVES = (Kind.LOSS, Kind.SCALAR)
 """Kinds of series: losses and logged numbers."""
 
 
-def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
+def differing_shape(runs: Sequence[RunReader], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
     """Return the structural differences of two runs ("" if none), and the number of curve records that only one has.
 
     Args:
@@ -44,7 +44,7 @@ def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int
     return "; ".join([*other[:2], *alone[:3]]), missing
 
 
-def _workers(run: Run) -> dict[str, WorkerState]:
+def _workers(run: RunReader) -> dict[str, WorkerState]:
     """Return workers by name, each from its last attempt."""
     return {state.worker.name: state for state in sorted(run.workers, key=lambda state: state.worker.attempt)}
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from barograph.model.facts import OF_WHAT_WAS_LOOKED_AT
 from barograph.model.key import Key, Kind
 from barograph.model.summary import MOMENT_FIELDS
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.shapes import CURVES, differing_shape
 
 _TOLD_BY_CLOCKS = frozenset((Kind.TIME, Kind.MACHINE, Kind.VITAL))
@@ -83,7 +83,7 @@ class SideBySide:
     passed_over: tuple[str, ...] = ()
 
 
-def side_by_side(first: Run, second: Run) -> SideBySide:
+def side_by_side(first: RunReader, second: RunReader) -> SideBySide:
     """Compare the numbers of two runs.
 
     The difference of a loss or a logged number is the largest at any step, as a share of the range of the first run's
@@ -111,11 +111,11 @@ def side_by_side(first: Run, second: Run) -> SideBySide:
     )
 
 
-def _clock_paths(run: Run) -> list[str]:
+def _clock_paths(run: RunReader) -> list[str]:
     return [key.path for key in run.keys(Kind.SCALAR) if _CLOCK.search(key.path)]
 
 
-def _table(run: Run) -> pa.Table:
+def _table(run: RunReader) -> pa.Table:
     table = run.arrow(columns=_COLUMNS)
     for name in _TEXTS:
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(pa.string()))

@@ -8,14 +8,14 @@ import numpy as np
 
 from barograph.model.key import Kind
 from barograph.runs.format.events import dictionary_column
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.windows import windows_of
 
 STEP_PARTS = ("data", "forward", "backward", "optimizer", "capture", "other")
 """Parts of a step, as in `Kind.TIME`."""
 
 
-def time_of_steps(run: Run) -> dict[str, float]:
+def time_of_steps(run: RunReader) -> dict[str, float]:
     """Return the mean seconds of a step, under "step", and of its parts, over all records; {} without records.
 
     Raises:

@@ -10,7 +10,7 @@ import numpy as np
 
 from barograph.model.key import Kind
 from barograph.model.step import Mode
-from barograph.runs.reading.reader import Run
+from barograph.runs.reading.reader import RunReader
 
 WINDOW_ROWS = 500_000
 """Rows of one span; each takes some hundred bytes of memory."""
@@ -34,7 +34,7 @@ class Windows:
         return itertools.pairwise(self.edges)
 
 
-def windows_of(run: Run, kind: Kind, *, mode: Mode | None = None, rows: int = WINDOW_ROWS) -> Windows:
+def windows_of(run: RunReader, kind: Kind, *, mode: Mode | None = None, rows: int = WINDOW_ROWS) -> Windows:
     """Return the spans in which the records of a kind are to be read.
 
     Args:
