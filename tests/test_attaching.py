@@ -17,9 +17,9 @@ from barograph.store.urls import store_from_url
 @pytest.mark.parametrize(
     ("model", "optimizer", "message"),
     [
-        (lambda: 42, lambda: None, "given int as a model"),
-        (lambda: torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1), lambda: None, "given SGD as a model"),
-        (lambda: torch.nn.Linear(1, 1), lambda: torch.nn.Linear(1, 1), "given Linear as an optimizer"),
+        (lambda: 42, lambda: None, "got int as a model"),
+        (lambda: torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1), lambda: None, "got SGD as a model"),
+        (lambda: torch.nn.Linear(1, 1), lambda: torch.nn.Linear(1, 1), "got Linear as an optimizer"),
     ],
 )
 def test_what_is_no_module_or_optimizer_is_refused_and_leaves_nothing(tmp_path, model, optimizer, message):

@@ -246,7 +246,7 @@ def _check_types(model: Any, optimizer: Any) -> None:
                                 "modules, or a mapping of names to modules.")
     for _, item in _labelled(optimizer):
         if not hasattr(item, "param_groups"):
-            raise SettingsError(f"attach got {type(item).__name__} as an optimizer;  it must be an optimizer, a "
+            raise SettingsError(f"attach got {type(item).__name__} as an optimizer; it must be an optimizer, a "
                                 "list of optimizers, or a mapping of names to optimizers.")
 
 

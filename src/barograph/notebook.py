@@ -39,7 +39,7 @@ def watch(
         >>> watch("runs/none")
         Traceback (most recent call last):
         ...
-        barograph.errors.NotARun: There is no run here: no run.json (...).
+        barograph.errors.NotARun: Not a run: there is no run.json (...).
     """
     shown = display or CellDisplay()
     return LiveView(Run(store_from_url(_place(run))), metrics, display=shown, clock=clock or SystemClock(),

@@ -9,7 +9,7 @@ import torch
 
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.norms import norms_of
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 from barograph.errors import SettingsError
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings

@@ -12,7 +12,7 @@ from torch import distributed, nn
 from barograph.capture.torch import sharing as torch_sharing
 from barograph.capture.torch.flat import FlatPiece
 from barograph.capture.torch.gate import Gate
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.sharing import sharing
 from barograph.model.capsule import Held
 from barograph.model.recorder import RecorderSettings

@@ -98,7 +98,7 @@ def test_what_is_no_table_is_refused(component: Component, values: Any, said: st
 def test_one_table_is_one(component: Component) -> None:
     with pytest.raises(SettingsError, match="exactly one of values and data_frame"):
         component.log_table("t")
-    with pytest.raises(UnknownName, match='It has no table "preds"'):
+    with pytest.raises(UnknownName, match='No table "preds"'):
         component.table("preds")
 
 

@@ -95,7 +95,7 @@ def test_a_full_disk_is_said_and_what_was_there_stays(small_disk: Path) -> None:
     with Catalog(small_disk) as catalog:
         catalog.tell(component("a"))
         ballast = fill(small_disk)
-        with pytest.raises(StoreError, match="No room"):
+        with pytest.raises(StoreError, match="is full"):
             catalog.tell([Entry("a", Verb.NOTE, {"text": "x" * 50_000})])
         assert catalog.item("a").notes == []
         ballast.unlink()
@@ -120,7 +120,7 @@ def test_an_artifact_for_which_there_is_no_room_is_not_there_by_half(small_disk:
     weights.write_bytes(bytes(range(256)) * 400)
     with Run("first", root=small_disk) as run:
         ballast = fill(small_disk, but_bytes=50_000)
-        with pytest.raises(StoreError, match="No room"):
+        with pytest.raises(StoreError, match="is full"):
             run.log_artifact(str(weights))
         assert [path for path in (small_disk / ARTIFACTS).rglob("*") if path.is_file() and "#" not in path.name] == []
         ballast.unlink()

@@ -93,7 +93,7 @@ def test_wrong_words_say_what_would_be_right(desks: tuple[Path, Path]) -> None:
     assert 'Did you mean "widths"' in barograph(here, "export", "archive", "width", "-o", "x.zip", code=2)
     assert "no directory" in barograph(here, "export", "archive", "widths", "-o", "no/x.zip", code=2)
     assert "is a directory" in barograph(here, "export", "archive", "widths", "-o", ".", code=2)
-    assert "no such file" in barograph(there, "import", "archive", "x.zip", code=2)
+    assert "file does not exist" in barograph(there, "import", "archive", "x.zip", code=2)
     assert "Not an archive" in barograph(here, "import", "archive", "train.py", code=2)
     assert list(here.glob(".*.part")) == []
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import psutil
 
-from barograph.processes.local_process import DEVNULL, LocalProcess
+from barograph.processes.command import own_module
+from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 
 from .conftest import IGNORING_SIGTERM
 
@@ -42,6 +43,17 @@ def guards_of(process: LocalProcess) -> list[psutil.Process]:
 def wait_for_guards_of(process: LocalProcess) -> None:
     for guard in guards_of(process):
         guard.wait(600)
+
+
+def test_a_guard_that_is_dismissed_ends_nothing(python: Any) -> None:
+    process = LocalProcess(python("import signal; signal.pause()"))
+    guard = LocalProcess(own_module("barograph.processes.guard", str(process.pid)), stdin=PIPE)
+    guard.feed(b"done")
+    assert guard.wait() == 0
+    wait_for_guards_of(process)
+    assert process.poll() is None
+    process.kill()
+    assert process.wait() == -9
 
 
 def test_the_guard_ends_with_the_process(python: Any) -> None:

@@ -21,8 +21,9 @@ WAITS_FOR_INPUT = "import sys; print('on', flush=True); sys.stdin.read()"
 SAVES_AFTER_SIGTERM = """
 import os, signal, sys
 def save(number, frame):
-    while os.getppid() == shell:
+    while os.path.exists(f"/proc/{shell}"):  # until its end was noticed
         pass
+    sum(range(10**7))
     open(sys.argv[1], "w").close()
     os._exit(0)
 shell = os.getppid()

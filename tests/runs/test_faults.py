@@ -61,7 +61,7 @@ def test_a_disk_that_runs_full_keeps_what_it_holds_and_goes_on_when_there_is_roo
     published = workshop.run().steps().tolist()
     assert published == list(range(len(published)))
     assert len(published) < 20
-    assert "No room" in writer.problems[0]
+    assert "is full" in writer.problems[0]
     assert examine(workshop.store).damaged == []
     ballast.unlink()
     workshop.publish(writer)
@@ -80,7 +80,7 @@ def test_a_disk_that_stays_full_is_said_at_the_end(
     closing = writer.close(EndState.FINISHED)
     assert not closing.complete
     assert closing.lost_steps > 0
-    assert "No room" in closing.problems[0]
+    assert "is full" in closing.problems[0]
 
 
 def test_a_read_only_place_is_refused_before_training(read_only_disk: Path, make_workshop: Any) -> None:

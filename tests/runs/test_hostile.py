@@ -45,7 +45,7 @@ from barograph.runs.state.control import read_answers, read_requests, read_stop,
 from barograph.runs.state.findings import read_findings, write_event
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
 from barograph.runs.state.origins import read_origin, write_origin
-from barograph.runs.state.output import OutputShelf, read_output
+from barograph.runs.state.output import OutputWriter, read_output
 from barograph.runs.state.process import is_alive, this_process
 from barograph.store.base import ObjectInfo, Store
 
@@ -94,7 +94,7 @@ def files(workshop: Any, make_records: MakeRecords) -> Files:
     write_checkpoint(store, attempt=0, steps=3, who="p0", content={"place": {"passes": 1}}, tensors=saved)
     write_capsule(store, CapsuleHead(0, "p0", 3, 3, "", Held.NOT_FINITE, "text", 1.5e9, withheld=True,
                                      numbers={"loss": 1.0}), {"seen": {"losses": []}}, saved, b"pickled")
-    shelf = OutputShelf(store, 0, {})
+    shelf = OutputWriter(store, 0, {})
     shelf.add([("out", "hello\n")])
     shelf.write("p0", last=True)
     Journal(store, JOURNAL_OF_RUN).write([Entry("x", Verb.TAG, {"a": 1}, 5.0, "me")])

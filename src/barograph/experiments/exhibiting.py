@@ -154,7 +154,7 @@ class Exhibiting(Making[Answer]):
         """
         tables = {link.name: link for link in self._links() if link.media_type == PARQUET}
         if title not in tables:
-            raise UnknownName(f'It has no table "{title}". {nearest(title, sorted(tables))}')
+            raise UnknownName(f'No table "{title}". {nearest(title, sorted(tables))}')
         return table_from_parquet(bytes_in(self._roots, tables[title]))
 
     def exhibits(self) -> Sequence[Exhibit]:

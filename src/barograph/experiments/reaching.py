@@ -41,7 +41,7 @@ def reached(
 def reached_by_groups(
     items: Sequence[Item], found: Judgement, places: Sequence[float], along: str, *, open_run: Callable[[str], Run]
 ) -> dict[float, list[float]]:
-    """Return for each place the mean of what the runs of each group had reached there; arguments as of `reached`."""
+    """Return for each place the mean of what the runs of each group had reached there; arguments as in `reached`."""
     called, less = metric_and_statistic(found.metric)[0], not found.greater_is_better
     members = {group.name: [item for item in items if called in item.metrics and group_of(item, found.by) == group.name]
                for group in found.groups}

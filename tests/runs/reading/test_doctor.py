@@ -24,7 +24,7 @@ from barograph.runs.reading.doctor import examine
 from barograph.runs.state.capsules import write_capsule
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
-from barograph.runs.state.output import OutputShelf
+from barograph.runs.state.output import OutputWriter
 
 MakeRecords = Callable[..., StepRecords]
 TENSORS = {Key(Kind.CUSTOM, "map"): RawTensor("uint8", (4,), bytes(4))}
@@ -243,7 +243,7 @@ def with_all_files(workshop: Any, make_records: MakeRecords) -> None:
     write_checkpoint(workshop.store, attempt=0, steps=3, who="p0", content={}, tensors=tensors)
     write_capsule(workshop.store, CapsuleHead(0, "p0", 3, 3, "", Held.NOT_FINITE, "", 1.5e9),
                   {}, tensors, b"pickled")
-    shelf = OutputShelf(workshop.store, 0, {})
+    shelf = OutputWriter(workshop.store, 0, {})
     shelf.add([("out", "hello\n")])
     shelf.write("p0", last=True)
     Journal(workshop.store, JOURNAL_OF_RUN).write([Entry("x", Verb.TAG, {"a": 1}, 5.0, "me")])

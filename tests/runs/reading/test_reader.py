@@ -172,7 +172,7 @@ def test_what_cannot_be_asked_is_said_in_a_sentence(workshop: Any, make_records:
         run.at(5, mode=None)
     assert run.at(0, mode=None, optimizer="disc").step.optimizer == "disc"
     assert run.arrow("loss", columns="step").to_pydict() == {"step": [0, 0]}
-    with pytest.raises(UnknownName, match="is no column"):
+    with pytest.raises(UnknownName, match="is not a column"):
         run.arrow(columns=[3])
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from barograph.errors import DamagedChunk
 from barograph.runs.state.origins import read_data
-from barograph.runs.state.output import OutputShelf, read_output
+from barograph.runs.state.output import OutputWriter, read_output
 from barograph.runs.writing.data_writer import DataWriter
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
@@ -24,8 +24,8 @@ def text_of(store: Store) -> str:
     return "".join(text for stream, text in found.texts if stream in ("out", "err"))
 
 
-def shelf(store: Store, **options: object) -> OutputShelf:
-    return OutputShelf(store, 0, {"MY_TOKEN": "swordfish"}, **options)  # type: ignore[arg-type]
+def shelf(store: Store, **options: object) -> OutputWriter:
+    return OutputWriter(store, 0, {"MY_TOKEN": "swordfish"}, **options)  # type: ignore[arg-type]
 
 
 def test_streams_come_back_in_order(store: Store) -> None:

@@ -15,7 +15,7 @@ from barograph.capsule.torch.wrapping import wrap
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.gate import update_seen
 from barograph.capture.torch.names import ModelNames, ParameterName
-from barograph.capture.torch.optimizers import Entry, slot_of
+from barograph.capture.torch.optimizer_entry import Entry, slot_of
 from barograph.model.capsule import CapsuleHead
 from barograph.model.recorder import UpdateSeen
 

@@ -15,7 +15,8 @@ import torch
 
 from barograph.capture.torch.graph import Walk, given_tensors, roots_of
 from barograph.capture.torch.names import ModelNames
-from barograph.capture.torch.optimizers import OptimizerBook, Slot
+from barograph.capture.torch.optimizer_entry import Slot
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.untrained import likeness_of
 
 _MOST_NODES = 4096

@@ -14,7 +14,8 @@ from barograph.capture.torch.joining import is_child
 from barograph.capture.torch.kept import Call, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, unwrapped
 from barograph.capture.torch.norms import norms_of
-from barograph.capture.torch.optimizers import Entry, OptimizerBook
+from barograph.capture.torch.optimizer_entry import Entry
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.read import raw_tensor
 from barograph.capture.torch.standing import (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from barograph.capture.torch.norms import fetched, is_finite, stacked_norms
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 
 
 class BeforeClip:

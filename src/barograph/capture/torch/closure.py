@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from barograph.capture.torch.optimizers import Entry, parameters_of
+from barograph.capture.torch.optimizer_entry import Entry
+from barograph.capture.torch.optimizers import parameters_of
 
 
 @dataclass(slots=True)

@@ -21,7 +21,8 @@ from barograph.capture.torch.graph import roots_of
 from barograph.capture.torch.loss_graph import facts_of_loss
 from barograph.capture.torch.modes import ModeFacts
 from barograph.capture.torch.names import ModelNames, Root
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch.optimizer_entry import Entry, Slot
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.parameter_facts import BOOK, GROUPS, ParameterFacts, Put
 from barograph.capture.torch.phase import Phase
 from barograph.capture.torch.resets import GradientResets

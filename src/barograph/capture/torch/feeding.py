@@ -15,11 +15,12 @@ from barograph.model.checkpoints import CheckpointSettings
 
 if TYPE_CHECKING:
     from barograph.capture.torch.checkpointer import Checkpointer
+    from barograph.capture.torch.loader_pass import Dealt, Traced
     from barograph.capture.torch.passes import Pass
     from barograph.capture.torch.recorder import TorchRecorder
     from barograph.capture.torch.resuming import Resuming
     from barograph.capture.torch.sources import Source
-    from barograph.capture.torch.trace import Dealt, LoaderTrace, Traced
+    from barograph.capture.torch.trace import LoaderTrace
 
 
 class Came(NamedTuple):

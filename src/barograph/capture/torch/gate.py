@@ -10,7 +10,7 @@ import torch
 
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.norms import fetched, is_finite, stacked_norms, wide
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import plainly_finite
 from barograph.capture.torch.shards import part_of
 from barograph.capture.torch.sharing import Share

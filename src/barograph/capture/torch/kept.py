@@ -20,7 +20,7 @@ from barograph.capture.torch.step_variables import Variables, VariableWatch
 from barograph.capture.torch.values import tensors_in
 
 if TYPE_CHECKING:
-    from barograph.capture.torch.trace import MadeOf
+    from barograph.capture.torch.loader_pass import MadeOf
 
 _MOST_BATCHES = 256
 """Batches and calls of one step that are kept: a script with more of them does not make steps as others do."""

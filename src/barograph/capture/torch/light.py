@@ -12,7 +12,7 @@ from typing import Any
 
 from barograph.capture.session import Session
 from barograph.capture.thread_clock import cpu_secs
-from barograph.capture.torch.optimizers import Entry
+from barograph.capture.torch.optimizer_entry import Entry
 from barograph.model.key import Key
 
 _MOST_STEPS = 32

@@ -10,7 +10,8 @@ from barograph.capture.torch.entry_point import Door
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.light import LightSteps
-from barograph.capture.torch.optimizers import Entry, OptimizerBook
+from barograph.capture.torch.optimizer_entry import Entry
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.phase import Phase
 from barograph.capture.torch.recorders import Recorders
 from barograph.capture.torch.stepping import Stepping

@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from barograph.capture.torch.names import Root, unwrapped
-from barograph.capture.torch.optimizers import Entry
+from barograph.capture.torch.optimizer_entry import Entry
 from barograph.model.facts import Fact
 
 _FEW_STEPS = 5

@@ -15,7 +15,8 @@ from barograph.capture.torch.gathered import wholes_of
 from barograph.capture.torch.graph import Walk, operation
 from barograph.capture.torch.heads import Heads
 from barograph.capture.torch.names import ModelNames, Root
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot
+from barograph.capture.torch.optimizer_entry import Entry, Slot
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.read import local
 from barograph.capture.torch.unregistered import Unregistered
 from barograph.capture.torch.untrained import Untrained

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,13 +14,13 @@ from barograph.capture.copies import KEPT_BYTES
 from barograph.capture.plan import Taking
 from barograph.capture.session import Session
 from barograph.capture.torch.device import fetch_number_later
-from barograph.capture.torch.names import COMPILED_REASON, ModelNames, ParameterName, is_compiled
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, Slot, slot_of
+from barograph.capture.torch.names import ModelNames
+from barograph.capture.torch.optimizer_entry import Entry, Slot, slot_of
+from barograph.capture.torch.optimizers import OptimizerBook
+from barograph.capture.torch.parameter_coverage import ParameterCoverage
 from barograph.capture.torch.read import Difference, PreparedRead, Reader, local, raw_tensor, subject_of
 from barograph.errors import UnsupportedCapture
 from barograph.model.key import Key, Kind
-
-_NAMED_IN_A_REASON = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ParameterRecorder:
         self._before: dict[int, torch.Tensor] = {}
         self._kept: set[int] = set()
         self._clipped: set[int] = set()
-        self._counted = (0, 0, 0, 0)
+        self._coverage = ParameterCoverage(session, names, optimizers)
         self._prepared: dict[tuple[Kind, int, int, int], _Prepared] = {}
         self._parts: dict[str, tuple[Sequence[tuple[Slot, str]], Sequence[Slot]]] = {}
         optimizers.when_one_is_gone(self.forget_models)
@@ -161,7 +161,7 @@ class ParameterRecorder:
             self._state(entry, optimizer, mask, buffer)
         if mask:
             self._read_orphans(entry, mask, buffer)
-            self._count()
+            self._coverage.update()
 
     def models(self, mask: int, buffer: StepBuffer) -> None:
         """Record weights and gradients of every model, where the script ends steps itself."""
@@ -171,7 +171,7 @@ class ParameterRecorder:
         ]
         self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
         self._read(Kind.WEIGHT, slots, _parameter, mask, buffer)
-        self._count()
+        self._coverage.update()
 
     def save(self, name: str, tensor: Any, buffer: StepBuffer) -> None:
         """Record a tensor of the script's own, whole and summarised."""
@@ -246,7 +246,7 @@ class ParameterRecorder:
         held = self._optimizers.parameters()
         slots = [
             slot_of(parameter, name, self._names)
-            for parameter, name in self._trainable()
+            for parameter, name in self._coverage.trainable()
             if id(parameter) not in held
         ]
         self._read(Kind.GRADIENT, slots, _gradient, mask, buffer)
@@ -341,72 +341,6 @@ class ParameterRecorder:
             self._session.seen.weights.add(path)
         elif kind is Kind.GRADIENT:
             self._session.seen.gradients.add(path)
-
-    def _trained_roots(self) -> set[int]:
-        """Return the models of which an optimizer holds a parameter: a teacher or an average is none of them."""
-        names = (self._names.parameter(slot.parameter) for entry in self._optimizers for slot in entry.slots)
-        return {id(name.root) for name in names if name is not None}
-
-    def _trainable(self) -> Iterator[tuple[torch.Tensor, ParameterName]]:
-        """Yield the trainable parameters of the models that are trained; without optimizers, of all."""
-        roots = self._trained_roots()
-        return (item for item in self._names.trainable() if not roots or id(item[1].root) in roots)
-
-    def _count(self) -> None:
-        """Bring the coverage up to date: how many trainable parameters and leaf modules there are.
-
-        Only when something new was seen: walking all names at every step would cost more than reading.
-        """
-        seen = self._session.seen
-        now = (len(seen.weights), len(seen.gradients), len(seen.outputs), len(self._names.roots))
-        if now == self._counted:
-            return
-        self._counted = now
-        trainable = {self._names.path(name.root, name.path): name.layer for _, name in self._trainable()}
-        for entry in self._optimizers:
-            trainable.update((slot.path, slot.layer) for slot in entry.slots if slot.parameter.requires_grad)
-        # Those of which no element lies here are the other workers' to see.
-        for slot in (slot for entry in self._optimizers for slot in entry.slots if slot.is_elsewhere):
-            trainable.pop(slot.path, None)
-        seen.count_parameters(len(trainable.keys() | seen.weights))
-        self._name_those_without_gradient(trainable)
-        roots = self._trained_roots()
-        leaves = {
-            self._names.path(name.root, name.path) or "model"
-            for name in self._names.leaves()
-            if not roots or id(name.root) in roots
-        }
-        seen.count_modules(len(leaves | seen.outputs))
-        missing = sorted(leaves - seen.outputs)
-        if any(is_compiled(module) for root in self._names.roots if (module := root.module()) is not None):
-            seen.reasons["compiled"] = COMPILED_REASON
-        elif missing and self._session.plan.asks(Kind.OUTPUT):
-            seen.reasons["not called"] = (
-                f"{len(missing)} of {len(leaves)} leaf modules never ran in training: {_some(missing)}"
-            )
-        else:
-            seen.reasons.pop("not called", None)
-
-    def _name_those_without_gradient(self, trainable: Mapping[str, str]) -> None:
-        """Say in the coverage which parameters should learn, and never had a gradient where others had one.
-
-        Args:
-            trainable: Path to the class of the module that holds it.
-        """
-        session, everything = self._session, self._session.plan.everything()
-        paths = sorted(
-            path for path in (trainable.keys() & session.seen.weights) - session.seen.gradients
-            if session.plan.taking(everything, Key(Kind.GRADIENT, path), trainable[path]) is not None
-        )
-        if paths and session.seen.gradients:
-            which = "1 trainable parameter" if len(paths) == 1 else f"{len(paths)} trainable parameters"
-            session.seen.reasons["no gradient"] = f"no gradient for {which}: {_some(paths)}"
-        else:
-            session.seen.reasons.pop("no gradient", None)
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED_IN_A_REASON]) + (", …" if len(names) > _NAMED_IN_A_REASON else "")
 
 
 def _is_on_device(rate: Any) -> bool:

@@ -21,7 +21,8 @@ from barograph.capture.torch.entry_point import Door, entry_point, in_backward, 
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.kept import Keeper, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, ParameterName, Root
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, slot_of
+from barograph.capture.torch.optimizer_entry import Entry, slot_of
+from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.packing import Packer
 from barograph.capture.torch.recomputation import gets_gradients
 from barograph.capture.torch.ring import Ring, Taken
@@ -35,7 +36,7 @@ from barograph.runs.state.control import Request
 _Take = Callable[[Held, str, Mapping[str, float]], Taken]
 
 if TYPE_CHECKING:
-    from barograph.capture.torch.trace import MadeOf
+    from barograph.capture.torch.loader_pass import MadeOf
 
 _LEAST_SCALE = 1.0
 """Gradients that are not finite at this scale or below are so by themselves."""

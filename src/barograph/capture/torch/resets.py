@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import torch
 
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import local
 
 _SMALLEST = 8

@@ -14,7 +14,7 @@ import torch
 from torch import distributed, nn
 
 from barograph.capture.torch.flat import hybrid_group, wrapped_within
-from barograph.capture.torch.optimizers import Slot
+from barograph.capture.torch.optimizer_entry import Slot
 from barograph.capture.torch.read import is_shard
 
 _WRAPPERS = frozenset({"DistributedDataParallel", "FullyShardedDataParallel"})

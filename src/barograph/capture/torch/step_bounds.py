@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from barograph.capture.session import Session
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
-from barograph.capture.torch.optimizers import Entry, OptimizerBook, steps_loaded
+from barograph.capture.torch.optimizer_entry import Entry
+from barograph.capture.torch.optimizers import OptimizerBook, steps_loaded
 from barograph.capture.torch.phase import Phase
 from barograph.capture.torch.recorders import Recorders
 from barograph.model.step import Mode, is_of_later_training

@@ -7,157 +7,20 @@ as they are.
 
 from __future__ import annotations
 
-import struct
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch.utils.data.dataloader import _BaseDataLoaderIter, _DatasetKind
 
+from barograph.capture.torch.loader_pass import DataSet, Dealt, LoaderPass, Traced
 from barograph.capture.torch.orders import hint_for
-from barograph.capture.torch.sources import Source, names_in, source_of
-from barograph.capture.torch.values import tensors_in
-from barograph.model.trace import BatchFed, OrderHint
+from barograph.capture.torch.sources import Source, source_of
+from barograph.model.trace import BatchFed
 
 _MOST_WAITING = 4096
 """Batches that are remembered between two steps: a long evaluation gives many, and feeds none."""
-
-
-class _DataSet:
-    """What is known of one data set: its label, its size and which names were told. It holds nothing of the data set.
-
-    Args:
-        label: For people.
-        size: Samples; -1: not known.
-    """
-
-    def __init__(self, label: str, size: int) -> None:
-        self.label = label
-        self.size = size
-        self._told = bytearray(max(0, size))
-
-    def names_of(self, indices: Iterable[int], source: Source) -> tuple[tuple[int, str], ...]:
-        """Return index and name of the samples that were not named before."""
-        told = self._told
-        found = []
-        for index in indices:
-            if 0 <= index < len(told) and not told[index]:
-                told[index] = 1
-                name = source(index)
-                if name is not None:
-                    found.append((index, str(name)))
-        return tuple(found)
-
-
-class MadeOf(NamedTuple):
-    """The samples of a batch, as stored in a capsule.
-
-    Attributes:
-        loader: Class of the data set.
-        first, samples, indices, loader_worker, names: As of `BatchFed`.
-        source: Names its samples; None: nobody does.
-    """
-
-    loader: str
-    first: int
-    samples: int
-    indices: bytes | None
-    loader_worker: int
-    names: tuple[tuple[int, str], ...]
-    source: Source | None
-
-    def told(self) -> dict[str, Any]:
-        """Return it as plain JSON data, with the names that are known."""
-        if self.indices is None:
-            names = [name for _, name in self.names]
-        else:
-            names = [_name(self.source, index) for index in _numbers(self.indices)] if self.source else []
-        return {"loader": self.loader, "first": self.first, "samples": self.samples, "names": names,
-                "indices": None if self.indices is None else _numbers(self.indices),
-                "loader_worker": None if self.loader_worker < 0 else self.loader_worker}
-
-
-@dataclass(slots=True)
-class _Drawn:
-    """A drawn batch that has not arrived.
-
-    Attributes:
-        first: Place of its first sample in the pass.
-        samples: How many; 0: only the batch will tell.
-        indices: As 64-bit numbers; None: a stream has none.
-        keys: What a sampler gave that is no number.
-        worker: The loader's worker that reads it; -1: none, or not known.
-    """
-
-    first: int
-    samples: int
-    indices: bytes | None
-    keys: tuple[str, ...] = ()
-    worker: int = -1
-
-
-@dataclass(slots=True, eq=False)
-class _Pass:
-    """One pass over a loader.
-
-    Attributes:
-        serial: Which, of all passes of this process.
-        number: Which of those that fed steps; -1: it fed none yet.
-        drawer: What indices are drawn from: one iterator may make several passes, each with its own.
-        data: What is read.
-        source: Names its samples; None: nobody does.
-        hint: What the order was perhaps drawn from; None once it was told.
-        alive: The iterator, weakly.
-        tasks: Number of the draw to what was drawn, of batches that have not come.
-        draws, samples: Drawn so far.
-        read: Of a stream: the loader's worker to the samples that came from it.
-        ended: It gave its last batch.
-        dealt: What the loader has drawn for itself; None: nothing.
-    """
-
-    serial: int
-    drawer: Any
-    data: _DataSet
-    source: Source | None
-    hint: OrderHint | None
-    alive: weakref.ref[Any]
-    tasks: dict[int, _Drawn] = field(default_factory=dict)
-    draws: int = 0
-    samples: int = 0
-    read: dict[int, int] = field(default_factory=dict)
-    ended: bool = False
-    number: int = -1
-    dealt: Dealt | None = None
-
-
-class Dealt(NamedTuple):
-    """The order of a pass that another library's loader has drawn itself.
-
-    Attributes:
-        data: The data set.
-        indices: Of its samples, in order; emptied where others come from then on.
-        together: How many make a batch; the last may have fewer.
-        source: Names its samples; None: whatever names those of any data set.
-    """
-
-    data: Any
-    indices: Sequence[int]
-    together: int
-    source: Source | None = None
-
-
-class Traced(NamedTuple):
-    """A batch that arrived, with its pass.
-
-    Attributes:
-        of: The pass.
-        made: What it was made of.
-    """
-
-    of: _Pass
-    made: MadeOf
 
 
 class LoaderTrace:
@@ -172,8 +35,8 @@ class LoaderTrace:
         self.source: Source | None = None
         self.dealt: Callable[[Any], Dealt | None] = lambda dataset: None
         # By the identity of the iterator, which is forgotten when that goes: much quicker than a weak dictionary.
-        self._passes: dict[int, _Pass] = {}
-        self._data: dict[int, tuple[weakref.ref[Any] | None, _DataSet]] = {}
+        self._passes: dict[int, LoaderPass] = {}
+        self._data: dict[int, tuple[weakref.ref[Any] | None, DataSet]] = {}
         self._labels: dict[str, int] = {}
         self._came: Traced | None = None
         self._waiting: list[Traced] = []
@@ -204,28 +67,15 @@ class LoaderTrace:
         source = self.source or (dealt.source if dealt is not None else None) or source_of(data)
         passes, identity = self._passes, id(iterator)
         alive = weakref.ref(iterator, lambda _: passes.pop(identity, None))
-        passes[identity] = _Pass(self._serial, iterator._sampler_iter, self._data_of(data), source, hint, alive,
+        passes[identity] = LoaderPass(self._serial, iterator._sampler_iter, self._data_of(data), source, hint, alive,
                                  dealt=dealt)
         self._serial += 1
 
     def drew(self, iterator: _BaseDataLoaderIter, drawn: Any) -> None:
         """Note what a sampler gave: the indices of one batch."""
         current = self._passes.get(id(iterator))
-        if current is None:
-            return
-        # A loader with workers numbers what it sends to them.
-        task = getattr(iterator, "_send_idx", current.draws)
-        dealt = current.dealt
-        if dealt is not None:
-            drawn = dealt.indices[current.samples:current.samples + dealt.together]
-            batch = _batch(drawn, current.samples, together=True)
-        elif iterator._dataset_kind == _DatasetKind.Iterable:
-            batch = _Drawn(0, 0, None)
-        else:
-            batch = _batch(drawn, current.samples, together=iterator._auto_collation)
-        current.tasks[task] = batch
-        current.draws += 1
-        current.samples += batch.samples
+        if current is not None:
+            current.draw(iterator, drawn)
 
     def gave(self, iterator: _BaseDataLoaderIter, batch: Any) -> None:
         """Note that a batch came: `take` tells what it was made of.
@@ -237,21 +87,18 @@ class LoaderTrace:
         current = self._passes.get(id(iterator))
         if current is None:
             return
-        drawn = _take(current, iterator)
+        drawn = current.take(iterator)
         if iterator._num_workers:
-            _note_workers(current, iterator)
-        if drawn is None or not torch.is_grad_enabled():
-            return
-        if current.dealt is not None and not (current.dealt.indices and drawn.samples == _rows(batch)):
-            # Samples were passed over as they were read: from here on others come than were dealt.
-            current.dealt = current.dealt._replace(indices=())
+            current.note_workers(iterator)
+        if drawn is None or not torch.is_grad_enabled() or not current.was_dealt(drawn, batch):
             return
         failure = None
         try:
-            made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
+            made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
         except Exception as error:  # noqa: BLE001 - the user's own function may raise anything; it is raised below
-            failure, current.source = error, None
-            made_of = _made_of(current, drawn, batch, together=iterator._auto_collation)
+            failure = error
+            current.name_no_more()
+            made_of = current.made_of(drawn, batch, together=iterator._auto_collation)
         self._came = Traced(current, made_of)
         if failure is not None:
             raise failure
@@ -261,12 +108,11 @@ class LoaderTrace:
         current = self._passes.get(id(iterator))
         if current is None:
             return
-        source, current.source = current.source, None
         try:
-            with torch.enable_grad():
+            with torch.enable_grad(), current.without_names():
                 self.gave(iterator, batch)
         finally:
-            current.source, self._came = source, None
+            self._came = None
 
     def take(self) -> Traced | None:
         """Return the batch that came last, once; None where it is not known, or one of an evaluation."""
@@ -284,13 +130,13 @@ class LoaderTrace:
         """Note which of the loader's workers read what was drawn before a pass began."""
         current = self._passes.get(id(iterator))
         if current is not None:
-            _note_workers(current, iterator)
+            current.note_workers(iterator)
 
     def ended(self, iterator: _BaseDataLoaderIter) -> None:
         """Note that a pass gave its last batch."""
         current = self._passes.get(id(iterator))
         if current is not None:
-            current.ended = True
+            current.end()
 
     # When a step ends
 
@@ -300,12 +146,10 @@ class LoaderTrace:
             return []
         batches = []
         for one, made in self._training():
-            if one.number < 0:
-                one.number, self._feeding = self._feeding, self._feeding + 1
-            hint, one.hint = one.hint, None
+            self._feeding += one.feed(self._feeding)
             batches.append(BatchFed(
                 tick, step, optimizer, one.number, made.loader, one.data.size, made.first, made.samples,
-                made.indices or b"", made.loader_worker, made.names, hint))
+                made.indices or b"", made.loader_worker, made.names, one.take_hint()))
         self._waiting.clear()
         return batches
 
@@ -320,92 +164,19 @@ class LoaderTrace:
 
     # Small things
 
-    def _data_of(self, dataset: Any) -> _DataSet:
+    def _data_of(self, dataset: Any) -> DataSet:
         reference, known = self._data.get(id(dataset), (None, None))
         if known is not None and (known.size == _length(dataset) if reference is None else reference() is dataset):
             return known
         name = type(dataset).__name__
         self._labels[name] = number = self._labels.get(name, 0) + 1
-        found = _DataSet(name if number == 1 else f"{name} {number}", _length(dataset))
+        found = DataSet(name if number == 1 else f"{name} {number}", _length(dataset))
         try:
             reference = weakref.ref(dataset)
         except TypeError:
             reference = None  # a list, say
         self._data[id(dataset)] = reference, found
         return found
-
-
-def _batch(drawn: Any, first: int, *, together: bool) -> _Drawn:
-    """Return a batch as it was drawn; a copy, since a sampler may use its list again."""
-    members = drawn if together else [drawn]
-    try:
-        indices = struct.pack(f"{len(members)}q", *members)
-    except (TypeError, struct.error):
-        keys = tuple(str(item) for item in members) if isinstance(members, Iterable) else (str(members),)
-        return _Drawn(first, len(keys), None, keys)
-    return _Drawn(first, len(members), indices)
-
-
-def _numbers(indices: bytes) -> list[int]:
-    return memoryview(indices).cast("q").tolist()
-
-
-def _made_of(current: _Pass, drawn: _Drawn, batch: Any, *, together: bool) -> MadeOf:
-    first, samples = drawn.first, drawn.samples
-    names: tuple[tuple[int, str], ...] = ()
-    if drawn.indices is not None:
-        if current.source is not None:
-            names = current.data.names_of(_numbers(drawn.indices), current.source)
-    elif drawn.keys:
-        names = tuple(enumerate(drawn.keys, first))
-    else:
-        told = names_in(batch)
-        samples = len(told) or (_rows(batch) if together else 1)
-        first = current.read.get(drawn.worker, 0)
-        current.read[drawn.worker] = first + samples
-        names = tuple(enumerate(told, first))
-    return MadeOf(current.data.label, first, samples, drawn.indices, drawn.worker, names, current.source)
-
-
-def _note_workers(current: _Pass, iterator: _BaseDataLoaderIter) -> None:
-    """Note which worker reads what was drawn: once a batch came, nobody knows any more."""
-    under_way = getattr(iterator, "_task_info", None) or {}
-    for task, drawn in current.tasks.items():
-        if drawn.worker < 0 and task in under_way:
-            drawn.worker = int(under_way[task][0])
-
-
-def _take(current: _Pass, iterator: _BaseDataLoaderIter) -> _Drawn | None:
-    """Return what the batch that just came was drawn as; None where that is not known."""
-    tasks = current.tasks
-    under_way = getattr(iterator, "_task_info", None)
-    if under_way is None:
-        # Those before it could not be read.
-        task = next(reversed(tasks), None)
-        drawn = None if task is None else tasks[task]
-        tasks.clear()
-        return drawn
-    if getattr(iterator, "_in_order", True):
-        # Those before it were given up: their worker had nothing more to read.
-        task = iterator._rcvd_idx - 1  # type: ignore[attr-defined]
-        for gone in [item for item in tasks if item < task]:
-            del tasks[gone]
-    else:
-        task = next((item for item in tasks if item not in under_way), None)
-    return None if task is None else tasks.pop(task, None)
-
-
-def _name(source: Source | None, index: int) -> str:
-    try:
-        name = None if source is None else source(index)
-    except Exception:  # noqa: BLE001 - a name that cannot be told must not keep a step from being saved
-        return ""
-    return "" if name is None else str(name)
-
-
-def _rows(batch: Any) -> int:
-    """Return how many samples a batch holds: the length of the first axis of its first tensor; 1 where it has none."""
-    return next((tensor.shape[0] for _, tensor in tensors_in(batch) if tensor.dim()), 1)
 
 
 def _length(dataset: Any) -> int:

@@ -17,7 +17,7 @@ from fastai.data import load
 from barograph.capture.imports import after_import, forget
 from barograph.capture.integrations import say_missing
 from barograph.capture.torch.inner_optimizer import inner_optimizer
-from barograph.capture.torch.trace import Dealt
+from barograph.capture.torch.loader_pass import Dealt
 from barograph.capture.trainers.loop import TrainerLoop
 
 if TYPE_CHECKING:

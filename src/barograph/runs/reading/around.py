@@ -1,4 +1,4 @@
-"""What was recorded around one step, and what changed most with it."""
+"""Records around one step, and the largest changes at it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.view import StepView
 
 BEFORE, AFTER = 5, 5
-"""Recorded steps that are shown on either side."""
+"""Number of recorded steps shown before and after."""
 
 HISTORY = 10
-"""Recorded steps before it that tensors are compared with."""
+"""Number of earlier recorded steps with which tensors are compared."""
 
 _DECADES_OF_FLOAT64 = 616.0
 """More than lie between any two numbers that are not zero: how far it is from or to zero."""
@@ -34,17 +34,17 @@ _TENSOR_KINDS = (Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.WEIGHT,
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How one tensor was at the step, beside the steps before.
+    """Change of one tensor at the step, compared with earlier steps.
 
     Attributes:
-        key: Of what.
-        layer: Class of the module it belongs to.
-        norm: Its norm at the step.
-        usual: The median of its norms over the last `HISTORY` steps before that recorded its kind.
-        compared: In how many of these it was recorded.
-        factor: `norm / usual`; inf where it had been zero.
-        nonfinite: Elements that are NaN or infinite at the step.
-        nonfinite_before: The most there were in one of the steps before.
+        key: Key of the tensor.
+        layer: Class of its module.
+        norm: Norm at the step.
+        usual: Median of its norms over the last `HISTORY` earlier steps with records of its kind.
+        compared: Number of these in which it was recorded.
+        factor: `norm / usual`; inf if it was zero.
+        nonfinite: Number of elements that are NaN or infinite at the step.
+        nonfinite_before: Largest such number in the earlier steps.
     """
 
     key: Key
@@ -58,7 +58,7 @@ class Change:
 
     @property
     def size(self) -> float:
-        """How great the change is: orders of magnitude, and inf where what was finite is no more."""
+        """Size of the change in orders of magnitude; inf if a finite tensor became nonfinite."""
         if self.nonfinite > self.nonfinite_before:
             return math.inf
         return abs(math.log10(self.factor)) if 0 < self.factor < math.inf else _DECADES_OF_FLOAT64
@@ -66,15 +66,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """A step and its neighbours.
+    """A step and its neighbors.
 
     Attributes:
-        asked: The step that was asked for.
-        step: The one that is shown: the nearest that was recorded, of two the earlier.
-        views: The recorded steps before it, itself, and after it, in the order they happened; of several
-            optimizers and modes all.
-        changes: Every tensor recorded at the step and before it; the greatest change first.
-        nearest_with_tensors: Where the step has no tensors, the nearest steps that have, before and after.
+        asked: The requested step.
+        step: The nearest recorded step; of two, the earlier.
+        views: Recorded steps before it, itself, and after it, in order of time, of all
+            optimizers and modes.
+        changes: Tensors recorded at the step and before it, largest change first.
+        nearest_with_tensors: If the step has no tensors, the nearest steps with tensors, before and after.
     """
 
     asked: int
@@ -85,14 +85,14 @@ class Surroundings:
 
 
 def around(run: Run, step: int) -> Surroundings:
-    """Return what was recorded around a step.
+    """Return the records around a step.
 
     Args:
-        run: Which.
-        step: As the user counts, in any mode. One that was passed over stands for the nearest that was recorded.
+        run: The run.
+        step: Step number in any mode. If it was not recorded, the nearest recorded one is used.
 
     Raises:
-        UnknownStep: The step lies before all that were recorded, or after; the message says the nearest.
+        UnknownStep: The step is before or after all recorded steps; the message has the nearest.
         StoreError: The store cannot be read.
     """
     asked, steps = step, run.steps(None).tolist()
@@ -116,7 +116,7 @@ def around(run: Run, step: int) -> Surroundings:
 
 
 def findings_near(findings: Iterable[Finding], views: Sequence[StepView]) -> list[Finding]:
-    """Return the findings that began, were open or closed among these steps."""
+    """Return the findings that started, were open or closed in these steps."""
     numbers = [view.step.number for view in views]
     first, last = min(numbers), max(numbers)
     return [
@@ -131,7 +131,7 @@ def gradient_norm(view: StepView) -> float | None:
 
 
 def update_ratio(view: StepView) -> float | None:
-    """Return how large the step's update was beside the weights; None where either was not recorded."""
+    """Return the ratio of update to weights at the step; None if either was not recorded."""
     update, weight = _norm_of_all(view, Kind.UPDATE), _norm_of_all(view, Kind.WEIGHT)
     return update / weight if update is not None and weight else None
 

@@ -1,4 +1,4 @@
-"""Where the attempts of a run began, told by whatever of them can still be read."""
+"""First steps of the attempts of a run, from the files that can be read."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from barograph.runs.state.survey import Stream
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What one file of a worker tells of how it began in an attempt.
+    """Information in one file of a worker about its first steps in an attempt.
 
     Attributes:
-        first_steps: Optimizer to the first training step that it tells.
-        certain: Whatever else of the worker cannot be read, it began no earlier.
+        first_steps: Optimizer to its first training step in the file.
+        certain: The worker did not start earlier, even if other files are unreadable.
     """
 
     first_steps: Mapping[str, int]

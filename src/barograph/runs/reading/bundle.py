@@ -1,4 +1,4 @@
-"""Many series of a run in one reading: every key of a kind, over all its steps."""
+"""Reading many series of a run in one pass: every key of a kind."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def bundle(
     run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
     optimizer: str | None = None,
 ) -> Iterator[tuple[Series, ...]]:
-    """Yield for each key of that kind its series of these statistics, as `Run.series` gives them.
+    """Yield the series of these statistics for each key of a kind, as `Run.series` returns them.
 
-    To ask `Run.series` for one key after the other would read and prove every file once a key.
+    Calling `Run.series` for each key would read and verify every file once a key.
 
     Args:
-        run: Which.
-        kind: Of what.
-        statistics: Which numbers, see `Run.series`. Where a key has none of the first, it is left out.
-        mode: Only of this mode.
-        optimizer: Only of steps of this one; None: of any.
+        run: The run.
+        kind: Kind of the keys.
+        statistics: Names of statistics, see `Run.series`. Keys without the first one are skipped.
+        mode: Only this mode.
+        optimizer: Only steps of this optimizer; None: all.
 
     Raises:
         UnknownName: There is no such statistic.
@@ -56,13 +56,13 @@ def bundles(
     run: Run, kind: Kind, statistics: Sequence[str] = ("value",), *, only: Collection[Key] | None = None,
     start: int | None = None, stop: int | None = None,
 ) -> Iterator[tuple[Mode, str, tuple[Series, ...]]]:
-    """Yield what `bundle` yields for every mode and optimizer, with these, in one reading.
+    """Yield the results of `bundle` for every mode and optimizer, with these, in one pass.
 
     Args:
-        run: Which.
-        kind: Of what.
-        statistics: Which numbers, see `Run.series`.
-        only: Only of these keys; None: of all.
+        run: The run.
+        kind: Kind of the keys.
+        statistics: Names of statistics, see `Run.series`.
+        only: Only these keys; None: all.
         start, stop: Only steps >= start, < stop.
 
     Raises:
@@ -84,7 +84,7 @@ def bundles(
 
 
 def optimizers_of(run: Run, kind: Kind) -> list[str]:
-    """Return the optimizers in whose steps anything of that kind was recorded, sorted; "" is the only one of a run.
+    """Return the optimizers with records of a kind, sorted; "" is the only one of a run.
 
     Raises:
         StoreError: The store cannot be read.
@@ -102,7 +102,7 @@ class SeriesName(NamedTuple):
 
 
 def series_names(run: Run, kind: Kind) -> list[SeriesName]:
-    """Return the series of that kind that a run has: by path, training first, then by optimizer.
+    """Return the series of a kind in a run: by path, training first, then by optimizer.
 
     Raises:
         StoreError: The store cannot be read.
@@ -120,7 +120,7 @@ def series_names(run: Run, kind: Kind) -> list[SeriesName]:
 
 
 def in_order(name: SeriesName) -> tuple[Any, ...]:
-    """Return what series of one kind sort by."""
+    """Return the sort key of series of one kind."""
     return natural_order(name.key.path), _MODES[name.mode], natural_order(name.optimizer)
 
 

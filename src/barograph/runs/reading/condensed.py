@@ -1,4 +1,4 @@
-"""The plain numbers of a run in buckets: of files of buckets where there are any, and of the records elsewhere."""
+"""The plain numbers of a run as buckets, from bucket files if there are any, otherwise from records."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _Used = Mapping[Stream, Sequence[tuple[CurvesName, Sequence[ChunkName]]]]
 
 
 class Condensed:
-    """Answers what needs no single point.
+    """Reads series as buckets.
 
     Args:
-        store: The run's.
-        run_id: Of the run.
-        records: Of the run.
+        store: Store of the run.
+        run_id: ID of the run.
+        records: Records of the run.
     """
 
     def __init__(self, store: Store, run_id: str, records: Records) -> None:
@@ -51,7 +51,7 @@ class Condensed:
         self._unreadable: frozenset[CurvesName] = frozenset()
 
     def of_worker(self, worker: str, query: Query | None = None) -> list[SeriesBuckets]:
-        """Return a worker's numbers in buckets, in parts that follow each other.
+        """Return a worker's numbers as buckets, in consecutive parts.
 
         Args:
             worker: Whose.
@@ -170,7 +170,7 @@ class Condensed:
             try:
                 kept[curves] = read(self._store, curves, self._run_id)
             except DamagedChunk:
-                self._unreadable |= {curves}  # the doctor says so; nothing is lost
+                self._unreadable |= {curves}  # `barograph doctor` reports it; nothing is lost
                 return None
             except ObjectNotFound:
                 return None

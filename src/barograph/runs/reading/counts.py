@@ -1,4 +1,4 @@
-"""How often something was counted: labels, and pairs of label and answer, added up over the ranks that saw them."""
+"""Counts of labels, and of pairs of label and prediction, summed over ranks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from barograph.runs.reading.reader import Run
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How often one thing was counted at each step.
+    """Counts of one label or pair by step.
 
     Attributes:
-        key: What.
-        steps: Those in which it was counted at all, rising; shape (n,).
-        counts: How often, shape (n,); what several ranks, or several evaluations of one step, counted is added up.
+        key: Key of the label or pair.
+        steps: Steps with counts, ascending; shape (n,).
+        counts: Counts, shape (n,), summed over ranks and over evaluations of one step.
     """
 
     key: Key
@@ -33,14 +33,14 @@ class Counts:
 def counts_of(
     run: Run, kind: Kind, *, mode: Mode, start: int | None = None, stop: int | None = None
 ) -> Iterator[Counts]:
-    """Yield what was counted, by key.
+    """Yield the counts by key.
 
-    Each rank counts what it was fed. Of processes that trained by themselves the first one speaks.
+    Each rank counts its own samples. For independent processes, the counts of the first one are used.
 
     Args:
-        run: Which.
+        run: The run.
         kind: `LABEL` or `CONFUSION`.
-        mode: In this mode.
+        mode: Only this mode.
         start, stop: Only steps >= start, < stop.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Is a run whole? Looks at every object of it, and names what is damaged, missing, foreign or was dropped."""
+"""Checks every object of a run, and lists damaged, missing, foreign and dropped data."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ from barograph.runs.state.survey import Stream, survey
 from barograph.store.base import Store
 
 _TRIES = 20
-"""Looks for what came in place of files that went away meanwhile; each reads only what is new."""
+"""Number of listings while files are merged; each reads only new files."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """What is wrong with a run; every text is one sentence for a person.
+    """Problems of a run; each text is one sentence for people.
 
     Attributes:
-        url: Where it is.
-        damaged: Objects whose bytes are not those that were written.
-        missing: What was published, or recorded, and is not there.
-        dropped: What was never published because the store did not keep up.
-        removed: What went because the settings limit what is kept.
-        unended: Workers without a last word, and whether they live.
-        problems: What the workers themselves reported.
-        foreign: Objects that are no part of a run.
-        leftover: Files that say nothing that others do not; harmless. Rows that are in another file, too, left by a
-            worker that died while tidying up; buckets that cannot be read; files of a checkpoint or a capsule that was
-            not saved to its end.
-        workers, chunks, tensors, size_bytes: How many workers, files of records and of tensors, and bytes in all.
-        dropped_steps, dropped_points: How many were dropped.
+        url: URL of the run.
+        damaged: Damaged objects.
+        missing: Published or recorded data that is missing.
+        dropped: Data never published because the store did not keep up.
+        removed: Data removed because of limits in the settings.
+        unended: Workers without an ending, and whether they are alive.
+        problems: Problems reported by the workers.
+        foreign: Objects that are not part of a run.
+        leftover: Harmless redundant files: rows that are also in another file, from a
+            worker that died during compaction; unreadable buckets; files of an interrupted save of a checkpoint or a
+            capsule.
+        workers, chunks, tensors, size_bytes: Number of workers, records files, tensor files, and total bytes.
+        dropped_steps, dropped_points: Number of dropped steps and logged numbers.
     """
 
     url: str
@@ -77,23 +77,23 @@ class Diagnosis:
 
     @property
     def whole(self) -> bool:
-        """Whether everything that was recorded is there and reads back right, as far as it was published yet."""
+        """Whether everything published so far is present and readable."""
         return not (self.damaged or self.missing or self.dropped)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON data."""
+        """Return plain JSON data."""
         return {"whole": self.whole, **asdict(self)}
 
 
 def examine(store: Store, *, clock: Clock | None = None) -> Diagnosis:
-    """Return what is wrong with the run in `store`, after reading all of it.
+    """Return the problems of the run in `store`, after reading all of it.
 
     Args:
-        store: Where it is.
-        clock: For how long heartbeats were watched.
+        store: Store of the run.
+        clock: Measures how long heartbeats were watched.
 
     Raises:
-        NotARun: Nothing of a run is there.
+        NotARun: There is no part of a run.
         NewerFormat: A newer Barograph wrote it.
         StoreError: The store cannot be read.
     """
@@ -111,7 +111,7 @@ _NOTHING = _Span(first=2**63, last=-1)
 
 
 class _Content(NamedTuple):
-    """What is in one file of records, or why it cannot be read."""
+    """The content of one records file, or why it cannot be read."""
 
     span: _Span = _NOTHING
     ticks: NDArray[np.int64] = np.empty(0, np.int64)
@@ -132,7 +132,7 @@ class _Examination:
         if not found.has_manifest and not found.chunks and not found.metadata:
             raise NotARun(f"Not a run: there is no {MANIFEST} ({store.url}).")
         self._look_at_manifest()
-        # Before the records: what a worker says it has published is then there.
+        # Before the records, so that chunks announced by a worker are present.
         roster = Roster(store, clock)
         states = roster.workers(found)
         self.diagnosis.damaged.extend(roster.damage)
@@ -166,7 +166,7 @@ class _Examination:
             self.diagnosis.damaged.append(str(error))
 
     def _read_all(self) -> None:
-        """Read every file of records and of tensors; where one was made one with others, or removed, look again."""
+        """Read all records and tensor files; list again if one was merged or removed."""
         for _ in range(_TRIES):
             if self._read_what_is_new():
                 return
@@ -195,7 +195,7 @@ class _Examination:
         return complete
 
     def _look_at_records(self, stream: Stream) -> _Span:
-        """Judge all files of one stream; return which steps are in them."""
+        """Check all files of one stream; return the range of steps in them."""
         damaged: set[str] = set()
         tensor_chunks: set[int] = set()
         ticks = [np.empty(0, np.int64)]
@@ -275,10 +275,10 @@ class _Examination:
             self._note_killed(state, spans)
 
     def _note_lost_steps(self, stream: Stream, last: Heartbeat | None) -> None:
-        """Compare how many steps a worker has recorded with how many are there.
+        """Compare the number of steps that a worker has recorded with the number of steps in its files.
 
-        A process that writes for a worker may be killed with what it had not published, and another takes its place:
-        the numbers of the chunks tell nothing of that.
+        A writer process may be killed with unpublished steps and replaced by another one, without a gap in the
+        numbers of chunks.
         """
         explained = self.diagnosis.missing or self.diagnosis.damaged or self._removed_through(stream) >= 0
         if last is None or explained:
@@ -300,7 +300,7 @@ class _Examination:
                 what = f"All records of {_whose(stream)}"
             self.diagnosis.missing.append(f"{what} were lost when it was killed.{told}")
             return
-        # A later attempt has made the steps again that went with it, from the checkpoint it began with.
+        # A later attempt has repeated the lost steps, from the checkpoint with which it began.
         later = [span.first for (attempt, name), span in spans.items() if attempt > worker.attempt
                  and name == worker.name]
         resumed_at = min(later, default=_NOTHING.first)
@@ -363,7 +363,7 @@ def _content(store: Store, file: ChunkName, run_id: str) -> _Content:
 
 
 def _damage(store: Store, file: TensorsName, run_id: str) -> str:
-    """Return why a file of tensors cannot be read; "" where it can."""
+    """Return why a tensor file cannot be read; "" if it can."""
     try:
         data = proved(store, str(file), file.digest)
         check_tensors_origin(data, TensorsOrigin(run_id, file.worker, file.attempt, file.chunk), str(file))

@@ -1,4 +1,4 @@
-"""A run as a sequence of complete steps, each handed out once, live or after the fact."""
+"""A run as a sequence of complete steps, each returned once, live or later."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from barograph.runs.state.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
 BATCH_BYTES = 24 * 2**20
-"""Records read at one poll, as large as they are in memory; the rest follows at the next, so that a long run does not
-fill it."""
+"""Memory of records read in one poll. The rest follows in the next one, so that a long run does not exhaust
+memory."""
 
 GAP_SECS = 3.0
-"""A chunk that seems to be missing is looked for as long: listings of some stores lag behind a little."""
+"""How long to look for a missing chunk: listings of some stores lag behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """What one poll brought.
+    """Result of one poll.
 
     Attributes:
         views: Steps that became complete, in order.
-        ended: Every worker has ended or is dead, the process that began the attempt is not known to live, and
-            everything there is was handed out, these views included.
-        drained: As `ended`, but the process that began the attempt may live: it may start more workers.
-        more: There is more to read at once; poll again without waiting.
-        damage: What cannot be read, one sentence each, as it was met.
-        cursor: JSON data; a feed that is made with it goes on after these views.
+        ended: Every worker has ended or is dead, the process that began the attempt is not known to be alive, and
+            all steps were returned, including these views.
+        drained: As `ended`, but the process that began the attempt may be alive and start more workers.
+        more: More can be read immediately; poll again without waiting.
+        damage: Unreadable files, one sentence each.
+        cursor: JSON data; a feed created with it continues after these views.
     """
 
     views: tuple[StepView, ...]
@@ -60,28 +60,28 @@ class FeedResult:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """For the missing chunks of a stream: those up to `through` were published when it began, or never."""
+    """Search for missing chunks of a stream: those up to `through` were published when it started, or never."""
 
     since: float
     through: int
 
 
 class Feed:
-    """Hands out the steps of a run as they become complete.
+    """Returns the steps of a run as they become complete.
 
-    Every step comes once, whatever order chunks arrive in, and however often the feed is made anew from its
-    cursor. A worker that is silent is not waited for; what it publishes afterwards comes then. The steps of an
-    attempt all come before those of the next, so an attempt is left only once its workers have said their last
-    word, or have been silent for a moment (see `Vitals.has_settled`); and at the latest when the next has lived
-    longer than anybody of this one may go on publishing. What comes later still is named as damage.
+    Every step is returned once, in whatever order chunks arrive, and however often the feed is recreated from its
+    cursor. The feed does not wait for silent workers; their later steps come when they arrive. All steps of an
+    attempt come before those of the next, so the feed leaves an attempt only when its workers have ended or have been
+    silent for a moment (see `Vitals.has_settled`), at the latest when the next attempt has run longer than
+    any worker of this one may keep publishing. Later data is reported as damage.
 
     Args:
-        store: The run's.
-        cursor: Of an earlier feed; None: from the first step.
-        clock: For how long workers have been silent.
+        store: Store of the run.
+        cursor: Cursor of an earlier feed; None: start at the first step.
+        clock: Measures how long workers have been silent.
         dead_secs: See `vitals.DEAD_SECS`.
-        patient: Wait for what may come yet; else what is there now is all there is, and an earlier attempt is
-            left at once.
+        patient: Wait for data that may still come. Otherwise the present data is complete, and an earlier attempt is
+            left immediately.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Feed:
         Raises:
             NotARun: There is no run.
             NewerFormat, DamagedChunk: Its manifest cannot be read.
-            StoreError: The store cannot be read now; nothing is lost, poll again.
+            StoreError: The store cannot be read; nothing is lost, poll again.
         """
         found = self._found = surveyed(self._store.list(), self._found)
         self._check_run(found)
@@ -148,7 +148,7 @@ class Feed:
             self._last_words.settings = self._manifest.settings
 
     def _advance(self, found: Survey) -> bool:
-        """Read and line up what there is; return whether more can be read at once."""
+        """Read and align present data; return whether more can be read immediately."""
         room_bytes = BATCH_BYTES
         is_out = self._is_out_now(found)
         while True:
@@ -164,7 +164,7 @@ class Feed:
                 return True
             unread = [stream for stream in streams if stream.unread(found)]
             if unread:
-                # Where all queues stay full, another worker is waited for; where chunks are missing, these are.
+                # If all queues stay full, another worker or missing chunks are awaited.
                 return not all(stream.is_full or self._is_held(stream) for stream in unread)
             if any(stream.head is not None for stream in streams) or not self._may_leave(streams, found):
                 return False
@@ -177,7 +177,7 @@ class Feed:
             try:
                 room_bytes -= stream.read(self._store, file)
             except ObjectNotFound:
-                self._again = True  # made one with others meanwhile; the next survey sees the new file
+                self._again = True  # merged meanwhile; the next survey sees the new file
                 return room_bytes
         if stream.last_chunk is not None and stream.unread(found) is None and not stream.is_complete:
             if self._may_be_there_yet(stream, stream.last_chunk + 1, found):
@@ -188,10 +188,10 @@ class Feed:
         return room_bytes
 
     def _may_be_there_yet(self, stream: WorkerStream, before: int, found: Survey) -> bool:
-        """Return whether chunks that seem to be missing before that one have to be looked for once more.
+        """Return whether to search again for chunks that seem to be missing before this one.
 
-        A listing is not of one moment: while files are being made one it may catch neither the old ones nor
-        the new. So it is looked again at once, and then for `GAP_SECS`.
+        A listing is not a snapshot: while files are merged, it may miss both the old ones and the new one. So the run
+        is listed again immediately, and then for `GAP_SECS`.
         """
         first = max(stream.next_chunk, stream.removed_through + 1)
         if first >= before:
@@ -252,7 +252,7 @@ class Feed:
             return None
 
     def _all_here(self, members: Sequence[WorkerStream], found: Survey) -> bool:
-        """Return whether every rank that is expected has declared itself, or need not be waited for."""
+        """Return whether every expected rank has registered, or need not be awaited."""
         if self._is_over(found) or all(stream.last_chunk is not None for stream in members):
             return True
         names = {stream.worker.name for stream in members}
@@ -275,7 +275,7 @@ class Feed:
                 stream.leave()
 
     def _may_leave(self, streams: Sequence[WorkerStream], found: Survey) -> bool:
-        """Return whether a later attempt was begun and this one says no more, as far as can be known."""
+        """Return whether a later attempt has begun and this one publishes no more, as far as can be known."""
         if not self._is_over(found):
             return False
         done = [self._is_done(stream, found) for stream in streams]
@@ -284,7 +284,7 @@ class Feed:
         return all(done)
 
     def _watch_later_workers(self, found: Survey) -> None:
-        """Look for signs of life in later attempts, so that where many were killed all are timed together."""
+        """Watch heartbeats of later attempts, so that the timeouts of many killed ones run together."""
         for folder, name, attempt in sorted(found.metadata):
             if folder == WORKERS and attempt > self._attempt and (ENDINGS, name, attempt) not in found.metadata:
                 if (attempt, name) not in self._streams:
@@ -293,7 +293,7 @@ class Feed:
                     self._vitals.has_settled(stream.worker)
 
     def _is_done(self, stream: WorkerStream, found: Survey) -> bool:
-        """Return whether nothing more comes from a worker of an attempt that is over."""
+        """Return whether a worker of a past attempt publishes no more."""
         if stream.last_chunk is not None:
             return stream.is_complete
         return self._last_words.are_said(stream.worker, found)
@@ -333,7 +333,7 @@ class Feed:
         return self._vitals.is_gone(stream.worker)
 
     def _will_stay_empty(self) -> bool:
-        """Return whether no worker will come to this attempt, as far as can be known."""
+        """Return whether this attempt will get no workers, as far as can be known."""
         claimer = claimer_of(self._store, self._attempt)
         alive = is_alive(claimer[0]) if claimer else None
         if alive is None:

@@ -1,4 +1,4 @@
-"""Chunks that were published and are not there, or were not and are, told by their numbers."""
+"""Missing and surplus chunks, by their numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from barograph.store.base import Store
 
 
 class Gaps:
-    """Names the chunks of a run that are missing, no retention note covering them, and those after the last one.
+    """Reports missing chunks without a retention note, and chunks after the last one.
 
     Args:
-        store: The run's.
+        store: Store of the run.
     """
 
     def __init__(self, store: Store) -> None:
@@ -72,14 +72,14 @@ class Gaps:
 
 
 def beyond_last(file: ChunkName, last_chunk: int) -> str:
-    """Return the sentence that names a file of chunks that its worker has not published, as it says itself."""
+    """Return the message for a file after the last chunk of its worker."""
     whose = f"worker {file.worker} in attempt {file.attempt}"
     what = f"The file comes after chunk {last_chunk}, the last that {whose} published"
     return f"{what}. It is not part of the run ({file})."
 
 
 def missing_chunks(stream: Stream, first: int, before: int) -> str:
-    """Return the sentence that names missing chunks.
+    """Return the message for missing chunks.
 
     Example:
         >>> missing_chunks((0, "p0"), 3, 4)

@@ -1,4 +1,4 @@
-"""A run at a glance: how it stands, told by its metadata files alone, without a look into its records."""
+"""State of a run from its metadata files, without reading its records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from barograph.runs.state.survey import surveyed
 from barograph.store.base import Browsable, Level, ObjectInfo, Store
 
 DEPTH = 6
-"""Folders deep that runs are looked for: enough for a tree of experiments, and an end in somebody's home."""
+"""Depth of the search for runs: enough for a tree of experiments, and limited in a home directory."""
 
 _LOOKS = 3
 _LOOK_AGAIN_SECS = 0.8
@@ -32,51 +32,51 @@ _THREADS = 8
 
 
 class RunState(StrEnum):
-    """How a run stands, by the workers of its newest attempt."""
+    """State of a run, from the workers of its newest attempt."""
 
     STARTING = "starting"
-    """No worker has come yet, and the process that began it lives."""
+    """It has no worker yet, and the process that began it is alive."""
     RUNNING = "running"
     FINISHED = "finished"
     STOPPED = "stopped"
     """A finding stopped it."""
     FAILED = "failed"
     KILLED = "killed"
-    """A worker ended without a word."""
+    """A worker was killed: it has no ending."""
     UNKNOWN = "unknown"
-    """Its workers are on another machine, and gave no sign while they were watched; or it cannot be read now."""
+    """Its workers are on another machine and sent no heartbeat while watched; or it cannot be read."""
     EMPTY = "empty"
     """No process trained."""
     DAMAGED = "damaged"
-    """Its first metadata file cannot be read."""
+    """Its manifest cannot be read."""
 
 
 _WORST_FIRST = (
     (Standing.RUNNING, RunState.RUNNING), (Standing.UNKNOWN, RunState.UNKNOWN), (Standing.KILLED, RunState.KILLED),
     (Standing.FAILED, RunState.FAILED), (Standing.STOPPED, RunState.STOPPED), (Standing.FINISHED, RunState.FINISHED),
 )
-"""Of several workers the first of these speaks: as long as one runs, the run does."""
+"""The first of these states of any worker is that of the run: it is running as long as one worker is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """How a run stands.
+    """State of a run.
 
     Attributes:
-        url: Where it is.
-        state: How it stands.
-        manifest: What it is; None where that cannot be read.
-        workers: Of all attempts.
-        attempt: The newest one.
-        steps: Steps made in it by all optimizers, of the worker that is furthest: as in the summary.
-        loss: Its last loss; None where none was seen.
-        cost: Greatest share of the training time that capture took from a worker; NaN where it is not known.
-        ended_unix: When the last worker gave its last sign, by its own clock; NaN where there was none.
-        watched: Whether a watcher has looked at it.
-        covered: Whether everything there was to see was seen, as far as its workers know.
-        findings: What watchers found.
-        told: How many metadata files tell what made it and what it says of itself, and when the last of these was
-        written.
+        url: URL of the run.
+        state: Its state.
+        manifest: Its manifest; None if unreadable.
+        workers: Workers of all attempts.
+        attempt: The newest attempt.
+        steps: Steps of all optimizers in it, of the worker with the most, as in the summary.
+        loss: Its last loss; None if there is none.
+        cost: Largest share of the training time that capture took in a worker; NaN if unknown.
+        ended_unix: Time of the last heartbeat or ending, by the worker's clock; NaN if there is none.
+        watched: Whether a watcher has evaluated it.
+        covered: Whether everything was recorded, as far as its workers know.
+        findings: Its findings.
+        told: Number of metadata files with provenance and journal entries, and the time of the last of
+            them.
         problems: What could not be read.
     """
 
@@ -97,7 +97,7 @@ class Glance:
 
     @property
     def open_findings(self) -> Mapping[Severity, int]:
-        """How many findings are open, of each severity that has any, the worst first."""
+        """Number of open findings by severity, worst first."""
         found = Counter(item.severity for item in self.findings if item.state is FindingState.OPEN)
         return {severity: found[severity] for severity in Severity if found[severity]}
 
@@ -108,7 +108,7 @@ class Glance:
 
 
 def runs_below(store: Store) -> list[str]:
-    """Return where in `store` there are runs: the part of the name before `run.json`, "" for the store itself.
+    """Return the folders of runs in `store`; "" for the store itself.
 
     At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
     itself holds is not looked at, however much that is; a folder below the first that may not be read is passed over.
@@ -144,7 +144,7 @@ def _walked(store: Browsable) -> Iterator[str]:
 
 
 def _run_of(name: str) -> str | None:
-    """Return the folder of the run whose manifest is called so; None if the name is no such thing."""
+    """Return the folder of a run from the name of its manifest; None for other names."""
     folder, _, last = name.rpartition("/")
     return folder if last == MANIFEST else None
 
@@ -155,12 +155,12 @@ def _is_looked_into(folder: str) -> bool:
 
 
 def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep) -> Glance:
-    """Return how the run in `store` stands.
+    """Return the state of the run in `store`.
 
     Args:
-        store: Where it is. A store without a run gives a `Glance` that is damaged.
-        clock: For how long heartbeats were watched.
-        wait: Lets some seconds pass, where only its heartbeat can tell whether a worker on another machine lives.
+        store: Store of the run. Without a run, the result is damaged.
+        clock: Measures how long heartbeats were watched.
+        wait: Sleeps for some seconds, to watch the heartbeat of a worker on another machine.
 
     Raises:
         StoreError: The store cannot be read.
@@ -171,7 +171,7 @@ def glance(store: Store, *, clock: Clock | None = None, wait: Callable[[float], 
 def glances(
     stores: Iterable[Store], *, clock: Clock | None = None, wait: Callable[[float], object] = time.sleep
 ) -> list[Glance]:
-    """Return how each of these runs stands; arguments as for `glance`. What cannot be read says so in its place."""
+    """Return the state of each run; arguments as for `glance`. Unreadable runs are in the result, too."""
     return _seen([_Look(store, clock or SystemClock()) for store in stores], _Look.take_or_say_why_not, wait)
 
 
@@ -189,12 +189,12 @@ def _seen(
 
 
 def _may_still_tell(seen: Glance) -> bool:
-    """Return whether another look may show a heartbeat that counts."""
+    """Return whether another poll may show an increasing heartbeat."""
     return seen.state is RunState.UNKNOWN and seen.manifest is not None
 
 
 class _Look:
-    """Looks at one run, more than once where it must see whether a heartbeat counts."""
+    """Polls one run, several times if it must watch a heartbeat."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -241,7 +241,7 @@ class _Look:
             claimer = claimer_of(self._store, attempt)
         except StoreError:
             return RunState.UNKNOWN
-        # The process that asks is not about to train.
+        # The calling process does not train.
         lives = claimer is not None and claimer[0] != this_process() and is_alive(claimer[0])
         return RunState.STARTING if lives else RunState.EMPTY
 

@@ -1,4 +1,4 @@
-"""At which steps histograms were taken, and what they say."""
+"""Steps with histograms."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from barograph.runs.reading.reader import Run
 
 
 def steps_with_histogram(run: Run, key: Key, *, optimizer: str | None = None) -> NDArray[np.int64]:
-    """Return the training steps at which a histogram of that key was taken, rising, each once.
+    """Return the training steps with a histogram of a key, ascending, each once.
 
     Args:
-        run: Which.
-        key: Of a tensor.
-        optimizer: Only of steps of this one; None: of any.
+        run: The run.
+        key: Key of a tensor.
+        optimizer: Only steps of this optimizer; None: all.
 
     Raises:
         StoreError: The store cannot be read.

@@ -1,4 +1,4 @@
-"""Every number of the metrics of a run, for who hands them on; who asks what they came to asks `metrics`."""
+"""Full metric histories, for exporters; for summaries see `metrics`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _COLUMNS = ("worker", "optimizer", "mode", "path", "step", "time", "tick", "valu
 
 
 class History(NamedTuple):
-    """Every number of a series, by step; then in the order in which they were recorded. The three have one length.
+    """All numbers of a series by step, then in order of recording. The arrays have equal length.
 
     Attributes:
-        metric: Which series.
-        steps: Of its numbers, going up.
+        metric: The series.
+        steps: Steps, ascending.
         times_us: Microseconds since 1970 UTC.
         values: The numbers.
     """
@@ -36,10 +36,10 @@ class History(NamedTuple):
 
 
 def histories_of(run: Run, kind: Kind) -> Iterator[History]:
-    """Yield the series of a kind, hyperparameters left out; where several workers recorded one, the first one's.
+    """Yield the series of a kind, without hyperparameters; if several workers recorded one, the first one's.
 
     Raises:
-        StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
+        StoreError: The store cannot be read. Damaged files are skipped and listed in `run.damage`.
     """
     table = run.arrow(kind, columns=_COLUMNS)
     table = table.filter(pc.is_valid(table["value"])).combine_chunks()

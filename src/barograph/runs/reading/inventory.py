@@ -1,4 +1,4 @@
-"""What a run holds of each key: where and how often it was recorded, and what was recorded last."""
+"""Inventory of a run: for each key, its steps and its last record."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Entry:
     """One key in one mode.
 
     Attributes:
-        key: Which.
-        mode: In which mode.
-        layer: Class of the module it belongs to; "" for what is in none.
+        key: The key.
+        mode: The mode.
+        layer: Class of its module; "" outside of modules.
         dtype: Type of the elements; "" for plain numbers.
-        steps: How many different steps it was recorded in.
-        first_step, last_step: Of them. Of a tensor that is split over ranks, the last one that all have recorded.
-        summary: Of the last step, merged over workers; None for plain numbers, and where a worker's part of a
+        steps: Number of different steps.
+        first_step, last_step: First and last step. For a tensor split over ranks, the last one that all have recorded.
+        summary: Summary at the last step, merged over workers; None for plain numbers, and if a worker's part of a
             split tensor is missing.
         value: The plain number of the last step; None for tensors.
         saved: Whether the whole tensor was saved at the last step.
@@ -57,12 +57,12 @@ class Entry:
 
 
 def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list[Entry]:
-    """Return what the run holds, by key and mode, sorted; of replicas one worker's stand for all.
+    """Return the inventory of a run, sorted by key and mode; replicas are those of one worker.
 
     Args:
-        run: Which.
-        kind: Only of this kind.
-        path: Only those whose path matches this shell pattern.
+        run: The run.
+        kind: Only this kind.
+        path: Only paths matching this shell pattern.
 
     Raises:
         UnknownName: There is no such kind.
@@ -77,7 +77,7 @@ def inventory(run: Run, kind: Kind | str | None = None, path: str = "*") -> list
 
 
 def natural_order(path: str) -> list[tuple[int, str]]:
-    """Return what paths sort by, so that block 2 stands before block 10.
+    """Return the sort key of a path, so that block 2 comes before block 10.
 
     Example:
         >>> sorted(["h.10.fc", "h.2.fc"], key=natural_order)
@@ -87,7 +87,7 @@ def natural_order(path: str) -> list[tuple[int, str]]:
 
 
 def speaking(workers: Iterable[str]) -> list[str]:
-    """Return the workers that speak for a tensor, the first one first: all ranks, or else the first process.
+    """Return the workers whose records are used: all ranks, or else the first process.
 
     Example:
         >>> speaking(["r10", "r2"]), speaking(["p1", "p0"])
@@ -98,7 +98,7 @@ def speaking(workers: Iterable[str]) -> list[str]:
 
 
 def in_speaking_order(workers: Iterable[str]) -> list[str]:
-    """Return workers in the order in which they speak for what they all recorded: ranks before other processes."""
+    """Return workers by precedence: ranks before other processes."""
     return sorted(workers, key=lambda name: (group_of(name) != "r", worker_order(name)))
 
 

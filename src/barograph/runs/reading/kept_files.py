@@ -1,4 +1,4 @@
-"""The files of a run beside its records, tensors and curves, each compared with what it was when it was written."""
+"""Verification of the files of a run other than records, tensors and curves."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _CAPSULE = re.compile(rf"(?P<folder>{CAPSULES}/[^/]+/)capsule\.json")
 
 @dataclass(slots=True)
 class FileCheck:
-    """What is wrong with these files, one sentence each.
+    """Problems of these files, one sentence each.
 
     Attributes:
-        damaged: Their bytes are not those that were written.
-        missing: A metadata file names them, and they are not there.
-        leftover: No metadata file names them: the process that wrote them ended before it had written all.
+        damaged: Damaged files.
+        missing: Files named by a metadata file that are missing.
+        leftover: Files that no metadata file names: their process ended before it had written all.
     """
 
     damaged: list[str] = field(default_factory=list)
@@ -48,11 +48,11 @@ class FileCheck:
 
 
 def check_files(store: Store, names: Collection[str]) -> FileCheck:
-    """Read every file of a run that is neither a record, a tensor of a step nor a curve, and return what is wrong.
+    """Read every file of a run that is neither records, tensors nor curves, and return the problems.
 
     Args:
-        store: The run's.
-        names: Of all its objects.
+        store: Store of the run.
+        names: Names of all its objects.
 
     Raises:
         StoreError: The store cannot be read.

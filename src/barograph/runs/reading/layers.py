@@ -1,4 +1,4 @@
-"""The layers of a model as the run last saw them: their figures, their gradients over time, what was found."""
+"""The layers of a model: last statistics, gradients over time, findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barograph.runs.reading.inventory import Entry, inventory, natural_order
 from barograph.runs.reading.reader import Run
 
 LAYER_KINDS = (Kind.WEIGHT, Kind.GRADIENT, Kind.UPDATE, Kind.OUTPUT)
-"""Kinds a layer is shown by."""
+"""Kinds shown for a layer."""
 
 _OF_PARAMETERS = frozenset({Kind.WEIGHT, Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.OPTIMIZER_STATE})
 _OF_MODULES = frozenset({Kind.INPUT, Kind.OUTPUT})
@@ -32,8 +32,8 @@ class Trend:
     """A number over the recorded steps.
 
     Attributes:
-        steps: Which, rising.
-        values: As many. NaN where something was not finite.
+        steps: Steps, ascending.
+        values: Values; NaN if something was not finite.
     """
 
     steps: tuple[int, ...] = ()
@@ -45,12 +45,12 @@ class Layer:
     """One module of the model.
 
     Attributes:
-        path: Of the module; "" for the model itself.
-        layer: Its class; "" where it was not recorded.
-        figures: Kind to the Summary of its last recorded step; a module's parameters are taken together.
+        path: Path of the module; "" for the model itself.
+        layer: Class of the module; "" if not recorded.
+        figures: Kind to the Summary at its last recorded step, over all parameters of the module.
         steps: Kind to that step.
         gradient_norms: Norm of the gradient of all its parameters.
-        findings: Those whose evidence names it, open ones first, then the worst.
+        findings: Findings with evidence about it, open ones first, then the worst.
     """
 
     path: str
@@ -64,14 +64,14 @@ class Layer:
 def layers_of(
     run: Run, findings: Iterable[Finding] = (), *, norms: Mapping[str, Trend] | None = None
 ) -> list[Layer]:
-    """Return the layers of which anything was recorded in training, or that a finding names.
+    """Return the layers with training records or findings.
 
-    In the order in which they ran, as far as their outputs were seen.
+    In the order in which they ran, if their outputs were recorded.
 
     Args:
-        run: Which.
-        findings: What was found in it.
-        norms: Path to the norm of the gradient, where that has been read already; None: it is read.
+        run: The run.
+        findings: Its findings.
+        norms: Path to the norm of the gradient, if already read; None: read them.
 
     Raises:
         StoreError: The store cannot be read.
@@ -90,7 +90,7 @@ def layers_of(
 
 
 def layer_path(key: Key) -> str | None:
-    """Return the path of the module a key belongs to; None where it belongs to none.
+    """Return the path of the module of a key; None if it has none.
 
     Example:
         >>> layer_path(Key(Kind.GRADIENT, "blocks.0.fc.weight")), layer_path(Key(Kind.OUTPUT, "lstm[1][0]"))

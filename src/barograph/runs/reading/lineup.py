@@ -1,4 +1,4 @@
-"""The streams of one group of workers, lined up step by step."""
+"""Alignment of the streams of one group of workers by step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from barograph.runs.reading.view import StepView, group_of, worker_order
 
 
 def line_up(streams: Sequence[WorkerStream], is_out: Callable[[Worker], bool]) -> Iterator[StepView]:
-    """Yield the views of one group that are complete, in order, and take their steps from the streams.
+    """Yield the complete views of one group in order, and take their steps from the streams.
 
-    A step is complete when every worker has recorded it, is past it, or is out. Numbers that a worker logged
-    outside a step are its own, and wait for nobody. The order of steps does not depend on when they arrived.
+    A step is complete when every worker has recorded it, is past it, or is out. Numbers logged outside of a step
+    belong to one worker and wait for no other. The order of steps does not depend on their arrival.
 
     Args:
-        streams: Of one attempt and group.
-        is_out: Tells whether a worker that is not past a step need not be waited for.
+        streams: Streams of one attempt and group.
+        is_out: Returns whether a worker need not be awaited.
     """
     ordered = sorted(streams, key=lambda stream: worker_order(stream.worker.name))
     while (view := _next(ordered, is_out)) is not None:

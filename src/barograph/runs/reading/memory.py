@@ -1,4 +1,4 @@
-"""How a process that watches for days stays small."""
+"""Memory settings for long-running watchers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGE_BYTES = 2**20
 
 
 def give_memory_back() -> None:
-    """Have large pieces of memory go back to the system once they are free, in this process, from now on.
+    """Return large freed blocks of memory to the system, in this process, from now on.
 
     Arrow's usual allocator keeps what a poll took for the next, a hundred megabytes of it, and glibc's, once large
     pieces were freed, takes such pieces from a heap that shrinks at its end alone. A watcher reads in bursts, beside a

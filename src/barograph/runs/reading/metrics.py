@@ -1,4 +1,4 @@
-"""What the plain numbers of a run came to: its losses, and whatever the script logged, one summary each."""
+"""Summaries of the metrics of a run: its losses and the numbers that the script logged."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from barograph.runs.reading.reader import Run
 
 METRIC_KINDS = (Kind.LOSS, Kind.SCALAR)
 HYPERPARAMETER = "hyperparameter["
-"""Begins the names of numbers that are settings of the training, and no metrics."""
+"""Prefix of the names of numbers that are hyperparameters and not metrics."""
 
 
 class Metric(NamedTuple):
-    """A series of a run that is a metric of it.
+    """A metric of a run.
 
     Attributes:
-        key: What was recorded.
-        mode: While the script did what.
-        optimizer: Of whose steps; "": of the only one's.
+        key: Key of the series.
+        mode: Mode of the series.
+        optimizer: Optimizer of its steps; "": the only one.
     """
 
     key: Key
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What searches and tables call it.
+        """Name in searches and tables.
 
         A number that the script logs has the name that the script gives it. The loss is `loss`, in evaluation
         `eval_loss`; of several losses each has its path behind a dot. Numbers that belong to one optimizer of several
@@ -55,13 +55,13 @@ class Metric(NamedTuple):
 
 
 def metrics_of(run: Run) -> dict[str, MetricSummary]:
-    """Return the metrics of a run by name, and what each came to.
+    """Return the metrics of a run by name, with their summaries.
 
-    Where several workers recorded one, it is the first one's: replicas say the same. Asked again of the same `run`, it
-    looks at what is new alone.
+    If several workers recorded one, the first one's is used. Later calls with the same `run` read only new
+    data.
 
     Raises:
-        StoreError: The store cannot be read. What is damaged in it is left out, and in `run.damage`.
+        StoreError: The store cannot be read. Damaged files are skipped and listed in `run.damage`.
     """
     found: dict[Metric, MetricSummary] = {}
     for worker in sorted(workers_in(run)):
@@ -76,7 +76,7 @@ def metrics_of(run: Run) -> dict[str, MetricSummary]:
 
 
 def metrics_in(run: Run) -> dict[str, Metric]:
-    """Return the series of a run that are metrics, by the names that searches and tables have for them.
+    """Return the metrics of a run by their names in searches and tables.
 
     Raises:
         StoreError: The store cannot be read.
@@ -89,7 +89,7 @@ def metrics_in(run: Run) -> dict[str, Metric]:
 
 
 def _single_losses(metrics: Iterable[Metric]) -> dict[str, Metric]:
-    """Return the only loss of each mode and optimizer by the name of the whole loss: it is the whole.
+    """Return the only loss of each mode and optimizer under the name of the total loss.
 
     Example:
         >>> [*_single_losses([Metric(Key(Kind.LOSS, "cross_entropy"), Mode.EVAL, "")])]
@@ -119,10 +119,10 @@ def _by_series(parts: Iterable[SeriesBuckets]) -> Iterator[tuple[SeriesName, Buc
 
 
 def summary_of_buckets(bucket: Buckets) -> MetricSummary:
-    """Return what a series came to.
+    """Return the summary of a series.
 
     Args:
-        bucket: One, of all its points.
+        bucket: One bucket with all points.
 
     Example:
         >>> from barograph.measures.buckets import buckets_of_points
@@ -136,7 +136,7 @@ def summary_of_buckets(bucket: Buckets) -> MetricSummary:
     infinite = [value for name, value in (("neginf", -math.inf), ("posinf", math.inf)) if bucket[name]]
     return MetricSummary(
         last=float(bucket["last"]),
-        # An infinity is less than every number, or greater; NaN is neither.
+        # Infinities have an order, but NaN does not.
         min=min([*infinite, *([least] if finite else [])], default=nothing),
         max=max([*infinite, *([greatest] if finite else [])], default=nothing),
         mean=float(bucket["mean"]) if finite else nothing,

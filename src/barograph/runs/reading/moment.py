@@ -1,4 +1,4 @@
-"""One step of a run, put together from its rows after the fact."""
+"""Views of single steps from their rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from barograph.runs.reading.view import StepView, group_of
 
 
 def view_from_rows(tables: Mapping[str, Sequence[pa.Table]]) -> StepView | None:
-    """Return the view that the rows of one step make; None where there are none.
+    """Return the view of the rows of one step; None if there are none.
 
-    Where a step was recorded more than once (two evaluations between the same steps), the last record is
-    shown.
+    If a step was recorded more than once (two evaluations between the same steps), the last record is used.
 
     Args:
         tables: Worker to its rows, all columns of `SCHEMA`; workers of one group, the first one first.

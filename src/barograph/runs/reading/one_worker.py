@@ -1,4 +1,4 @@
-"""A run as one of its workers saw it, for all that looks at runs without asking for a worker."""
+"""A run restricted to one worker, for code that does not select workers."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from barograph.store.base import Store
 
 
 class OneWorker(Run):
-    """The rows of one worker alone. Which keys there are, and what was found, is the whole run's.
+    """The rows of one worker. Keys and findings are those of the whole run.
 
     Args:
-        store: Where the run is.
-        worker: Which: "p1", "r0".
+        store: Store of the run.
+        worker: Name of the worker: "p1", "r0".
 
     Raises:
-        UnknownWorker: None of that name published anything; the message says the nearest.
+        UnknownWorker: No such worker has published records; the message suggests the nearest.
     """
 
     def __init__(self, store: Store, worker: str) -> None:
@@ -60,7 +60,7 @@ class OneWorker(Run):
         return super().summary(key, step, worker=worker or self._worker, **more)
 
     def units(self, key: Key | str, step: int, *, worker: str | None = None, **more: Any) -> UnitSummaries:
-        """Return the per-unit summaries likewise."""
+        """Return the per-unit summaries of a key at one step, as this worker recorded it."""
         return super().units(key, step, worker=worker or self._worker, **more)
 
     def at(self, step: int, *, worker: str | None = None, **more: Any) -> StepView:
@@ -89,15 +89,15 @@ class OneWorker(Run):
 
 
 def workers_in(run: Run) -> list[str]:
-    """Return the names of the workers that published anything, each once, in order."""
+    """Return the names of the workers with published records, each once, in order."""
     return run._records.workers()
 
 
 def speaker_of(run: Run) -> str | None:
-    """Return the worker whose figures are shown where nobody asks for one; None: they are merged over all.
+    """Return the worker that is shown by default; None: all are merged.
 
-    Ranks of one training are merged. Of processes that trained by themselves the first is shown: figures of two
-    trainings together are none of either.
+    Ranks of one training are merged. For independent processes the first is shown, because merged numbers of two
+    trainings describe neither.
     """
     known = workers_in(run)
     if len(known) < 2 or any(group_of(name) == "r" for name in known):

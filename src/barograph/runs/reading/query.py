@@ -1,4 +1,4 @@
-"""Which rows of a file are asked for, read without touching what the footer rules out."""
+"""Queries for rows of a file, which skip row groups by the footer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from barograph.runs.format.schema import SCHEMA, with_few_texts
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    """What a column of texts must be.
+    """A condition on a string column.
 
     Attributes:
         column: One of `TEXTS`.
-        accepts: Tells whether a text will do.
-        exact: The only text that will do, where there is one: then a range of texts can be ruled out.
+        accepts: Returns whether a string matches.
+        exact: The only matching string, if any, to exclude ranges of strings.
     """
 
     column: str
@@ -31,7 +31,7 @@ class TextTest:
     exact: str | None = None
 
     def verdict(self, least: str, greatest: str) -> bool | None:
-        """Return whether all texts in a range will do, or none (False); None where it depends."""
+        """Return whether all strings in a range match, or none (False); None if it depends."""
         if least == greatest:
             return self.accepts(least)
         if self.exact is not None and not least <= self.exact <= greatest:
@@ -40,16 +40,16 @@ class TextTest:
 
 
 def equals(column: str, text: str) -> TextTest:
-    """Return the test that a column is that text."""
+    """Return the condition that a column equals a string."""
     return TextTest(column, text.__eq__, text)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Rows that are asked for.
+    """A query for rows.
 
     Attributes:
-        tests: All must hold.
+        tests: Conditions, all required.
         start, stop: The step must be >= start and < stop; None: no limit.
     """
 
@@ -58,11 +58,11 @@ class Query:
     stop: int | None = None
 
     def may_be_in(self, footer: pq.FileMetaData) -> bool:
-        """Return whether a file with that footer may hold such a row."""
+        """Return whether a file with this footer may contain a matching row."""
         return any(self._verdicts(footer, group) is not None for group in range(footer.num_row_groups))
 
     def rows(self, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-        """Return such rows of a file, of these columns, in the order they are in."""
+        """Return these columns of the matching rows of a file, in order."""
         tables = [_empty(columns)]
         for group in range(file.metadata.num_row_groups):
             open_tests = self._verdicts(file.metadata, group)
@@ -78,7 +78,7 @@ class Query:
         return pa.concat_tables(tables)
 
     def _verdicts(self, footer: pq.FileMetaData, group: int) -> _OpenTests | None:
-        """Return what the footer does not decide of a row group; None where it rules it out."""
+        """Return the conditions that the footer does not decide for a row group; None if it excludes the group."""
         row_group = footer.row_group(group)
         texts = []
         for test in self.tests:

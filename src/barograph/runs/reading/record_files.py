@@ -1,4 +1,4 @@
-"""The files of records of a run, looked into one by one: proved, in order, and each row once."""
+"""Reading the records files of a run one by one: verified, in order, and each row once."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Found = TypeVar("Found")
 
 
 class RecordFiles:
-    """Looks into the files of a run. What is damaged is named in `damage`, and the rest still reads.
+    """Reads the records files of a run. Damaged ones are listed in `damage`, and the rest is readable.
 
     Args:
-        store: The run's.
-        run_id: Of the run.
+        store: Store of the run.
+        run_id: ID of the run.
 
     Raises:
         StoreError: The store cannot be read.
@@ -46,14 +46,14 @@ class RecordFiles:
         self._footers: dict[ChunkName, pq.FileMetaData] = {}
 
     def refresh(self) -> None:
-        """See what was published meanwhile."""
+        """List new files."""
         self.survey = survey(self._store, self._last_chunks)
         # Who follows a run for weeks must not remember each file that was made one with others.
         self._footers = {file: footer for file, footer in list(self._footers.items())
                          if str(file) in self.survey.named}
 
     def streams(self) -> list[Stream]:
-        """Return attempts and workers that published records, in order."""
+        """Return attempts and workers with published records, in order."""
         return list(self.survey.chunks)
 
     def look(
@@ -65,17 +65,17 @@ class RecordFiles:
         known: Mapping[ChunkName, Found] | None = None,
         beside: Collection[ChunkName] = (),
     ) -> list[tuple[ChunkName, Found]]:
-        """Return what `into` finds in each file, in order; called from several threads.
+        """Return the results of `into` for each file, in order; it is called from several threads.
 
         Args:
-            streams: Whose files.
-            into: Looks into one file.
-            if_footer: Tells from a footer that was read before whether it is worth looking.
-            known: What was found in some files before; files never change, so these are not read again.
-            beside: Files to pass over: what is in them is known otherwise.
+            streams: Streams of the files.
+            into: Reads one file.
+            if_footer: Returns for a known footer whether to read the file.
+            known: Earlier results; files never change, so these are not read again.
+            beside: Files to skip.
 
         Raises:
-            StoreError: The store cannot be read, or files keep on going while they are read.
+            StoreError: The store cannot be read, or files keep changing.
         """
         wanted = list(streams)
         found: dict[ChunkName, Found | None] = dict(known or {})

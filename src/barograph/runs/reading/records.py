@@ -1,4 +1,4 @@
-"""The rows of a run, each once: whatever was made one, damaged or superseded by a later attempt."""
+"""The rows of a run, each once, without superseded ones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Found = TypeVar("Found")
 
 
 class Records:
-    """Answers queries over all files of a run.
+    """Runs queries over all files of a run.
 
     Args:
-        store: The run's.
-        run_id: Of the run.
+        store: Store of the run.
+        run_id: ID of the run.
 
     Raises:
         StoreError: The store cannot be read.
@@ -51,27 +51,27 @@ class Records:
 
     @property
     def survey(self) -> Survey:
-        """What is in the run, as last seen."""
+        """The last survey of the run."""
         return self._shelf.survey
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence a file."""
+        """Unreadable files so far, one sentence each."""
         shelf = self._shelf
         conflicts = (text for name in shelf.streams() for text in shelf.survey.conflict_damage(name, shelf.damage))
         return (*shelf.damage.values(), *conflicts, *self._untold)
 
     @property
     def damaged(self) -> Collection[str]:
-        """Names of the files that could not be read so far."""
+        """Names of unreadable files so far."""
         return self._shelf.damage
 
     def refresh(self) -> None:
-        """See what was published since."""
+        """List new files."""
         self._shelf.refresh()
 
     def streams(self) -> list[Stream]:
-        """Return attempts and workers that published records, in order."""
+        """Return attempts and workers with published records, in order."""
         return self._shelf.streams()
 
     def look(
@@ -83,19 +83,19 @@ class Records:
         return self._shelf.look(streams, into, if_footer=if_footer, known=known, beside=beside)
 
     def workers(self) -> list[str]:
-        """Return the workers that published records."""
+        """Return the workers with published records."""
         return sorted({worker for _, worker in self._shelf.streams()}, key=worker_order)
 
     def by_worker(self, query: Query, columns: Sequence[str], worker: str | None = None) -> dict[str, list[pa.Table]]:
-        """Return the rows that a query asks for: worker to tables, which follow each other in time.
+        """Return the rows of a query: worker to consecutive tables.
 
         Args:
-            query: What is asked for.
-            columns: Only these.
-            worker: Only of this one; None: of all.
+            query: The query.
+            columns: Only these columns.
+            worker: Only this worker; None: all.
 
         Raises:
-            UnknownWorker: It published nothing.
+            UnknownWorker: It has published no records.
             StoreError: The store cannot be read.
         """
         for _ in range(_TRIES):
@@ -126,7 +126,7 @@ class Records:
         return pa.concat_tables([empty, *tables]).unify_dictionaries().combine_chunks()
 
     def known_keys(self) -> frozenset[Key]:
-        """Return every key of which there is a row."""
+        """Return all keys."""
         found = self._shelf.look(self._shelf.streams(), lambda _, file: _keys_in(file), known=self._keys)
         if len(found) != len(self._keys) or not all(name in self._keys for name, _ in found):
             self._keys = dict(found)
@@ -167,7 +167,7 @@ class Records:
         return table if counts.all() else table.filter(pa.array(counts))
 
     def superseding(self) -> Supersession | None:
-        """Return which attempt's steps count; None where there is but one attempt."""
+        """Return the supersession of attempts; None if there is only one."""
         return self._superseding() if len(self._attempts()) > 1 else None
 
     def _superseding(self) -> Supersession:

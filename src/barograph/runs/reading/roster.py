@@ -1,4 +1,4 @@
-"""The workers of a run, and how each stands."""
+"""The workers of a run and their states."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from barograph.store.base import Store
 
 
 class Standing(StrEnum):
-    """How a worker stands."""
+    """State of a worker."""
 
     RUNNING = "running"
     FINISHED = "finished"
     STOPPED = "stopped"
     FAILED = "failed"
     KILLED = "killed"
-    """It ended without a word."""
+    """It is dead and has no ending."""
     UNKNOWN = "unknown"
-    """It is on another machine, and its heartbeat was not watched for long enough."""
+    """It is on another machine, and its heartbeat has not been watched for long enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """A worker and how it stands.
+    """A worker and its state.
 
     Attributes:
-        worker: As it declared itself.
-        standing: How it stands.
-        heartbeat: The last one; None where there is none that can be read.
-        ending: Its last word; None where there is none.
-        last_chunk: Sequence number of its last chunk, as the ending says; None where there is no ending.
+        worker: The worker.
+        standing: Its state.
+        heartbeat: Its last readable heartbeat; None if there is none.
+        ending: Its ending; None if there is none.
+        last_chunk: Sequence number of its last chunk, from the ending; None without ending.
     """
 
     worker: Worker
@@ -50,16 +50,16 @@ class WorkerState:
 
     @property
     def last(self) -> Heartbeat | None:
-        """The newest that is known of how it goes: what the ending says, or the last heartbeat."""
+        """Its newest status: that of the ending, or the last heartbeat."""
         return self.ending.last if self.ending else self.heartbeat
 
 
 class Roster:
-    """Knows the workers of a run. A damaged metadata file is named in `damage`, and counts as absent.
+    """Reads the workers of a run. A damaged metadata file is listed in `damage` and counts as missing.
 
     Args:
-        store: The run's.
-        clock: For how long heartbeats have been watched.
+        store: Store of the run.
+        clock: Measures how long heartbeats have been watched.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -68,14 +68,14 @@ class Roster:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence a metadata file."""
+        """Unreadable metadata files so far, one sentence each."""
         return self._metadata.damage
 
     def workers(self, found: Survey) -> tuple[WorkerState, ...]:
-        """Return every worker that declared itself, by attempt and name.
+        """Return all workers, by attempt and name.
 
         Args:
-            found: What is in the run.
+            found: Survey of the run.
 
         Raises:
             StoreError: The store cannot be read.

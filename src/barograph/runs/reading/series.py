@@ -42,12 +42,12 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """A number that can be had of each row.
+    """A number computed from each row.
 
     Attributes:
-        name: What it is called.
-        needs: Columns it is made of.
-        of: Makes it.
+        name: Its name.
+        needs: Columns it is computed from.
+        of: Computes it.
     """
 
     name: str
@@ -56,10 +56,10 @@ class Statistic:
 
 
 def statistic_named(name: str) -> Statistic:
-    """Return the statistic of that name.
+    """Return the statistic with this name.
 
     Raises:
-        UnknownName: There is none; the message says the nearest.
+        UnknownName: There is no such statistic; the message suggests the nearest.
 
     Example:
         >>> statistic_named("l2").needs
@@ -71,13 +71,13 @@ def statistic_named(name: str) -> Statistic:
 
 
 def series_from_tables(key: Key, statistic: Statistic, tables: Mapping[str, Sequence[pa.Table]]) -> Series:
-    """Return the series that the rows of one key make.
+    """Return the series of the rows of one key.
 
     Args:
-        key: Which.
-        statistic: What of it.
-        tables: Worker to its rows in order of time, with the columns of `series_columns`. Workers in the order
-            in which they speak for replicas.
+        key: The key.
+        statistic: The statistic.
+        tables: Worker to its rows in order of time, with the columns of `series_columns`. Workers in order of
+            precedence.
     """
     present = {worker: _having(pa.concat_tables(parts), statistic) for worker, parts in tables.items() if parts}
     present = {worker: table for worker, table in present.items() if len(table)}
@@ -179,7 +179,7 @@ _STATISTICS: Mapping[str, Statistic] = {
 
 
 def _merged(key: Key, statistic: Statistic, workers: Sequence[pa.Table]) -> Series:
-    """Merge the rows that different workers recorded of the same step."""
+    """Merge the rows of different workers for the same step."""
     table = pa.concat_tables(workers).unify_dictionaries().combine_chunks()
     worker = np.repeat(np.arange(len(workers)), [len(rows) for rows in workers])
     steps = _ints(table, "step")

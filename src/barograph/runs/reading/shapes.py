@@ -1,4 +1,4 @@
-"""How two runs differ in what they are: in the steps that were made, in losses and numbers that one alone has."""
+"""Structural differences of two runs: steps, and losses and logged numbers that only one has."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.roster import WorkerState
 
 CURVES = (Kind.LOSS, Kind.SCALAR)
-"""Kinds of records that are series of numbers, told by the script or by its loss."""
+"""Kinds of series: losses and logged numbers."""
 
 
 def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int) -> tuple[str, int]:
-    """Return how two runs differ in what they are, "" where they do not, and how many records of curves one alone has.
+    """Return the structural differences of two runs ("" if none), and the number of curve records that only one has.
 
     Args:
-        runs: The two.
-        tables: Their records, with texts for worker, kind, path, optimizer and mode.
-        common: How many records both have.
+        runs: Both runs.
+        tables: Their records, with strings for worker, kind, path, optimizer and mode.
+        common: Number of records that both have.
 
     Raises:
-        StoreError: One of them cannot be read.
+        StoreError: A run cannot be read.
     """
     first, second = (_curves(table) for table in tables)
     workers = [_workers(run) for run in runs]
@@ -34,7 +34,7 @@ def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int
         for key in keys if whole or key.startswith(f"{Kind.SCALAR}:") or not (first and second)]
     other = _other_steps(*workers)
     if whole and not other:
-        # Under a budget the last step of which anything was recorded depends on the time that steps take.
+        # Under a budget, the last recorded step depends on the time of steps.
         ends = [_last_steps(table) for table in tables]
         other = [f"{_series_in_words(which)}: last step {ends[0][which]} in the first run, {ends[1][which]} in the "
         "second" for which in sorted(ends[0].keys() & ends[1].keys()) if ends[0][which] != ends[1][which]]
@@ -45,12 +45,12 @@ def differing_shape(runs: Sequence[Run], tables: Sequence[pa.Table], common: int
 
 
 def _workers(run: Run) -> dict[str, WorkerState]:
-    """Return name to worker, of several lives of one the last."""
+    """Return workers by name, each from its last attempt."""
     return {state.worker.name: state for state in sorted(run.workers, key=lambda state: state.worker.attempt)}
 
 
 def _other_steps(first: Mapping[str, WorkerState], second: Mapping[str, WorkerState]) -> list[str]:
-    """Return what is to be said of workers that came to their end after other numbers of steps."""
+    """Return the differences of finished workers in the number of steps."""
     made = [{name: state.ending.last.step for name, state in known.items() if state.ending}
             for known in (first, second)]
     return [f"{name} made {made[0][name]:,} steps in the first run, {made[1][name]:,} in the second"

@@ -1,8 +1,8 @@
-"""The numbers of two runs side by side: how many are equal, how far the others are apart, and where they first part.
+"""Comparison of the numbers of two runs: how many are equal, how far others differ, and the first difference.
 
-What is recorded under a budget depends on the time that steps take, so tensors of different steps may be there:
-compared is what both have. Numbers that tell of time or of the machine, or of how many steps were looked at before, are
-never equal, and are passed over.
+Under a budget, the recorded steps depend on the time of steps, so only records that both runs have are
+compared. Numbers about time or the machine, or that depend on which steps were inspected, are never equal and are
+skipped.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _COLUMNS = (*_TEXTS, "tick", "step", *_NUMBERS)
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Two numbers that should be one.
+    """Two numbers that should be equal.
 
     Attributes:
-        step: At which.
-        mode: Of it.
-        optimizer: Whose step.
-        worker: Who recorded it.
-        key: Of what.
-        statistic: Which number of it.
-        first, second: What the two runs say.
+        step: Step number.
+        mode: Mode of the step.
+        optimizer: Optimizer of the step.
+        worker: Worker that recorded it.
+        key: Key of the record.
+        statistic: Name of the number.
+        first, second: The number in each run.
     """
 
     step: int
@@ -58,18 +58,18 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class SideBySide:
-    """How the numbers of two runs stand to each other.
+    """Result of comparing the numbers of two runs.
 
     Attributes:
-        compared: Records that both have.
-        differing: Of these, those in which a number differs in any bit.
-        only_in_one: Records of losses and logged numbers that one alone has.
-        parts: The first that differs; None: none does.
-        loss_parts: The first loss that differs.
-        shape: How the two differ in what they are: in steps made, or in losses and numbers that one alone has; "": not.
-        apart: The greatest relative distance of losses, logged numbers and weights; see `side_by_side`.
-        apart_key: Of what.
-        passed_over: Logged numbers that tell of time or of the machine.
+        compared: Number of records that both have.
+        differing: Number of these with a difference in any bit.
+        only_in_one: Number of records of losses and logged numbers that only one has.
+        parts: The first difference; None: none.
+        loss_parts: The first different loss.
+        shape: Structural differences, in steps, losses or logged numbers; "": none.
+        apart: Largest relative difference of losses, logged numbers and weights; see `side_by_side`.
+        apart_key: Key of that difference.
+        passed_over: Logged numbers about time or the machine.
     """
 
     compared: int = 0
@@ -84,17 +84,17 @@ class SideBySide:
 
 
 def side_by_side(first: Run, second: Run) -> SideBySide:
-    """Return how the numbers of two runs stand to each other.
+    """Compare the numbers of two runs.
 
-    The distance of a loss or a logged number is the greatest difference at any step, as a share of how far the first
-    run's own values range, or of a hundredth of their size where they hardly move. That of a weight is the difference
-    of its norms as a share of the first. NaN beside a number is infinitely far.
+    The difference of a loss or a logged number is the largest at any step, as a share of the range of the first run's
+    values, or of a hundredth of their magnitude if they hardly change. That of a weight is the difference of its norms
+    as a share of the first. The difference of NaN and a number is infinite.
 
     Args:
-        first, second: Which.
+        first, second: The runs.
 
     Raises:
-        StoreError: One of them cannot be read.
+        StoreError: A run cannot be read.
     """
     tables = [_table(run) for run in (first, second)]
     rows = _Rows(tables)
@@ -194,7 +194,7 @@ def _of_loss(
 _ORDER = {str(kind): place for place, kind in enumerate((
     Kind.LEARNING_RATE, Kind.FACT, Kind.BATCH, Kind.TARGET, Kind.INPUT, Kind.OUTPUT, Kind.LOSS, Kind.SCALAR,
     Kind.GRADIENT, Kind.GRADIENT_CLIPPED, Kind.UPDATE, Kind.WEIGHT))}
-"""Within a step what comes before what: what it is fed, what it computes, what it changes."""
+"""Order within a step: inputs, computed values, updates."""
 
 
 def _first_parting(

@@ -17,25 +17,25 @@ from barograph.runs.state.survey import Survey
 from barograph.store.base import Store
 
 FULL_EVENTS = 4096
-"""Steps that may wait in memory for other workers before no more files are read."""
+"""Maximum number of steps waiting in memory for other workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream was consumed: all chunks before `chunk`, and `events` steps of it."""
+    """Position in a stream: after all chunks before `chunk`, and `events` steps of it."""
 
     chunk: int = 0
     events: int = 0
 
 
 class WorkerStream:
-    """Reads the files of one worker in order, and hands out steps one by one.
+    """Reads the files of one worker in order, and returns steps one by one.
 
     Args:
-        worker: Whose.
-        tables: Shared by all streams.
-        position: Where to go on.
-        run_id: Of the run; "": not known.
+        worker: The worker.
+        tables: Cache shared by all streams.
+        position: Start position.
+        run_id: ID of the run; "": unknown.
     """
 
     def __init__(self, worker: Worker, tables: SubjectTables, position: Position, run_id: str = "") -> None:
@@ -54,7 +54,7 @@ class WorkerStream:
 
     @property
     def position(self) -> Position:
-        """Where the next step that is not handed out begins."""
+        """Position of the next step."""
         return self._queue[0][1] if self._queue else self._next
 
     @property
@@ -64,12 +64,12 @@ class WorkerStream:
 
     @property
     def head(self) -> StepEvent | None:
-        """The next step; None where none was read."""
+        """The next step; None if none was read."""
         return self._queue[0][0] if self._queue else None
 
     @property
     def is_full(self) -> bool:
-        """Whether so many steps wait that no more is to be read."""
+        """Whether the maximum number of steps is waiting."""
         return len(self._queue) >= FULL_EVENTS
 
     @property
@@ -78,16 +78,16 @@ class WorkerStream:
         return self.last_chunk is not None and self._next.chunk > self.last_chunk
 
     def take(self) -> StepEvent:
-        """Hand out the next step."""
+        """Return and remove the next step."""
         event, _ = self._queue.popleft()
         return event
 
     def waiting(self) -> Iterator[StepEvent]:
-        """Yield the steps that were read and not handed out, in order."""
+        """Yield the waiting steps, in order."""
         return (event for event, _ in self._queue)
 
     def has_passed(self, event: StepEvent) -> bool:
-        """Return whether the worker is past that step of another worker, so that it will never record it."""
+        """Return whether the worker is past a step of another worker, and will never record it."""
         number = event.step.number
         trained = [step for (mode, _), step in self._furthest.items() if mode is Mode.TRAIN]
         evaluated = [step for (mode, _), step in self._furthest.items() if mode is not Mode.TRAIN]
@@ -146,7 +146,7 @@ class WorkerStream:
             self._next = Position(max(self._next.chunk, self.last_chunk + 1))
 
     def leave(self) -> None:
-        """Read no more of it, whatever comes."""
+        """Stop reading this stream."""
         self._is_left = True
 
     def _note_missing(self, before: int) -> None:

@@ -1,4 +1,4 @@
-"""Which rows of an earlier attempt still count, once a later one has made the same steps again."""
+"""Rows of an earlier attempt that are not superseded by a later one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from barograph.runs.format.events import DictionaryColumn
 class Supersession:
     """A later attempt supersedes an earlier one, optimizer by optimizer, from its own first training step on.
 
-    An evaluation carries the number of steps made before it, so one that stands at a later attempt's first
-    step is still the earlier one's. Evaluations and logged numbers begin nothing: an attempt of these alone
-    supersedes nothing. They are of optimizer "" and count the steps of the busiest, so where a later attempt
-    trained none of that name, its greatest first step is where it supersedes them.
+    An evaluation has the number of steps before it, so an earlier one at a later attempt's first step still
+    counts. Evaluations and logged numbers alone supersede nothing. They have optimizer "" and
+    count the steps of the busiest one, so if a later attempt trained none of that name, they are superseded from its
+    largest first step on.
 
     Args:
         starts: Attempt and optimizer to the first training step.
-        untold: Attempts of which it cannot be told where they began: they may have made any step again.
+        untold: Attempts with unknown first steps, which may have repeated any step.
 
     Example:
         >>> rule = Supersession({(0, ""): 0, (1, ""): 100})
@@ -36,7 +36,7 @@ class Supersession:
         self._untold = untold
 
     def limit(self, attempt: int, optimizer: str) -> int | None:
-        """Return the first step of an optimizer that a later attempt made again; None if none did."""
+        """Return the first step of an optimizer that a later attempt repeated; None if none did."""
         later = {other for other in (*self._untold, *(begun for begun, _ in self._starts)) if other > attempt}
         limits = (self._start(other, optimizer) for other in later)
         return min((limit for limit in limits if limit is not None), default=None)
@@ -47,8 +47,8 @@ class Supersession:
         """Return for each row of an attempt whether it still counts.
 
         Args:
-            attempt: Of all rows.
-            optimizers, modes, steps: Of each row.
+            attempt: Attempt of all rows.
+            optimizers, modes, steps: Values of each row.
         """
         counting = np.ones(len(steps), bool)
         trains = np.array([text == Mode.TRAIN.value for text in modes.texts], bool)[modes.codes]

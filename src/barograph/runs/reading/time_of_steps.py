@@ -1,4 +1,4 @@
-"""Where the time of a run's steps goes."""
+"""Mean times of the parts of a step."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from barograph.runs.reading.reader import Run
 from barograph.runs.reading.windows import windows_of
 
 STEP_PARTS = ("data", "forward", "backward", "optimizer", "capture", "other")
-"""What a step is made of, as `Kind.TIME` names it."""
+"""Parts of a step, as in `Kind.TIME`."""
 
 
 def time_of_steps(run: Run) -> dict[str, float]:
-    """Return the mean seconds of a step, under "step", and of its parts, over all that was told; {} of nothing.
+    """Return the mean seconds of a step, under "step", and of its parts, over all records; {} without records.
 
     Raises:
         StoreError: The store cannot be read.

@@ -1,4 +1,4 @@
-"""The files of the data trace, read: proved, each row once, and those alone that no later attempt supersedes."""
+"""Reading the files of the data trace: verified, each row once, without superseded ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _TRIES = 5
 
 
 class TraceFiles(NamedTuple):
-    """What the files hold.
+    """Content of the files.
 
     Attributes:
-        table: Rows of `TRACE_SCHEMA`, attempt by attempt and worker by worker.
-        damage: What could not be read, one sentence a file.
-        dropped_batches: Batches that were not taken down.
+        table: Rows of `TRACE_SCHEMA`, by attempt and worker.
+        damage: Unreadable files, one sentence each.
+        dropped_batches: Number of batches that were not recorded.
     """
 
     table: pa.Table
@@ -33,10 +33,10 @@ class TraceFiles(NamedTuple):
 
 
 def read_files(store: Store, run_id: str) -> TraceFiles:
-    """Return what the files of a run's data trace hold.
+    """Return the content of the data trace of a run.
 
     Raises:
-        StoreError: The store cannot be read, or files keep on going while they are read.
+        StoreError: The store cannot be read, or files keep changing.
     """
     for _ in range(_TRIES):
         try:
@@ -47,7 +47,7 @@ def read_files(store: Store, run_id: str) -> TraceFiles:
 
 
 def counting_rows(table: pa.Table, superseding: Supersession | None) -> pa.Table:
-    """Return the rows that count: a later attempt's steps stand for an earlier one's. None: there is but one."""
+    """Return the rows that are not superseded; None for a single attempt."""
     if superseding is None or not len(table):
         return table
     attempts, steps = table["attempt"].to_numpy(), table["step"].to_numpy()

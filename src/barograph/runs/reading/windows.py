@@ -1,4 +1,4 @@
-"""Spans of steps small enough to be read at once, so that a long run takes no more memory than a short one."""
+"""Spans of steps that fit into memory, so that a long run needs no more than a short one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from barograph.model.step import Mode
 from barograph.runs.reading.reader import Run
 
 WINDOW_ROWS = 500_000
-"""Rows of one span; in memory they take some hundred bytes each while they are worked on."""
+"""Rows of one span; each takes some hundred bytes of memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The steps of one kind of record, cut into spans.
+    """The steps of one kind of record, split into spans.
 
     Attributes:
         low, high: The least step and the greatest; 0 and -1 where there is none.
@@ -38,10 +38,10 @@ def windows_of(run: Run, kind: Kind, *, mode: Mode | None = None, rows: int = WI
     """Return the spans in which the records of a kind are to be read.
 
     Args:
-        run: Which.
-        kind: Of what.
-        mode: In this mode; None: in any.
-        rows: About so many rows make a span; one step is never cut, however many it has.
+        run: The run.
+        kind: Kind of records.
+        mode: Only this mode; None: all.
+        rows: Approximate number of rows in a span; a step is never split.
 
     Raises:
         StoreError: The store cannot be read.

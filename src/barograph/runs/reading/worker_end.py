@@ -1,4 +1,4 @@
-"""When a worker of an attempt that is over has published all that it ever will."""
+"""Whether a worker of a past attempt has published everything."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from barograph.runs.state.survey import Survey
 from barograph.runs.state.vitals import Vitals
 
 LONGEST_LAST_WORDS_SECS = 300.0
-"""A run whose settings speak of a longer `close_timeout_secs` is taken to speak of none: nobody waits for ever."""
+"""Upper limit for `close_timeout_secs` of a run: longer ones are ignored, so that nobody waits forever."""
 
 
 class WorkerEnd:
-    """Says of the workers of an attempt, after which a later one was begun, whether anything more can come.
+    """Decides whether workers of an attempt with a successor may still publish.
 
-    What a killed worker had handed over is still being published for a while, by another process.
+    The writer process of a killed worker keeps publishing for a while.
 
     Args:
-        clock: The reader's own.
-        vitals: Which workers are silent.
-        heartbeat_of: Reads the heartbeat of a worker, by name and attempt; None where that cannot be read.
+        clock: Clock of the reader.
+        vitals: Heartbeats of workers.
+        heartbeat_of: Reads the heartbeat of a worker, by name and attempt; None if unreadable.
         dead_secs: See `vitals.DEAD_SECS`.
-        patient: Wait for what may come yet; else what is there now is all there is.
+        patient: Wait for data that may still come; otherwise the present data is complete.
 
     Attributes:
-        settings: Of the run, as its manifest has them.
+        settings: Settings of the run, from its manifest.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class WorkerEnd:
         self._outlived: dict[int, bool] = {}
 
     def look_anew(self) -> None:
-        """Forget what was answered: the next questions are about a later moment."""
+        """Clear cached results before the next poll."""
         self._outlived.clear()
 
     def are_said(self, worker: Worker, found: Survey) -> bool:
-        """Return whether nothing more comes from a worker without ending.
+        """Return whether workers without ending publish no more.
 
         Raises:
-            StoreError: A heartbeat cannot be read now.
+            StoreError: A heartbeat cannot be read.
         """
         return not self._patient or self._vitals.has_settled(worker) or self._is_outlived_now(worker.attempt, found)
 
@@ -70,10 +70,10 @@ class WorkerEnd:
         return self._outlived[attempt]
 
     def _is_outlived(self, attempt: int, found: Survey) -> bool:
-        """Return whether later attempts have lived for longer than anybody of this one may go on publishing.
+        """Return whether later attempts have run longer than workers of this one may keep publishing.
 
-        Told by how long they have been known here, or by their own heartbeats, which come a second apart at
-        least: where they have beaten so often, so long have they lived, whatever anybody's clock says.
+        Measured by how long they have been known here, or by the number of their heartbeats, which are at least a
+        second apart, independent of any clock.
         """
         now = self._clock.monotonic()
         if now - self._over_since.setdefault(attempt, now) >= self._longest_secs:
@@ -87,7 +87,7 @@ class WorkerEnd:
 
     @property
     def _longest_secs(self) -> float:
-        """How long at most what a killed worker handed over is still being published."""
+        """Longest time for which a writer process publishes records of a killed worker."""
         told = self.settings.get("close_timeout_secs")
         secs = float(told) if isinstance(told, int | float) else math.nan
         if not 0 <= secs <= LONGEST_LAST_WORDS_SECS:

@@ -1,7 +1,7 @@
-"""Capsules: everything that one step was made of, in files that can be read without this run and run no code.
+"""Capsules: all inputs of one step, in files that can be read without the run and contain no code.
 
-A capsule is a folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and whole by itself: it may be copied anywhere.
-`docs/reference/capsule-format.md` says what it holds.
+A capsule is a self-contained folder, `capsules/ATTEMPT-TICK-WORKER/` of its run, and may be copied anywhere.
+`docs/reference/capsule-format.md` documents its content.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from barograph.runs.format.tensors import raw_tensors_parts, read_tensors
 from barograph.store.base import Store
 
 METADATA_FILE = "capsule.json"
-"""Written last: a folder without it is no capsule."""
+"""Written last: a folder without it is not a capsule."""
 
 CapsuleWriter = Callable[[CapsuleHead, Mapping[str, Any], Mapping[str, RawTensor], bytes | None], str]
-"""Takes what `write_capsule` takes, but for the store, and returns where the capsule is."""
+"""Takes the arguments of `write_capsule` without the store, and returns the location of the capsule."""
 
 _NAME = re.compile(r"\d{4,}-\d{8,}-[rp]\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Capsule:
-    """What was held, as it is read.
+    """A saved step.
 
     Attributes:
-        head: Of which step, and why.
-        content: Packed as `capture.torch.packing` says; see `docs/reference/capsule-format.md`.
-        tensors: By the names that stand in the content. They share the file's bytes and cannot be written to.
-        pickled: Bytes of what only pickle can hold; None where there is nothing of that. Nobody but the user may open
-            them: they can run anything.
-        where: The place of the capsule, for messages.
-        files: Names of its other files: "tensors", and "pickled" where there is one.
+        head: Its step, and the reason.
+        content: Packed by `capture.torch.packing`; see `docs/reference/capsule-format.md`.
+        tensors: Tensors by the names in the content. They share the bytes of the file and are read-only.
+        pickled: Pickled objects; None without any. Only the user may open them, since they can run
+            code.
+        where: Location of the capsule, for messages.
+        files: Names of its other files: "tensors", and "pickled" if there is one.
     """
 
     head: CapsuleHead
@@ -58,18 +58,18 @@ def write_capsule(
     store: Store, head: CapsuleHead, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
     pickled: bytes | None = None,
 ) -> str:
-    """Write a capsule, whole or not at all; return the name of its folder.
+    """Write a capsule atomically; return the name of its folder.
 
     Args:
-        store: The run's.
-        head: Of which step, and why.
+        store: Store of the run.
+        head: Its step, and the reason.
         content: Plain JSON data, without NaN.
-        tensors: By the names that stand in the content.
-        pickled: Of what only pickle can hold.
+        tensors: Tensors by the names in the content.
+        pickled: Pickled objects.
 
     Raises:
-        UnsupportedDtype: A tensor has a type that safetensors cannot hold.
-        StoreError: The store did not take it. What it did take is left, and is no capsule.
+        UnsupportedDtype: safetensors does not support the type of a tensor.
+        StoreError: The store rejected it. Files already written remain, but are not a capsule.
     """
     folder = f"{CAPSULES}/{head.name}"
     files = {"tensors": ("tensors.safetensors", raw_tensors_parts(tensors))}
@@ -83,7 +83,7 @@ def write_capsule(
 
 
 def capsule_names(store: Store) -> list[str]:
-    """Return the names of the run's whole capsules, in the order in which each worker made them.
+    """Return the names of the run's complete capsules, in order of creation for each worker.
 
     Raises:
         StoreError: The store cannot be read.
@@ -92,15 +92,15 @@ def capsule_names(store: Store) -> list[str]:
 
 
 def read_head(store: Store, name: str) -> CapsuleHead:
-    """Return what a capsule of the run is of; raises as `read_capsule`, without reading its tensors."""
+    """Return the head of a capsule without reading its tensors; raises as `read_capsule`."""
     return _head(_metadata_file(store, f"{CAPSULES}/{name}/{METADATA_FILE}"), f"{CAPSULES}/{name}")
 
 
 def withheld_steps(store: Store, attempt: int) -> list[CapsuleHead]:
-    """Return the steps of an attempt whose update was withheld, in order; of workers that held one together, the
-    first with a reason of its own.
+    """Return the steps of an attempt whose update was withheld, in order; for a step held by several workers, the
+    first worker with its own reason.
 
-    A capsule that cannot be read is left out: whoever asks for it by name is told why.
+    Skips capsules that cannot be read: reading them by name raises the reason.
 
     Raises:
         StoreError: The store cannot be read.
@@ -124,14 +124,14 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
     """Return a capsule.
 
     Args:
-        store: The run's, or that of the capsule's own folder, wherever it was copied to.
-        name: Of the capsule; "": the store is its own folder's, or its run holds one step only; of several workers'
-            capsules of it that of the first whose loss was not finite is returned, else that of the greatest.
+        store: Store of the run, or of the folder of the capsule, wherever it was copied.
+        name: Name of the capsule; "" if the store is its own folder, or the run has only one saved step. If several
+            workers saved it, the first with a nonfinite loss is returned, else the one with the largest loss.
 
     Raises:
-        UnknownName: The run has no such capsule, or several and none was named.
+        UnknownName: The run has no such capsule, or several and no name was given.
         NewerFormat: A newer Barograph wrote it.
-        DamagedChunk: Its bytes are not those that were written.
+        DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
     folder = _folder(store, name)
@@ -150,7 +150,7 @@ def read_capsule(store: Store, name: str = "") -> Capsule:
 
 
 def _folder(store: Store, name: str) -> str:
-    """Return the folder of a capsule within the store, with a slash at its end; "" where the store is that folder."""
+    """Return the folder of a capsule in the store, with a trailing slash; "" if the store is that folder."""
     if not name and any(item.name == METADATA_FILE for item in store.list()):
         return ""
     known = capsule_names(store)
@@ -167,24 +167,24 @@ def _folder(store: Store, name: str) -> str:
 
 
 def _only_step(store: Store, names: Sequence[str]) -> str:
-    """Return the capsule where a run has one only; of workers that saved one step together, that of the first whose
-    loss was not finite, else of the greatest; "": there are several steps."""
+    """Return the only capsule of a run; for a step saved by several workers, the first with a nonfinite loss, else the
+    one with the largest loss; "" if there are several steps."""
     if len(names) == 1:
         return names[0]
     try:
         metadata = {name: _metadata_file(store, f"{CAPSULES}/{name}/{METADATA_FILE}") for name in names}
         heads = [_head(metadata_file, f"{CAPSULES}/{name}") for name, metadata_file in metadata.items()]
     except (DamagedChunk, NewerFormat):
-        return ""  # whoever names one of the others can have it
+        return ""  # the others can be read by name
     if len({head.worker for head in heads}) < len(heads) or len(
             {(head.attempt, head.step, head.optimizer) for head in heads}) > 1:
         return ""
-    # The first of those that are alike.
+    # The first of equal ones.
     return max(metadata, key=lambda name: _loss(metadata[name]))
 
 
 def _loss(metadata_file: Mapping[str, Any]) -> float:
-    """Return the loss of a step: infinite where one was not finite, and least where none is known."""
+    """Return the loss of a step: +inf if nonfinite, −inf if unknown."""
     try:
         losses = [float.fromhex(loss) for loss in metadata_file["content"]["seen"]["losses"]]
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -214,7 +214,7 @@ def _head(metadata_file: Mapping[str, Any], where: str) -> CapsuleHead:
 
 
 def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
-    """Return a file of a capsule whose bytes are those that its metadata file speaks of."""
+    """Return a file of a capsule after verifying its checksum."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         raise DamagedChunk(f"The metadata of the capsule names a file outside of it: {name} ({folder}{METADATA_FILE}).")
     try:
@@ -225,7 +225,7 @@ def _proved(store: Store, folder: str, name: str, checksum: str) -> memoryview:
 
 
 def _name_of(path: str) -> str:
-    """Return the capsule whose metadata file stands at a path; "" for anything else."""
+    """Return the capsule of a metadata file's path; "" for other paths."""
     folder, _, rest = path.partition("/")
     name, _, file = rest.partition("/")
     return name if folder == CAPSULES and file == METADATA_FILE and _NAME.fullmatch(name) else ""

@@ -1,8 +1,8 @@
-"""Checkpoints in a run: tensors as safetensors, all else as JSON, nothing that can run code.
+"""Checkpoints in a run: tensors as safetensors, everything else as JSON, no code.
 
-Two objects: `checkpoints/NAME.CHECKSUM.safetensors` first, then `checkpoints/NAME.json`, which names it: a checkpoint
-without its metadata file is none. Once the step after it was made, `checkpoints/NAME.next.json` says what that began
-with.
+First `checkpoints/NAME.CHECKSUM.safetensors` is written, then `checkpoints/NAME.json`, which names it: without its
+metadata file, a checkpoint does not count. After the next step, `checkpoints/NAME.next.json` has the start of that
+step.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _NEXT = ".next.json"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was saved.
+    """A checkpoint.
 
     Attributes:
-        name: Of its metadata file in the store.
-        attempt: Which life of the run.
-        steps: Optimizer steps made by then.
-        content: "models" and "optimizers", by label, and all else that decides how a training goes on, packed as
-            `capture.torch.packing` says.
-        tensors: By name.
-        finite: Whether all weights were.
+        name: Name of its metadata file in the store.
+        attempt: Attempt of the run.
+        steps: Optimizer steps so far.
+        content: "models" and "optimizers", by label, and all other state of the training, packed by
+            `capture.torch.packing`.
+        tensors: Tensors by name.
+        finite: Whether all weights are finite.
     """
 
     name: str
@@ -50,23 +50,23 @@ class Checkpoint:
 
     @property
     def rank(self) -> int | None:
-        """Which worker saved it; None where it is of one process that is no worker."""
+        """Rank of the worker that saved it; None for a process without rank."""
         rank = self.content.get("machine", {}).get("rank")
         return None if rank is None else int(rank)
 
     @property
     def world_size(self) -> int:
-        """How many workers have saved one each after the same step."""
+        """Number of workers that saved their parts after the same step."""
         return int(self.content.get("machine", {}).get("world_size", 1))
 
     @property
     def is_of_child(self) -> bool:
-        """Whether it was saved by one that trained alone, and that its script had started by itself."""
+        """Whether a process started by the script saved it, one that trained alone."""
         return self.world_size == 1 and self.content.get("machine", {}).get("child") is True
 
     @property
     def why_not(self) -> str:
-        """Why a training cannot go on from it by itself; "" where it can."""
+        """Why a training cannot resume from it; "" if it can."""
         if not self.finite:
             return "its weights are not finite"
         place = self.content.get("place") or {}
@@ -77,20 +77,20 @@ def write_checkpoint(
     store: Store, *, attempt: int, steps: int, who: str, content: Mapping[str, Any], tensors: Mapping[str, RawTensor],
     finite: bool = True,
 ) -> str:
-    """Write a checkpoint, whole or not at all; return the name of its tensors' file.
+    """Write a checkpoint atomically; return the name of its tensor file.
 
     Args:
-        store: The run's.
-        attempt: Which life of the run.
-        steps: Optimizer steps made.
-        who: Tells the checkpoint of one process from another's; letters and digits.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        steps: Optimizer steps so far.
+        who: Distinguishes the checkpoints of processes; letters and digits.
         content: See `Checkpoint`.
-        tensors: By the names that stand in the content.
-        finite: Whether all weights are.
+        tensors: Tensors by the names in the content.
+        finite: Whether all weights are finite.
 
     Raises:
-        UnsupportedDtype: A tensor has a type that safetensors cannot hold.
-        StoreError: The store did not take it.
+        UnsupportedDtype: safetensors does not support the type of a tensor.
+        StoreError: The store rejected it.
     """
     parts = raw_tensors_parts(tensors)
     stem = f"{CHECKPOINTS}/{attempt:04d}-{steps:08d}-{who}"
@@ -102,14 +102,14 @@ def write_checkpoint(
 
 
 def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
-    """Return a checkpoint of the run; None where there is none.
+    """Return a checkpoint of the run; None if there is none.
 
     Args:
-        store: The run's.
-        name: Of its metadata file; "": the last that was written, by attempt and steps.
+        store: Store of the run.
+        name: Name of its metadata file; "": the last one by attempt and steps.
 
     Raises:
-        DamagedChunk: Its bytes are not those that were written.
+        DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
     names = [name] if name else checkpoint_names(store)
@@ -128,12 +128,12 @@ def read_checkpoint(store: Store, name: str = "") -> Checkpoint | None:
 
 
 def _proved(store: Store, file: str) -> memoryview:
-    """Return the bytes of a file whose name carries their checksum between dots."""
+    """Return the bytes of a file after verifying the checksum in its name."""
     return proved_by_checksum(store, file, file.rpartition(".safetensors")[0].rpartition(".")[2])
 
 
 def name_of_worker(name: str, rank: int) -> str:
-    """Return the metadata file of another worker's part of a checkpoint that several have saved after the same step.
+    """Return the name of the metadata file of another worker's part of a checkpoint.
 
     Example:
         >>> name_of_worker("checkpoints/0000-00000020-r0.json", 3)
@@ -144,15 +144,15 @@ def name_of_worker(name: str, rank: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """How one checkpoint of a run stands; of several workers, their parts together.
+    """State of one checkpoint of a run, with the parts of all workers.
 
     Attributes:
-        name: Of its metadata file in the store; of several workers, the first one's.
-        attempt: Which life of the run.
-        steps: Optimizer steps made by then.
-        saved_unix: When, by the store's clock.
-        size_bytes: Of all its files.
-        why_not: Why no training can go on from it; "": one can; None: it was not read, for a newer one is good.
+        name: Name of its metadata file in the store; with several workers, that of the first.
+        attempt: Attempt of the run.
+        steps: Optimizer steps so far.
+        saved_unix: Time by the store's clock.
+        size_bytes: Size of all its files.
+        why_not: Why training cannot resume from it; "" if it can; None: not read, since a newer one is good.
     """
 
     name: str
@@ -164,7 +164,7 @@ class SavedCheckpoint:
 
     @property
     def is_good(self) -> bool:
-        """Whether a training can go on from it."""
+        """Whether training can resume from it."""
         return self.why_not == ""
 
 
@@ -176,7 +176,7 @@ class _Read(NamedTuple):
 
 
 def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
-    """Return the last checkpoint that a training can go on from, and of each newer one why it is not that.
+    """Return the last checkpoint from which training can resume, and for each newer one why it cannot.
 
     Raises:
         StoreError: The store cannot be read.
@@ -191,7 +191,7 @@ def last_good(store: Store) -> tuple[Checkpoint | None, list[str]]:
 
 
 def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
-    """Return how all checkpoints of a run stand, oldest first; they are read from the newest to the last good one.
+    """Return all checkpoints of a run with their states, oldest first; only those from the last good one on are read.
 
     Raises:
         StoreError: The store cannot be read.
@@ -217,7 +217,7 @@ def saved_checkpoints(store: Store) -> list[SavedCheckpoint]:
 
 
 def steps_of_checkpoints(store: Store) -> list[int]:
-    """Return how many steps were made when each checkpoint was saved, oldest first; nothing is read.
+    """Return the steps of each checkpoint, oldest first, without reading them.
 
     Raises:
         StoreError: The store cannot be read.
@@ -229,7 +229,7 @@ def steps_of_checkpoints(store: Store) -> list[int]:
 def steps_to_go_on_from(store: Store) -> int | None:
     """Return the number of steps at the newest checkpoint that a training can resume from; None if there is none.
 
-    Its tensors are not read: `last_good` proves them.
+    Its tensors are not read: `last_good` verifies them.
 
     Raises:
         StoreError: The store cannot be read.
@@ -249,10 +249,10 @@ def steps_to_go_on_from(store: Store) -> int | None:
 
 
 def _newest_first(store: Store) -> Iterator[_Read]:
-    """Yield what each checkpoint holds, and why a training cannot go on from it."""
+    """Yield each checkpoint, and why training cannot resume from it."""
     for name in reversed(checkpoint_names(store)):
         if _is_part(name):
-            continue  # what the first of the workers has saved stands for the parts of all
+            continue  # the part of the first worker represents all parts
         try:
             found = read_checkpoint(store, name)
         except (DamagedChunk, ObjectNotFound) as error:
@@ -268,7 +268,7 @@ def _is_part(name: str) -> bool:
 
 
 def _why_not_whole(store: Store, first: Checkpoint) -> str:
-    """Return why a checkpoint of several workers is not whole; "" where each has saved its part."""
+    """Return why a checkpoint of several workers is incomplete; "" if each has saved its part."""
     for rank in range(1, first.world_size):
         name = name_of_worker(first.name, rank)
         try:
@@ -294,27 +294,27 @@ def checkpoint_names(store: Store) -> list[str]:
 
 
 def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", workers: int = 1) -> None:
-    """Remove all checkpoints but the newest; the newest of `good`, and the newest that is whole, are never removed.
+    """Remove all checkpoints but the newest. The newest of `good` and the newest complete one are never removed.
 
     Args:
-        store: The run's.
-        keep: How many.
-        good: Names of metadata files that are known to be whole and finite, oldest first.
-        who: Of the checkpoints of several workers, only this one's; "": of all.
-        workers: How many save a part each.
+        store: Store of the run.
+        keep: Number to keep.
+        good: Names of metadata files of complete and finite ones, oldest first.
+        who: Only parts of this worker; "": of all.
+        workers: Number of workers that save parts.
 
     Raises:
-        StoreError: The store does not do what is asked; trying again is safe.
+        StoreError: An operation failed; retrying is safe.
     """
     there = checkpoint_names(store)
     names = [name for name in there if name.endswith(f"-{who}.json" if who else ".json")]
     parts = Counter(name.rpartition("-")[0] for name in there)
-    # Another worker may have saved no part of those that are newer, or not yet.
+    # Another worker may not have saved its part of newer ones (yet).
     whole = [name for name in names if parts[name.rpartition("-")[0]] >= workers]
     kept = {*names[-keep:], *list(good)[-1:], *whole[-1:]}
     gone = [name.removesuffix(".json") for name in names if name not in kept]
-    # First the metadata files: tensors without one are of no checkpoint, and a metadata file without them would be a
-    # damaged one.
+    # Metadata files first: tensors without one are ignored, but a metadata file without tensors would be a damaged
+    # checkpoint.
     for stem in gone:
         store.delete(f"{stem}.json")
     for item in store.list(CHECKPOINTS):
@@ -323,21 +323,21 @@ def keep_newest(store: Store, keep: int, good: Sequence[str], *, who: str = "", 
 
 
 def write_next(store: Store, name: str, seen: Mapping[str, Any]) -> None:
-    """Write what the step after a checkpoint began with.
+    """Write the start of the step after a checkpoint.
 
     Args:
-        store: The run's.
-        name: Of the checkpoint's metadata file.
-        seen: "batch": a digest; "loss": a hexadecimal fraction.
+        store: Store of the run.
+        name: Name of the checkpoint's metadata file.
+        seen: "batch": a digest; "loss": a hexadecimal float.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
     store.put(name.removesuffix(".json") + _NEXT, sealed(dict(seen)))
 
 
 def read_next(store: Store, name: str) -> Mapping[str, Any]:
-    """Return what `write_next` wrote; nothing where the training ended before, or it is damaged."""
+    """Return the data of `write_next`; empty if the training ended before, or if it is damaged."""
     metadata_file = name.removesuffix(".json") + _NEXT
     try:
         return unsealed(store.get(metadata_file), metadata_file)

@@ -1,4 +1,4 @@
-"""How a process comes to write a run: the run is claimed once an attempt, and each worker takes a name."""
+"""Claiming a run for writing: once an attempt, and a name for each worker."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from barograph.runs.state.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
 
 GRACE_SECS = 600.0
-"""So long a run that was claimed on another machine is left to it though no worker has come: before the first step
-data may have to be fetched and prepared, and nobody gives a sign of life meanwhile."""
+"""How long a run claimed on another machine counts as in use without workers: before the first step data may have
+to be fetched and prepared, without heartbeats."""
 
 _LOOK_AGAIN_SECS = 0.5
 
@@ -56,7 +56,7 @@ class Claim(NamedTuple):
     """The right to write a run.
 
     Attributes:
-        manifest: Of the run; where it is resumed, as it was first written.
+        manifest: Manifest of the run; of a resumed run, the original one.
         attempt: The attempt to write, from 0.
     """
 
@@ -68,7 +68,7 @@ class _State(Enum):
     FINISHED = auto()
     ALIVE = auto()
     OVER = auto()
-    """Ended without finishing, or killed: the run may be resumed."""
+    """Not finished, or killed: the run may be resumed."""
     UNKNOWN = auto()
     """On another machine, and its heartbeat has not been watched for long enough."""
 
@@ -83,26 +83,26 @@ def claim_run(
     grace_secs: float = GRACE_SECS,
     wait: Callable[[float], None] = time.sleep,
 ) -> Claim:
-    """Return the right to write the run in `store`: a new one, or the next attempt of one that is over.
+    """Claim the run in `store` for writing: a new run, or the next attempt of one that is over.
 
-    Of the processes that one launcher starts (`rank` tells them apart) the first claims the run and the others
-    join it. Where the run's workers are on another machine, their heartbeats are watched for `dead_secs`
-    before it is called over; where none has come yet, it is watched for `grace_secs`.
+    The first process of a launcher (by `rank`) claims the run, and the others join it. If the workers of the run are on
+    another machine, their heartbeats are watched for `dead_secs` before it counts as over; without workers, for
+    `grace_secs`.
 
     Args:
-        store: Where.
-        manifest: Written where there is no run yet.
-        clock: Its monotonic face is asked for how long heartbeats were watched.
-        rank: Of this process among those started with it; None where there are no ranks.
-        dead_secs: How long a heartbeat may stand still.
-        grace_secs: How long no worker may come, see `GRACE_SECS`.
-        wait: Lets some seconds pass.
+        store: Store of the run.
+        manifest: Manifest for a new run.
+        clock: Measures how long heartbeats were watched.
+        rank: Rank of this process; None without ranks.
+        dead_secs: Timeout of heartbeats.
+        grace_secs: Timeout without workers, see `GRACE_SECS`.
+        wait: Sleeps for some seconds.
 
     Raises:
-        RunInUse: A process that lives writes this run.
-        RunFinished: The run has ended by itself.
-        NewerFormat, DamagedChunk: The manifest that is there cannot be used.
-        StoreError: The store does not do what is asked.
+        RunInUse: A live process writes this run.
+        RunFinished: The run has finished.
+        NewerFormat, DamagedChunk: The existing manifest cannot be used.
+        StoreError: An operation of the store failed.
     """
     stored = _write_manifest(store, manifest)
     vitals = Vitals(store, clock, dead_secs)
@@ -123,7 +123,7 @@ def claim_run(
 
 
 def begin_attempt(store: Store, attempt: int, *, started_unix: float, launch: str = "") -> bool:
-    """Return whether this process is the one that began the attempt; else another was quicker."""
+    """Begin an attempt; return False if another process was faster."""
     name, claim = attempt_name(attempt), new_claim()
     body = {"attempt": attempt, "started_unix": started_unix, "launch": launch, **asdict(this_process())}
     try:
@@ -134,10 +134,10 @@ def begin_attempt(store: Store, attempt: int, *, started_unix: float, launch: st
 
 
 def new_claim() -> str:
-    """Return what tells one claim from every other, those of the same process too.
+    """Return a unique token for a claim.
 
-    A bucket may take an object in while its answer is lost on the way. Whoever asks again then hears that the
-    name is taken, and sees by this that it was himself.
+    A bucket may store an object although its response is lost. A retry then fails because the name exists, and the
+    token shows that it was this process.
     """
     return secrets.token_hex(16)
 
@@ -154,25 +154,24 @@ def claim_worker(
     process: Process | None = None,
     claim: str = "",
 ) -> Worker:
-    """Return this process as a worker of a claimed run, declared in the store.
+    """Register this process as a worker of a claimed run.
 
-    A rank whose name is taken in this attempt was started anew by its launcher: it goes to the next
-    attempt, as do the ranks beside it. A process without rank takes the first name that is free.
-    What was declared with the same claim before is found again.
+    A rank whose name exists in this attempt was restarted by its launcher: it joins the next attempt, like the other
+    ranks. A process without rank gets the first unused name. A worker with the same claim is found again.
 
     Args:
-        store: The run's.
-        attempt: As claimed, or as handed on by the process that claimed.
-        clock: Time.
-        rank: Of this process; None where there are no ranks.
-        world_size: How many ranks there are.
+        store: Store of the run.
+        attempt: The claimed attempt.
+        clock: Clock.
+        rank: Rank of this process; None without ranks.
+        world_size: Number of ranks.
         versions: Package to version, in this process.
-        device: What it trains on, for people.
-        process: The process that trains; None: the one that calls.
-        claim: As `new_claim` made it, where the same is asked again after a failure; "": a new one.
+        device: Device it trains on, for people.
+        process: The training process; None: the caller.
+        claim: Token from `new_claim` for retries; "": a new one.
 
     Raises:
-        StoreError: The store does not do what is asked; trying again with the same claim is safe.
+        StoreError: An operation failed; retrying with the same claim is safe.
     """
     me = process or this_process()
     claim = claim or new_claim()
@@ -201,7 +200,7 @@ def claim_worker(
 
 
 def next_chunk_of(store: Store, worker: Worker) -> int:
-    """Return the sequence number after those of all chunks that a worker has published.
+    """Return the next sequence number after all published chunks of a worker.
 
     Raises:
         StoreError: The store cannot be read.
@@ -214,7 +213,7 @@ def next_chunk_of(store: Store, worker: Worker) -> int:
 
 
 def launch_of(rank: int | None, environ: Mapping[str, str] | None = None) -> str:
-    """Return what the processes of one launch have in common and no other; "" for a process without rank."""
+    """Return an ID shared by the processes of one launch; "" for a process without rank."""
     if rank is None:
         return ""
     environ = os.environ if environ is None else environ
@@ -226,13 +225,13 @@ def launch_of(rank: int | None, environ: Mapping[str, str] | None = None) -> str
 
 
 def attempts_of(store: Store) -> list[int]:
-    """Return the attempts that were begun, rising."""
+    """Return the attempts in ascending order."""
     attempts = (attempt_from_name(item.name) for item in store.list(ATTEMPTS))
     return sorted(attempt for attempt in attempts if attempt is not None)
 
 
 def workers_of(store: Store, attempt: int) -> list[Worker]:
-    """Return the workers that declared themselves in an attempt; a damaged metadata file declares nobody."""
+    """Return the workers of an attempt, without those with damaged metadata files."""
     workers = []
     for item in store.list(WORKERS):
         metadata_file = metadata_from_name(item.name)
@@ -245,7 +244,7 @@ def workers_of(store: Store, attempt: int) -> list[Worker]:
 
 
 def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
-    """Return the process that began an attempt, and its launch; None where that cannot be read."""
+    """Return the process that began an attempt, and its launch; None if that cannot be read."""
     name = attempt_name(attempt)
     try:
         body = unsealed(store.get(name), name)
@@ -256,7 +255,7 @@ def claimer_of(store: Store, attempt: int) -> tuple[Process, str] | None:
 
 
 def _claim_in(store: Store, name: str) -> str | None:
-    """Return with which claim a metadata file was written; None where it does not say so."""
+    """Return the claim token of a metadata file; None if it has none."""
     try:
         return str(unsealed(store.get(name), name).get(CLAIM))
     except (ObjectNotFound, DamagedChunk):
@@ -264,7 +263,7 @@ def _claim_in(store: Store, name: str) -> str | None:
 
 
 def _run_id(store: Store) -> str:
-    """Return the id of the run; "" where its manifest cannot be read, of which readers say more."""
+    """Return the ID of the run; "" if its manifest cannot be read, which readers report."""
     try:
         return manifest_from_bytes(store.get(MANIFEST), MANIFEST).run_id
     except (ObjectNotFound, DamagedChunk):
@@ -282,15 +281,15 @@ def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
 def _look(
     store: Store, attempt: int, vitals: Vitals, rank: int | None, launch: str, grace_secs: float
 ) -> tuple[_State, bool]:
-    """Return how an attempt stands, and whether this process belongs to it."""
+    """Return the state of an attempt, and whether this process belongs to it."""
     workers = workers_of(store, attempt)
     endings = {worker.name: _end_state(store, worker) for worker in workers}
     claimer = claimer_of(store, attempt)
     state = _state(attempt, workers, endings, claimer, vitals, grace_secs)
     mine = bool(launch) and claimer is not None and claimer[1] == launch
     taken = any(worker.name == f"r{rank}" for worker in workers)
-    # Ranks may be restarted with everything in their environment as before, so an attempt that is over is
-    # not theirs, unless its first worker has ended well before the last one came.
+    # Ranks may be restarted in the same environment, so they do not join an attempt that is over, unless its
+    # first worker finished before the last one started.
     joinable = mine and not taken and state in (_State.ALIVE, _State.FINISHED)
     return state, joinable
 
@@ -305,7 +304,7 @@ def _state(
 ) -> _State:
     open_workers = [worker for worker in workers if endings[worker.name] is None]
     me = this_process()
-    # A process may have ended one session and begin another: by itself it is not in its own way.
+    # A process may end one session and start another: its own worker does not block it.
     if any(is_alive(process_of(worker)) and process_of(worker) != me for worker in open_workers):
         return _State.ALIVE
     claiming = claimer[0] if claimer else None
@@ -320,7 +319,7 @@ def _state(
     if not all(vitals.is_gone(worker) for worker in far):
         return _State.UNKNOWN
     if not workers and claiming is not None and is_alive(claiming) is None:
-        # Claimed on another machine, and no worker has declared itself: it may be about to.
+        # Claimed on another machine, without workers yet: they may still start.
         return _State.OVER if vitals.is_still("", attempt, 0, secs=grace_secs) else _State.UNKNOWN
     return _State.OVER
 

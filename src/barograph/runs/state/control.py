@@ -1,8 +1,7 @@
-"""What comes home to the training process through the store, and what it answers.
+"""Requests to a training process through the store, and their results.
 
-A request is an object that is created once, by the name of the finding that asks:
-`control/ACTION-ATTEMPT-FINDING.json`. The answers of the workers stand below it:
-`control/done/ACTION-ATTEMPT-FINDING.WORKER.json`.
+A request is an object that is created once, named after its finding: `control/ACTION-ATTEMPT-FINDING.json`. The results
+of workers are `control/done/ACTION-ATTEMPT-FINDING.WORKER.json`.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _REQUEST = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Somebody asks that training stop.
+    """Request to stop the training.
 
     Attributes:
-        finding_id: The finding that asks; "" where a person does.
+        finding_id: Finding that triggered it; "" for a request by a person.
         reason: One sentence for people.
-        attempt: Which life of the run is to stop. A later one, started on purpose, is not meant.
-        requested_unix: When, by the clock of who asks.
+        attempt: Attempt to stop; later ones are not affected.
+        requested_unix: Time by the clock of the sender.
         checkpoint: Save model and optimizers first.
     """
 
@@ -49,17 +48,17 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a request in one worker.
+    """Result of a request in one worker.
 
     Attributes:
-        action: What was asked: "stop", "checkpoint", "lower-lr", "skip-step", "capsule".
-        finding_id: The finding that asked; "" where a person did.
-        attempt: Which life of the run.
-        worker: Who did it.
-        step: Optimizer steps made by then.
-        done_unix: When, by the worker's clock.
+        action: Requested action: "stop", "checkpoint", "lower-lr", "skip-step", "capsule".
+        finding_id: Finding that triggered it; "" for a request by a person.
+        attempt: Attempt of the run.
+        worker: The worker.
+        step: Optimizer steps so far.
+        done_unix: Time by the worker's clock.
         result: One sentence for people: what was done, or why not.
-        done: Whether it was.
+        done: Whether it was done.
     """
 
     action: str
@@ -74,18 +73,18 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Somebody asks that something be done in a training that goes on.
+    """Request of an action after which training continues.
 
     Attributes:
-        action: What: "checkpoint", "lower-lr", "skip-step", "capsule".
-        finding_id: The finding that asks.
+        action: Requested action: "checkpoint", "lower-lr", "skip-step", "capsule".
+        finding_id: Finding that triggered it.
         reason: One sentence for people.
-        attempt: Which life of the run is meant.
-        requested_unix: When, by the clock of who asks.
-        worker: Whose training: "r" for all ranks together, else one worker's name.
-        optimizer: Whose steps; "": every optimizer's.
-        options: How.
-        done: What became of it so far, by worker; only where it was read with the answers.
+        attempt: Attempt of the run.
+        requested_unix: Time by the clock of the sender.
+        worker: Target: "r" for all ranks together, otherwise one worker's name.
+        optimizer: Optimizer of the steps; "": all.
+        options: Options of the action.
+        done: Results so far, by worker; only if it was read with results.
     """
 
     action: str
@@ -100,50 +99,50 @@ class Request:
 
     @property
     def last_done_step(self) -> int:
-        """Steps made when the last worker did it; -1 where none has."""
+        """Steps at which the last worker did it; -1 if none has."""
         return max((item.step for item in self.done), default=-1)
 
 
 def request_stop(
     store: Store, *, reason: str, finding_id: str, attempt: int, clock: Clock | None = None, checkpoint: bool = False
 ) -> bool:
-    """Ask every worker of this attempt to stop between two steps.
+    """Request every worker of this attempt to stop between two steps.
 
     Returns:
-        True if this is new; False if the same finding has asked the same attempt already.
+        True if it is new; False if the finding has already triggered it for this attempt.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
     asked = StopRequest(finding_id, reason, attempt, (clock or SystemClock()).unix(), checkpoint)
     return _create(store, f"{_STOP}{attempt:04d}-{finding_id or 'person'}.json", asdict(asked))
 
 
 def request(store: Store, asked: Request) -> bool:
-    """Ask the training for something.
+    """Send a request to the training.
 
     Returns:
-        True if this is new; False if the same finding has asked the same already.
+        True if it is new; False if the finding has already triggered it.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
     body = {name: value for name, value in asdict(asked).items() if name != "done"}
     return _create(store, f"{CONTROL}/{asked.action}-{asked.attempt:04d}-{asked.finding_id}.json", body)
 
 
 def answer(store: Store, done: Done) -> bool:
-    """Write what became of a request in this worker; once, whoever writes it again.
+    """Write the result of a request in this worker, if there is none yet.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
     name = f"{done.action}-{done.attempt:04d}-{done.finding_id or 'person'}.{done.worker}"
     return _create(store, f"{_DONE}/{name}.json", asdict(done))
 
 
 def read_stop(store: Store, *, attempt: int) -> StopRequest | None:
-    """Return the first request to stop this attempt; None if there is none that is whole.
+    """Return the first valid request to stop this attempt; None if there is none.
 
     Raises:
         StoreError: The store cannot be read.
@@ -152,7 +151,7 @@ def read_stop(store: Store, *, attempt: int) -> StopRequest | None:
 
 
 def read_requests(store: Store, *, attempt: int) -> list[Request]:
-    """Return all that was asked of this attempt but stopping, with the answers, in the order it was asked.
+    """Return all requests of this attempt except stops, with their results, in order.
 
     Raises:
         StoreError: The store cannot be read.
@@ -169,7 +168,7 @@ def read_requests(store: Store, *, attempt: int) -> list[Request]:
 
 
 def read_answers(store: Store, *, attempt: int, known: Collection[str] = ()) -> dict[str, Done]:
-    """Return what workers answered, stops included, by the names of the objects; without those that are known.
+    """Return new results of workers, including stops, by the names of the objects.
 
     Raises:
         StoreError: The store cannot be read.
@@ -182,10 +181,10 @@ def read_answers(store: Store, *, attempt: int, known: Collection[str] = ()) -> 
 
 
 class Requests:
-    """What is asked of one worker, each thing once, with one look at the store's list a time.
+    """Polls requests to one worker; returns each once, with one listing of the store.
 
     Args:
-        attempt: Which life of the run.
+        attempt: Attempt of the run.
         worker: Name of the worker.
     """
 
@@ -196,10 +195,10 @@ class Requests:
         self._stop_read = False
 
     def look(self, store: Store) -> tuple[StopRequest | None, list[Request]]:
-        """Return the request to stop, once, and what else is asked that was not asked before.
+        """Return the request to stop, once, and other new requests.
 
         Raises:
-            StoreError: The store cannot be read; nothing is taken for known.
+            StoreError: The store cannot be read; no request is lost.
         """
         items = store.list(CONTROL)
         answered = {(item.action, item.finding_id) for item in _answers_among(store, items, self._attempt)
@@ -212,7 +211,7 @@ class Requests:
                 continue
             names.add(item.name)
             asked = _request_at(store, item.name, self._attempt)
-            # Answered: by a process of this worker that is gone. Doing it once more would be doing it twice.
+            # Done by an earlier process of this worker. Doing it again would do it twice.
             if asked and asked.worker in (self._worker, self._worker[:1], "") and \
                     (asked.action, asked.finding_id) not in answered:
                 new.append(asked)
@@ -222,15 +221,14 @@ class Requests:
 
 
 def agreed_stop_step(store: Store, *, attempt: int, proposed: int) -> int:
-    """Return after how many steps the workers of an attempt stop: all after the same, so that none waits for another.
+    """Return the number of steps after which all workers of an attempt stop.
 
-    Workers that train together wait for each other in every step. One that ends by itself leaves the others
-    waiting, or failing.
+    Workers that train together wait for each other in every step. If one stops alone, the others hang or fail.
 
     Args:
-        store: The run's.
-        attempt: Which life of the run.
-        proposed: What counts if no other worker has proposed anything yet.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        proposed: Used if no other worker has proposed a number yet.
 
     Raises:
         StoreError: The store cannot be written or read.
@@ -239,8 +237,8 @@ def agreed_stop_step(store: Store, *, attempt: int, proposed: int) -> int:
 
 
 def agreed_step(store: Store, asked: Request, *, proposed: int) -> int:
-    """Return after how many steps the workers of an attempt do what is asked: all after the same, so that replicas
-    stay the same.
+    """Return the number of steps after which all workers of an attempt carry out a request, so that replicas stay
+    equal.
 
     Raises:
         StoreError: The store cannot be written or read.
@@ -278,7 +276,7 @@ def _stop_among(store: Store, items: list[ObjectInfo], attempt: int) -> StopRequ
             found.append(StopRequest(body["finding_id"], body["reason"], body["attempt"], body["requested_unix"],
                                      bool(body.get("checkpoint", False))))
         except (DamagedChunk, ObjectNotFound, KeyError):
-            # A damaged request stops nothing: better one bad step too many than a good run ended by a flipped bit.
+            # A damaged request is ignored: a flipped bit must not stop a good run.
             continue
     return min(found, key=lambda asked: (asked.requested_unix, asked.finding_id), default=None)
 
@@ -295,7 +293,7 @@ def _request_at(store: Store, name: str, attempt: int) -> Request | None:
             {str(option): float(value) for option, value in body["options"].items()},
         )
     except (DamagedChunk, ObjectNotFound, KeyError, TypeError, ValueError, AttributeError):
-        return None  # as a damaged request to stop
+        return None  # ignored, as a damaged request to stop
 
 
 def _answers_among(store: Store, items: list[ObjectInfo], attempt: int) -> list[Done]:

@@ -1,8 +1,8 @@
-"""The findings of a run, as events on its store that are written once and never changed.
+"""The findings of a run, as immutable events in its store.
 
-A finding is two objects at most, `findings/ID.opened.json` and `findings/ID.closed.json`, each with the
-whole finding as it then stood. The id says the same in live and in replay, so a watcher that died
-between writing and remembering writes the same event again, which changes nothing.
+A finding has at most two objects, `findings/ID.opened.json` and `findings/ID.closed.json`, each with the
+whole finding at that time. The ID is the same live and in replay, so a watcher that died before saving its state
+writes the same event again, which changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FindingLog:
     """All findings of a run.
 
     Attributes:
-        findings: Each once, as its last event says; by the step it began, then by id.
+        findings: Each once, from its last event; ordered by first step, then by ID.
         damage: One sentence for each event that could not be read.
     """
 
@@ -38,7 +38,7 @@ class FindingLog:
 def finding_id(
     *, code: str, worker: str, attempt: int, optimizer: str, mode: Mode, subject: str, since_step: int
 ) -> str:
-    """Return the id of a finding: short, safe in a file name, and the same whenever the same run is judged.
+    """Return the ID of a finding: short, safe in a file name, and the same in each evaluation of a run.
 
     Example:
         >>> finding_id(code="G101", worker="p0", attempt=0, optimizer="", mode=Mode.TRAIN, subject="", since_step=40)
@@ -49,13 +49,13 @@ def finding_id(
 
 
 def write_event(store: Store, finding: Finding) -> bool:
-    """Write that the finding opened or closed, whichever its state says.
+    """Write the event that the finding opened or closed, according to its state.
 
     Returns:
-        True if the event is new; False if it was there, which stays as it is.
+        True if the event is new; False if it exists, and is not changed.
 
     Raises:
-        StoreError: The store did not take it.
+        StoreError: The store rejected it.
     """
     try:
         store.create(f"{FINDINGS}/{finding.id}.{_WORDS[finding.state]}.json", sealed(finding.to_json()))
@@ -65,9 +65,9 @@ def write_event(store: Store, finding: Finding) -> bool:
 
 
 def read_findings(store: Store) -> FindingLog:
-    """Return all findings of the run on `store`.
+    """Return all findings of the run in `store`.
 
-    An open finding is as it was when it opened: how long it has lasted is the watcher's to know.
+    An open finding has its state at opening; only the watcher knows its duration.
 
     Raises:
         StoreError: The store cannot be read.
@@ -86,7 +86,7 @@ def read_findings(store: Store) -> FindingLog:
         except DamagedChunk as error:
             damage.append(str(error))
             continue
-        # "closed" sorts before "opened", and stands.
+        # "closed" sorts before "opened" and takes precedence.
         found.setdefault(match["id"], finding)
     findings = sorted(found.values(), key=lambda item: (item.since_step, item.id))
     return FindingLog(tuple(findings), tuple(damage))

@@ -1,4 +1,4 @@
-"""The mark of a run that came in an archive: its command and code are somebody else's."""
+"""The mark of a run from an archive: its command and code are untrusted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ MARK = f"{IMPORTED}/archive.json"
 
 
 def mark_imported(store: Store, archive: str, time_unix: float) -> None:
-    """Note in a run that it was imported.
+    """Mark a run as imported.
 
     Args:
-        store: The run's.
+        store: Store of the run.
         archive: Name of the archive.
-        time_unix: When.
+        time_unix: Time of the import.
 
     Raises:
         StoreError: The store does not take it.
@@ -25,7 +25,7 @@ def mark_imported(store: Store, archive: str, time_unix: float) -> None:
 
 
 def is_imported(store: Store) -> bool:
-    """Return whether a run came in an archive. Raises StoreError where the store cannot be read."""
+    """Return whether a run came from an archive. Raises StoreError if the store cannot be read."""
     try:
         store.get(MARK)
     except ObjectNotFound:

@@ -1,7 +1,7 @@
-"""A journal: what was told of experiments, trials, components and runs, kept where the runs are.
+"""Journals: entries about experiments, trials, components and runs, stored next to the runs.
 
-It is a folder of metadata files, each written once: a batch of entries in the order they were told. The catalog is
-made of journals and runs, and can be made again of them at any time.
+A journal is a folder of immutable metadata files, each with a batch of entries in order. The catalog is
+derived from journals and runs, and can be rebuilt from them at any time.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.base import Store
 
 JOURNAL_OF_ROOT = ".catalog/journal"
-"""Below a root of runs: what is told of everything that is no run of its own."""
+"""Folder below a root of runs: entries about everything but runs."""
 JOURNAL_OF_RUN = JOURNAL
-"""Below a run: what it tells of itself."""
+"""Folder below a run: its own entries."""
 
 _FORMAT = 1
 _MOST_READ_BY_EYE = 20
@@ -31,12 +31,12 @@ _NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 
 class Batch(NamedTuple):
-    """Entries that were told together.
+    """Entries that were written together.
 
     Attributes:
-        name: Of their metadata file; they sort as they were written, by the clocks of who wrote them, after those that
+        name: Name of their metadata file. Names sort by time of writing, after those that
             create an item.
-        entries: In order.
+        entries: Entries in order.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Journal:
     """The entries in one folder of a store.
 
     Args:
-        store: Where.
+        store: The store.
         folder: `JOURNAL_OF_ROOT` of a root of runs, `JOURNAL_OF_RUN` of a run.
     """
 
@@ -57,16 +57,15 @@ class Journal:
         self._last_micros = 0
 
     def write(self, entries: Sequence[Entry], *, mark: str = "") -> Batch:
-        """Keep entries, and return them as they can be read.
+        """Write entries, and return their batch.
 
         Args:
-            entries: In order.
-            mark: Eight hexadecimal digits in the name of their metadata file, in place of random ones: what is told
-                again
-                with the same mark and times is there once.
+            entries: Entries in order.
+            mark: Eight hexadecimal digits for the name of their metadata file, instead of random ones: entries written
+                again with the same mark and times are stored once.
 
         Raises:
-            StoreError: They could not be kept.
+            StoreError: They could not be written.
         """
         if mark:
             name = f"{int(max(entry.time_unix for entry in entries) * 1e6):016d}-{mark}.json"
@@ -74,27 +73,27 @@ class Journal:
                 return self._put(name, entries)
             except ObjectExists:
                 return Batch(name, tuple(entries))
-        # What one process says sorts as it was said, however coarse the clock is.
+        # Entries of one process sort in order of writing, however coarse the clock is.
         self._last_micros = max(int(max(entry.time_unix for entry in entries) * 1e6), self._last_micros + 1)
         return self._put(f"{self._last_micros:016d}-{os.urandom(4).hex()}.json", entries)
 
     def create(self, entry: Entry) -> Batch:
-        """Keep the entry that creates an item, which is done once: of several who do it at once, one succeeds.
+        """Write the entry that creates an item. If several processes do it at once, one succeeds.
 
         Raises:
-            ObjectExists: It was created before.
-            StoreError: It could not be kept.
+            ObjectExists: The item exists.
+            StoreError: The entry could not be written.
         """
         return self._put(f"{0:016d}-created-{entry.uid}.json", [entry])
 
     def take_over(self, entries: Sequence[Entry]) -> Batch:
-        """Keep entries that were told elsewhere, and return them; who takes the same ones over again changes nothing.
+        """Write entries copied from elsewhere, and return their batch; copying the same ones again changes nothing.
 
         Raises:
-            StoreError: They could not be kept.
+            StoreError: They could not be written.
         """
         name, data = metadata_of(entries)
-        with contextlib.suppress(ObjectExists):  # the name says what is in it
+        with contextlib.suppress(ObjectExists):  # the name has the digest
             self._store.create(f"{self._folder}/{name}", data)
         return Batch(name, tuple(entries))
 
@@ -115,9 +114,9 @@ class Journal:
         """Return a batch.
 
         Raises:
-            DamagedChunk: It is not what was written.
+            DamagedChunk: It is damaged.
             NewerFormat: A newer Barograph wrote it.
-            ObjectNotFound: There is none.
+            ObjectNotFound: There is no such batch.
             StoreError: The store cannot be read.
         """
         place = f"{self._folder}/{name}"
@@ -125,10 +124,10 @@ class Journal:
 
 
 def metadata_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
-    """Return a metadata file of entries, and a name that they make: the same ones are always the same metadata file.
+    """Return a metadata file of entries, and its name, which depends only on the entries.
 
     Args:
-        entries: At least one.
+        entries: Entries, at least one.
     """
     data = _sealed(entries)
     micros = int(max(entry.time_unix for entry in entries) * 1e6)
@@ -136,15 +135,15 @@ def metadata_of(entries: Sequence[Entry]) -> tuple[str, bytes]:
 
 
 def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
-    """Return the batch that a metadata file is.
+    """Return the batch in a metadata file.
 
     Args:
-        name: Of the metadata file.
-        data: Its bytes.
-        place: Where it is, for the message.
+        name: Name of the metadata file.
+        data: Bytes of the file.
+        place: Location, for the message.
 
     Raises:
-        DamagedChunk: It is not what was written.
+        DamagedChunk: It is damaged.
         NewerFormat: A newer Barograph wrote it.
     """
     body = unsealed(data, place)
@@ -161,7 +160,7 @@ def batch_of(name: str, data: bytes | memoryview, place: str) -> Batch:
 
 
 def is_exhibit_json(name: str) -> bool:
-    """Return whether a batch can have that name."""
+    """Return whether a batch can have this name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -172,19 +171,19 @@ def _sealed(entries: Sequence[Entry]) -> bytes:
 
 
 def subjects_of(batches: Iterable[Batch]) -> dict[str, None]:
-    """Return the items that are spoken of, in order."""
+    """Return the items in the entries, in order."""
     return {entry.uid: None for batch in batches for entry in batch.entries}
 
 
 def _marked(value: Any) -> Any:
-    """Return JSON data in which numbers that JSON lacks are told from texts that are written alike."""
+    """Return JSON data with marks for NaN and infinities, to distinguish them from strings."""
     if type(value) is str:
         return value  # most are
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"number": repr(value)}
     if isinstance(value, dict):
         marked = {name: _marked(item) for name, item in value.items()}
-        # A table that looks like a mark is marked itself.
+        # Escape a table that looks like a mark.
         return {"table": marked} if set(marked) in ({"number"}, {"table"}) else marked
     if isinstance(value, list | tuple):
         return [_marked(item) for item in value]

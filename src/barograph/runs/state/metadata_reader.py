@@ -1,4 +1,4 @@
-"""Reads the metadata files of workers for those who go on without the ones they cannot read."""
+"""Reading the metadata files of workers, tolerating damaged ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Metadata = TypeVar("_Metadata")
 
 
 class MetadataReader:
-    """Reads metadata files. A damaged one is named in `damage`, and counts as absent.
+    """Reads metadata files. A damaged one is listed in `damage` and counts as missing.
 
     Args:
-        store: The run's.
+        store: Store of the run.
     """
 
     def __init__(self, store: Store) -> None:
@@ -25,13 +25,13 @@ class MetadataReader:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read so far, one sentence a metadata file."""
+        """Unreadable metadata files so far, one sentence each."""
         return tuple(self._damage.values())
 
     def read(
         self, folder: str, worker: str, attempt: int, read: Callable[[memoryview, str], _Metadata]
     ) -> _Metadata | None:
-        """Return what `read` makes of a metadata file; None where there is none, or it is damaged.
+        """Return a metadata file parsed by `read`; None if it is missing or damaged.
 
         Raises:
             StoreError: The store cannot be read.

@@ -1,8 +1,8 @@
-"""Where a run came from, in the run: `origin/AAAA.json`, and beside it what is no JSON.
+"""Provenance files of a run: `origin/AAAA.json` and related files.
 
-Of an attempt A there may be `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
-metadata file that names them; and of each worker a metadata file `origin/AAAA-data-W.json` with the files that it
-opened, and one, `origin/AAAA-options-W.json`, with what a parser of its script made of the command line.
+An attempt A may have `origin/AAAA.DIGEST.diff`, `….untracked.tar.gz` and `….settings.toml`, written before the
+metadata file that names them. Each worker may have `origin/AAAA-data-W.json` with the files that it
+opened, and `origin/AAAA-options-W.json` with the parsed options of its script.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _FILE = re.compile(rf"{ORIGIN}/\d{{4,}}\.(?P<digest>[0-9a-f]{{32}})\.(?:diff|unt
 
 
 def write_origin(store: Store, attempt: int, gathered: Gathered) -> Origin:
-    """Write what made an attempt of a run; return it as it was written, with the names of its objects.
+    """Write the provenance of an attempt; return it with the names of its objects.
 
     Raises:
-        ObjectExists: It was written already.
-        StoreError: The store does not take it.
+        ObjectExists: The attempt has one.
+        StoreError: The store rejects it.
     """
     origin = gathered.origin
     if origin.code is not None:
@@ -48,14 +48,14 @@ def write_origin(store: Store, attempt: int, gathered: Gathered) -> Origin:
 
 
 def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
-    """Return what made an attempt, with the files that its workers opened; None where that was not kept.
+    """Return the provenance of an attempt, with the files that its workers opened; None if it has none.
 
     Args:
-        store: The run's.
-        attempt: Which; None: the last one of which it was kept.
+        store: Store of the run.
+        attempt: Attempt; None: the last one with provenance.
 
     Raises:
-        DamagedChunk: The bytes are not those that were written.
+        DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
     metadata = {int(match["attempt"]): name for name in _names(store) if (match := _PAPER.fullmatch(name))}
@@ -75,34 +75,34 @@ def read_origin(store: Store, attempt: int | None = None) -> Origin | None:
 
 
 def write_data(store: Store, attempt: int, worker: str, files: Sequence[DataFile], uncounted: int) -> None:
-    """Write which files a worker opened, in place of what it said before.
+    """Write the files that a worker opened, replacing an earlier list.
 
     Args:
-        store: The run's.
-        attempt: Which life of it.
-        worker: Who.
-        files: That it opened to read.
-        uncounted: How many more.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        worker: Name of the worker.
+        files: Files opened for reading.
+        uncounted: Number of further files.
 
     Raises:
-        StoreError: The store does not take it.
+        StoreError: The store rejects it.
     """
     entries = [{name: getattr(file, name) for name in DataFile.__slots__} for file in files]
     store.put(_data_name(attempt, worker), sealed({"files": entries, "uncounted": uncounted}))
 
 
 def write_options(store: Store, attempt: int, worker: str, options: Mapping[str, Option]) -> None:
-    """Write what a parser made of a worker's command line, in place of what was written before.
+    """Write the parsed options of a worker's script, replacing earlier ones.
 
     Raises:
-        StoreError: The store does not take it.
+        StoreError: The store rejects it.
     """
     entries = {name: [option.value, list(option.flags)] for name, option in options.items()}
     store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({"options": entries}))
 
 
 def _read_options(store: Store, attempt: int) -> dict[str, Option]:
-    """Return the options of all workers, of one that several have the first one's; raises as `read_origin`."""
+    """Return the options of all workers; the first worker with an option wins; raises as `read_origin`."""
     found: dict[str, Option] = {}
     for name in _names(store):
         if not name.startswith(f"{ORIGIN}/{attempt:04d}-options-") or not name.endswith(".json"):
@@ -118,7 +118,7 @@ def _read_options(store: Store, attempt: int) -> dict[str, Option]:
 
 
 def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:
-    """Return the files that workers opened, each once, and how many more there were; raises as `read_origin`."""
+    """Return the files that workers opened, each once, and the number of further ones; raises as `read_origin`."""
     found: dict[str, DataFile] = {}
     uncounted = 0
     for name in _names(store):
@@ -137,11 +137,11 @@ def read_data(store: Store, attempt: int) -> tuple[tuple[DataFile, ...], int]:
 
 
 def read_file(store: Store, name: str) -> bytes:
-    """Return the bytes of an object that an origin names; b"" where it names none.
+    """Return the bytes of an object of an origin; b"" for an empty name.
 
     Raises:
-        DamagedChunk: They are not those that were written, or the name is that of no such object.
-        ObjectNotFound: It is not there.
+        DamagedChunk: It is damaged, or the name is invalid.
+        ObjectNotFound: There is no such object.
         StoreError: The store cannot be read.
     """
     if not name:
@@ -153,11 +153,11 @@ def read_file(store: Store, name: str) -> bytes:
 
 
 def damaged_files(store: Store, names: Iterable[str]) -> list[str]:
-    """Return one sentence for each object beside an origin whose bytes are not those that were written.
+    """Return one sentence for each damaged object of an origin.
 
     Args:
-        store: The run's.
-        names: Of all its objects.
+        store: Store of the run.
+        names: Names of all its objects.
 
     Raises:
         StoreError: The store cannot be read.
@@ -170,7 +170,7 @@ def damaged_files(store: Store, names: Iterable[str]) -> list[str]:
             except DamagedChunk as error:
                 found.append(str(error))
             except ObjectNotFound:
-                continue  # it went away since it was listed
+                continue  # it was removed since the listing
     return found
 
 
@@ -181,7 +181,7 @@ def _put(store: Store, attempt: int, ending: str, data: bytes) -> str:
     try:
         store.create(name, data)
     except ObjectExists:
-        return name  # the name says its bytes
+        return name  # the name has the digest
     return name
 
 

@@ -1,7 +1,7 @@
-"""What a worker printed, in the run: `output/W/AAAA-NNNNNNNN.DIGEST.jsonl`, the first megabytes and the last.
+"""Output of a worker in the run, its first and last megabytes: `output/W/AAAA-NNNNNNNN.DIGEST.jsonl`.
 
-Each line of a part is a JSON list: the stream ("out" or "err") and a text; or "left out" and how many characters have
-been by then.
+Each line of a part is a JSON list: the stream ("out" or "err") and a text; or "left out" and the number of omitted
+characters so far.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _PART_CHARS = 64 * 1024
 _FIRST_SECS, _LONGEST_SECS = 1.0, 60.0
 _LONGEST_LINE_CHARS = 4096
 END_CHARS = 4 * 2**20
-"""So much of the beginning is kept, and so much of the end."""
+"""Characters that are kept of the beginning, and of the end."""
 
 Texts = Sequence[tuple[str, str]]
 
 
-class OutputShelf:
-    """Writes what is printed, part by part.
+class OutputWriter:
+    """Writes output in parts.
 
     Args:
-        store: The run's.
-        attempt: Which life of it.
-        environment: Of the training: secrets in it are hidden.
-        end_chars: So much of the beginning is kept, and so much of the end.
-        clock: Tells the seconds of one monotonic clock.
+        store: Store of the run.
+        attempt: Attempt of the run.
+        environment: Environment of the training; its secrets are masked.
+        end_chars: Characters to keep of the beginning, and of the end.
+        clock: Returns the seconds of a monotonic clock.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class OutputShelf:
         self._due = clock() + self._pause_secs
 
     def add(self, texts: Texts, left_out: int = 0) -> None:
-        """Take in what was printed, and how many characters of it were left out on the way."""
+        """Add output, and the number of characters omitted before."""
         for name, text in texts:
             if self._waiting and self._waiting[-1][0] == name:
                 self._waiting[-1] = name, self._waiting[-1][1] + text
@@ -69,10 +69,10 @@ class OutputShelf:
         self._left_out += left_out
 
     def write(self, worker: str, *, last: bool = False) -> None:
-        """Publish what waits, where there is enough or it has waited long; with `last` all.
+        """Publish waiting output if there is enough or it is old; with `last`, publish all.
 
         Raises:
-            StoreError: The store does not take it.
+            StoreError: The store rejects it.
         """
         chars = sum(len(text) for _, text in self._waiting)
         if not chars or not (last or chars >= _PART_CHARS or self._clock() >= self._due):
@@ -83,13 +83,13 @@ class OutputShelf:
         hidden = [(name, self._secrets.hide(text)) for name, text in ready]
         self._publish(worker, hidden)
         self._waiting = rest
-        # The longer it goes on, the fewer parts a minute.
+        # Fewer parts a minute the longer it runs.
         self._pause_secs = min(_LONGEST_SECS, self._pause_secs * 1.25)
         self._due = self._clock() + self._pause_secs
 
     def _publish(self, worker: str, texts: Texts) -> None:
         while texts and sum(len(text) for _, text in texts) > self._end_chars:
-            # A flood within one turn: its beginning would be removed at once.
+            # Very much output in one turn: its beginning would be removed immediately.
             (name, text), *others = texts
             cut = min(len(text), sum(len(item) for _, item in texts) - self._end_chars)
             self._left_out += cut
@@ -97,7 +97,7 @@ class OutputShelf:
         chars = sum(len(text) for _, text in texts)
         gone = self._too_old(chars)
         self._left_out += sum(size for _, size in gone)
-        # All that was left out so far: a part that said less may go, too.
+        # The total so far, since earlier parts may be removed, too.
         lines = [[_LEFT_OUT, str(self._left_out)]] if self._left_out else []
         data = "".join(f"{json.dumps(line)}\n" for line in [*lines, *map(list, texts)]).encode()
         name = f"{OUTPUT}/{worker}/{self._attempt:04d}-{self._part:08d}.{digest_of(data)}.jsonl"
@@ -106,13 +106,13 @@ class OutputShelf:
         if self._first_chars + chars <= self._end_chars:
             self._first_chars += chars
         else:
-            self._first_chars = self._end_chars  # what comes from now on is the end
+            self._first_chars = self._end_chars  # further output belongs to the end
             self._last.append((name, chars))
         for old, _ in gone:
             self._store.delete(old)
 
     def _too_old(self, chars: int) -> list[tuple[str, int]]:
-        """Take those parts off the list of the last ones that are none any more once so much more comes."""
+        """Remove parts from the list of last ones that no longer fit after `chars` more."""
         gone = []
         while self._last and sum(size for _, size in self._last) + chars > self._end_chars:
             gone.append(self._last.popleft())
@@ -120,12 +120,12 @@ class OutputShelf:
 
 
 class Output(NamedTuple):
-    """What one worker printed.
+    """Output of one worker.
 
     Attributes:
-        worker: Who.
-        texts: By stream, in order.
-        left_out: How many characters are not there.
+        worker: Name of the worker.
+        texts: Stream and text, in order.
+        left_out: Number of omitted characters.
     """
 
     worker: str
@@ -134,14 +134,14 @@ class Output(NamedTuple):
 
 
 def read_output(store: Store, attempt: int | None = None) -> list[Output]:
-    """Return what each worker printed.
+    """Return the output of each worker.
 
     Args:
-        store: The run's.
-        attempt: In which; None: the last one in which anything was.
+        store: Store of the run.
+        attempt: Attempt; None: the last one with output.
 
     Raises:
-        DamagedChunk: The bytes are not those that were written.
+        DamagedChunk: It is damaged.
         StoreError: The store cannot be read.
     """
     parts = [match for item in store.list(OUTPUT) if (match := _PART.fullmatch(item.name))]
@@ -155,11 +155,11 @@ def read_output(store: Store, attempt: int | None = None) -> list[Output]:
 
 
 def damaged_parts(store: Store, names: Iterable[str]) -> list[str]:
-    """Return one sentence for each part whose bytes are not those that were written.
+    """Return one sentence for each damaged part.
 
     Args:
-        store: The run's.
-        names: Of all its objects.
+        store: Store of the run.
+        names: Names of all its objects.
 
     Raises:
         StoreError: The store cannot be read.
@@ -192,7 +192,7 @@ def _with(before: Output, data: bytes, name: str) -> Output:
 
 
 def _whole_lines(texts: Texts) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return what is to be written now and what waits: a line that is not ended, in which a secret might be cut."""
+    """Return the texts to write now, and the unfinished line, in which a secret might be cut."""
     *whole, (name, text) = texts
     end = max(text.rfind("\n"), text.rfind("\r")) + 1
     if len(text) - end > _LONGEST_LINE_CHARS:

@@ -1,4 +1,4 @@
-"""Where a run goes when the user does not say, and what its first metadata file says."""
+"""Default locations of runs, and their manifests."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from barograph.model.settings import Settings
 from barograph.version import __version__
 
 DEFAULT_ROOT = "barograph-runs"
-"""Folder, below the working directory, of runs whose place nobody chose."""
+"""Default folder of runs, in the working directory."""
 ROOT_VARIABLE = "BAROGRAPH_ROOT"
-"""Environment variable that says where runs are, for those who do not say it themselves."""
+"""Environment variable with the default root of runs."""
 
 _MOST_STEM_CHARS = 50
 
 
 def root_place(root: str | os.PathLike[str] | None = None) -> str:
-    """Return the directory or URL of a root of runs; None: what `BAROGRAPH_ROOT` says, else `barograph-runs/`."""
+    """Return the directory or URL of a root of runs; None: `BAROGRAPH_ROOT`, else `barograph-runs/`."""
     return os.fspath(root) if root is not None else os.environ.get(ROOT_VARIABLE) or DEFAULT_ROOT
 
 
 def new_place(program: str, *, root: str | None = None) -> str:
-    """Return a place no run has: it sorts by time and names the program.
+    """Return a new location that sorts by time and contains the name of the program.
 
     Args:
-        program: Path or name of what runs; only its stem is used.
-        root: Folder or URL to put it below; None: as of `root_place`.
+        program: Path or name of the program; only its stem is used.
+        root: Parent folder or URL; None: as in `root_place`.
 
     Example:
         >>> import re
@@ -44,7 +44,7 @@ def new_place(program: str, *, root: str | None = None) -> str:
 
 
 def named_place(name: str, *, root: str) -> str:
-    """Return the place that the name of a run tells: for everybody the same.
+    """Return the location of a named run, the same in every process.
 
     Example:
         >>> named_place("wide net", root="runs")
@@ -55,15 +55,15 @@ def named_place(name: str, *, root: str) -> str:
 
 
 def _stem(name: str) -> str:
-    # The name of a folder has 255 bytes at most, and a letter up to four.
+    # A folder name has at most 255 bytes, and a character up to four.
     return re.sub(r"[^\w.-]+", "-", name)[:_MOST_STEM_CHARS].strip("-.") or "run"
 
 
 def away_from(url: str) -> tuple[str, ...]:
-    """Return the folders near a run in which there are runs and no code: its own, and where others go by themselves.
+    """Return the folders of runs near a run, which contain no code: its own, and the default root.
 
     Args:
-        url: Of the run.
+        url: URL of the run.
     """
     usual = root_place()
     places = [url, usual if "://" in usual else str(Path.cwd() / usual), str(Path.cwd() / DEFAULT_ROOT)]
@@ -71,13 +71,13 @@ def away_from(url: str) -> tuple[str, ...]:
 
 
 def new_manifest(settings: Settings, *, command: tuple[str, ...], clock: Clock, name: str = "") -> Manifest:
-    """Return the manifest of a run that begins now.
+    """Return the manifest of a run that starts now.
 
     Args:
-        settings: With `to`, whose last part names the run.
-        command: What runs, as typed.
-        clock: Tells when.
-        name: For people; "": the last part of its place.
+        settings: Settings; the last part of `to` is the default name of the run.
+        command: Command as typed.
+        clock: Clock.
+        name: Name for people; "": the last part of its location.
     """
     now = clock.unix()
     name = name or settings.to.rstrip("/").rpartition("/")[2] or settings.to

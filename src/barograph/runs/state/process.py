@@ -1,4 +1,4 @@
-"""Which process it is, so that another one on the same machine can tell whether it still lives."""
+"""Identity of a process, so that another one on the same machine can check whether it is alive."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _STATE_FIELD = 2
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process in one life of one machine.
+    """One process in one boot of one machine.
 
     Attributes:
-        pid: Its number.
+        pid: Process ID.
         host: Name of the machine.
-        boot_id: Tells one life of the machine from the next, and one container's numbers from another's;
-            "" where it is not known.
-        started_ticks: When it began, in ticks since the machine did; 0 where it is not known. Tells it from
-            a later process with the same number, whatever the wall clock does.
+        boot_id: ID of the boot and the PID namespace; "" if
+            unknown.
+        started_ticks: Start time in ticks since boot; 0 if unknown. Distinguishes it from a later process
+            with the same number, independent of the wall clock.
     """
 
     pid: int
@@ -33,30 +33,30 @@ class Process:
 
 
 def this_process() -> Process:
-    """Return the process that asks."""
+    """Return the calling process."""
     return _process(os.getpid())
 
 
 def parent_process() -> Process:
-    """Return the process that started the one that asks."""
+    """Return the parent of the calling process."""
     return _process(os.getppid())
 
 
 def is_alive(process: Process) -> bool | None:
-    """Return whether the process lives; None where that cannot be known from here.
+    """Return whether the process is alive; None if that cannot be determined from here.
 
-    A process that has ended and was not yet collected by its parent is not alive.
+    A zombie is not alive.
     """
     if not process.boot_id or (process.host, process.boot_id) != (socket.gethostname(), _boot_id()):
         return None
     if process.pid <= 0:
-        return False  # to a number that is no process's, a signal goes to several
+        return False  # a signal to such a number goes to several processes
     try:
         os.kill(process.pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # it lives, and is another user's
+        pass  # it is alive, and belongs to another user
     status = _status(process.pid)
     if status is None:
         return True
@@ -65,7 +65,7 @@ def is_alive(process: Process) -> bool | None:
 
 
 def process_of(worker: Worker) -> Process:
-    """Return the process that declared itself as that worker."""
+    """Return the process of a worker."""
     return Process(worker.pid, worker.host, worker.boot_id, worker.started_ticks)
 
 
@@ -77,18 +77,18 @@ def _process(pid: int) -> Process:
 def _boot_id() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        # Containers of one machine share its boot but not its process numbers.
+        # Containers of one machine share its boot ID but not its process numbers.
         return f"{boot}/{os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
 
 
 def _status(pid: int) -> tuple[str, int] | None:
-    """Return state and start of a process on Linux; None elsewhere, and where it has just gone."""
+    """Return state and start of a process on Linux; None elsewhere, or if it has just ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # The second field is the program's name in parentheses, which may hold anything.
+    # The second field is the program's name in parentheses, which may contain anything.
     rest = text.rpartition(")")[2].split()
     return rest[_STATE_FIELD - 2], int(rest[_STARTED_FIELD - 2])

@@ -1,4 +1,4 @@
-"""Names of runs that are unique within an experiment, also where several processes choose one at once."""
+"""Unique names of runs within an experiment, also if several processes choose one at once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _NAMES = ".catalog/names"
 
 
 def unique_name(root: Store, experiment: str, name: str, url: str) -> str:
-    """Return a name that no other run of an experiment has: the one that is asked for, or `NAME-2`, `NAME-3` …
+    """Return a unique name for a run of an experiment: the requested one, or `NAME-2`, `NAME-3` …
 
     Args:
-        root: Where the runs are.
+        root: Root of the runs.
         experiment: Name of the experiment.
-        name: The name that is asked for.
-        url: Of the run; it gets the same name when it asks again.
+        name: Requested name.
+        url: URL of the run; it gets the same name each time.
 
     Raises:
         StoreError: The root cannot be written.

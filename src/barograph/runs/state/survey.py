@@ -1,4 +1,4 @@
-"""What is in a run's folder: which files are to be read, which are superseded, which are foreign."""
+"""Classification of the files of a run: files to read, superseded files, foreign files."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from barograph.runs.format.metadata import ending_from_bytes, removed_through_fr
 from barograph.store.base import ObjectInfo, Store
 
 Stream = tuple[int, str]
-"""An attempt and a worker: those files of records belong together and are numbered through."""
+"""Attempt and worker: their records files have consecutive numbers."""
 
 
 class _SortedOut(NamedTuple):
-    """The files of one stream: those to read, and those passed over though their rows are not all in these."""
+    """The files of one stream: those to read, and skipped ones with other rows."""
 
     kept: Sequence[ChunkName]
     beside: Sequence[ChunkName]
@@ -49,18 +49,18 @@ class _SortedOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """One look at all names in a run.
+    """One listing of a run, classified.
 
     Attributes:
-        chunks: For each stream its files of records, those too whose rows are all in another one.
-        tensors: For each stream the files of tensors, in order.
-        curves: For each stream the files of buckets, in order, of several that begin alike the widest first.
-        metadata files: Folder, worker and attempt of each worker's metadata file.
-        attempts: Attempts that were begun.
-        foreign: Names that mean nothing here.
-        size_bytes: Name to size, of every object.
+        chunks: Records files of each stream, including superseded ones.
+        tensors: Tensor files of each stream, in order.
+        curves: Bucket files of each stream, in order; with the same start, the widest first.
+        metadata: Folder, worker and attempt of each worker's metadata file.
+        attempts: Attempts of the run.
+        foreign: Unknown names.
+        size_bytes: Size of every object by name.
         has_manifest: There is a `run.json`.
-        named: Name to file of records, of every one.
+        named: Every records file by name.
     """
 
     chunks: Mapping[Stream, Sequence[ChunkName]]
@@ -78,28 +78,27 @@ class Survey:
         """Return the files of a stream to read, in order, none overlapping.
 
         Args:
-            stream: Which.
-            damaged: Names that cannot be read. Where one was made of several and these are still there, they
-                stand in for it.
+            stream: The stream.
+            damaged: Unreadable names. If one was merged from files that still exist, these are used instead.
         """
         return self._sort_out(stream, damaged).kept
 
     def file_from(self, stream: Stream, chunk: int, damaged: Collection[str] = ()) -> ChunkName | None:
-        """Return the first of the files to read that holds this chunk or a later one; None where there is none."""
+        """Return the first file to read with this chunk or a later one; None if there is none."""
         files = self.files(stream, damaged)
         at = bisect_left(files, chunk, key=attrgetter("last"))
         return files[at] if at < len(files) else None
 
     def conflicts(self, stream: Stream, damaged: Collection[str] = ()) -> Sequence[ChunkName]:
-        """Return the files of a stream that are passed over though their rows are not all in another one.
+        """Return the skipped files of a stream whose rows are not all in another one.
 
-        Nobody who writes as `FORMAT.md` says leaves such files: two with the same range, or ranges of which neither
-        lies in the other. Which of them is read does not depend on who asks: see `files`.
+        A correct writer leaves no such files: two with the same range, or overlapping ranges without one containing the
+        other. Every reader uses the same ones: see `files`.
         """
         return self._sort_out(stream, damaged).beside
 
     def _sort_out(self, stream: Stream, damaged: Collection[str]) -> _SortedOut:
-        """Return what `files` and `conflicts` do, found in one walk and once for each set of damaged names."""
+        """Return the results of `files` and `conflicts`, computed once for each set of damaged names."""
         asked = stream, frozenset(damaged)
         if asked not in self._sorted_out:
             kept: list[ChunkName] = []
@@ -107,7 +106,7 @@ class Survey:
             for file in self.chunks.get(stream, ()):
                 if damaged and str(file) in damaged:
                     continue
-                # Files are made one whole and side by side, so ranges lie in one another or apart.
+                # Only whole adjacent files are merged, so ranges are nested or disjoint.
                 if not kept or file.first > kept[-1].last:
                     kept.append(file)
                 elif file.last > kept[-1].last or (file.first, file.last) == (kept[-1].first, kept[-1].last):
@@ -123,7 +122,7 @@ class Survey:
         ]
 
     def superseded(self) -> list[ChunkName]:
-        """Return the files whose rows are all in another one; left by compaction."""
+        """Return the files whose rows are all in another one, left over from compaction."""
         return [
             file for stream, files in self.chunks.items()
             for file in set(files) - set(self.files(stream)) - set(self.conflicts(stream))
@@ -131,18 +130,18 @@ class Survey:
 
     @property
     def has_gap(self) -> bool:
-        """Whether a number is missing between two files of one stream."""
+        """Whether a chunk is missing between two files of a stream."""
         neighbours = (pair for stream in self.chunks for pair in pairwise(self.files(stream)))
         return any(later.first > earlier.last + 1 for earlier, later in neighbours)
 
     def has_gap_at_an_end(self, store: Store, last_chunks: dict[Stream, int]) -> bool:
-        """Return whether numbers are missing before the first file of a stream, or after its last.
+        """Return whether chunks are missing before the first file of a stream, or after its last.
 
-        What is before was removed, as a note says, or is missing; what is after, the ending tells.
+        Retention notes list removed chunks, and endings have the last one.
 
         Args:
-            store: The run's.
-            last_chunks: What endings were found to tell; more is added.
+            store: Store of the run.
+            last_chunks: Cache of last chunks from endings; extended here.
 
         Raises:
             StoreError: These metadata files cannot be read.
@@ -161,7 +160,7 @@ class Survey:
         return first > removed_through + 1 or max(last, removed_through) < last_chunks.get(stream, -1)
 
     def _told(self, folder: str, stream: Stream, store: Store, read: Callable[[memoryview, str], int]) -> int:
-        """Return the chunk that a metadata file speaks of; -1 where there is none that can be read."""
+        """Return the chunk in a metadata file; -1 if it is missing or unreadable."""
         attempt, worker = stream
         if (folder, worker, attempt) not in self.metadata:
             return -1
@@ -173,15 +172,15 @@ class Survey:
 
 
 def survey(store: Store, last_chunks: dict[Stream, int] | None = None) -> Survey:
-    """Return what is in the run.
+    """List and classify the files of a run.
 
-    While files are being made one, a listing may catch neither the new file nor the old ones. So where a
-    number is missing (between two files, before the first, after the last that the worker's ending speaks of),
-    it is looked again: the new file was there before the old ones went.
+    While files are merged, a listing may miss both the new file and the old ones. So if a chunk is missing
+    (between two files, before the first, after the last), the run is listed again: the new file existed before the
+    old ones were deleted.
 
     Args:
-        store: The run's.
-        last_chunks: Kept by whoever looks again and again: what endings say never changes.
+        store: Store of the run.
+        last_chunks: Cache for repeated calls; endings never change.
 
     Raises:
         StoreError: The store cannot be read.
@@ -193,11 +192,11 @@ def survey(store: Store, last_chunks: dict[Stream, int] | None = None) -> Survey
 
 
 def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Survey:
-    """Return what a listing says.
+    """Classify a listing.
 
     Args:
-        listing: Of a run.
-        before: What an earlier one said, which saves taking the same names apart again.
+        listing: Listing of a run.
+        before: Result of an earlier one, to avoid parsing the same names again.
     """
     known = before.named if before else {}
     named: dict[str, ChunkName] = {}
@@ -222,7 +221,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
         elif name.startswith(f"{ATTEMPTS}/") and (attempt := attempt_from_name(name)) is not None:
             attempts.append(attempt)
         elif TraceName.from_name(name):
-            continue  # `trace` reads these, and `doctor` looks at them
+            continue  # read by `trace` and `doctor`
         elif name != MANIFEST and name.partition("/")[0] not in _OTHERS:
             foreign.append(name)
     return Survey(

@@ -1,4 +1,4 @@
-"""Which workers live, told without trusting any clock but the reader's own."""
+"""Which workers are alive, judged only by the reader's clock."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barograph.runs.state.process import is_alive, process_of
 from barograph.store.base import Store
 
 DEAD_SECS = 30.0
-"""A worker whose heartbeat has not counted up for so long is taken for dead. It beats once a second; a slow
-request to a bucket may take a minute at worst, and a worker that is taken for dead too early loses nothing
-but its turn: what it publishes later is shown later."""
+"""A worker without a heartbeat for this long counts as dead. Heartbeats come once a second; a slow request to a
+bucket may take a minute. A live worker that counts as dead loses nothing: its later records are shown
+later."""
 
 
 SETTLE_SECS = 2.5
-"""A process that is seen to be dead may have handed its last records to another one that still publishes them,
-and gives the signs of life meanwhile; so the heartbeat has to stand still for a moment even then."""
+"""The writer process of a dead process may still publish its last records and send heartbeats, so the heartbeat must
+stop for this long even then."""
 
 
 @dataclass(slots=True)
@@ -35,8 +35,8 @@ class Vitals:
     """Watches the heartbeats of workers.
 
     Args:
-        store: The run's.
-        clock: The reader's own.
+        store: Store of the run.
+        clock: Clock of the reader.
         dead_secs: See `DEAD_SECS`.
     """
 
@@ -47,18 +47,18 @@ class Vitals:
         self._seen: dict[tuple[str, int], _Seen] = {}
 
     def is_silent(self, worker: Worker) -> bool:
-        """Return whether a worker without ending need not be waited for: it is gone, or gives no sign.
+        """Return whether a worker without ending is gone or sends no heartbeats.
 
         Raises:
-            StoreError: The heartbeat cannot be read now.
+            StoreError: The heartbeat cannot be read.
         """
         dead = is_alive(process_of(worker)) is False
         return self._still_secs(worker) >= (SETTLE_SECS if dead else self._dead_secs)
 
     def is_gone(self, worker: Worker) -> bool:
-        """Return whether a worker without ending will never say another word, as far as can be known.
+        """Return whether a worker without ending is gone for good, as far as can be known.
 
-        A process on this machine is asked itself: it may be stopped, or cut off from the store, and live.
+        A process on this machine is checked directly: it may be stopped, or cut off from the store, and alive.
         """
         alive = is_alive(process_of(worker))
         if alive:
@@ -66,28 +66,28 @@ class Vitals:
         return self._still_secs(worker) >= (self._dead_secs if alive is None else SETTLE_SECS)
 
     def has_settled(self, worker: Worker) -> bool:
-        """Return whether a worker without ending, after whom a later attempt was begun, says no more.
+        """Return whether a worker without ending, of an attempt with a successor, has stopped publishing.
 
-        Whoever begins an attempt has made sure that the workers of the one before are gone, so a moment of
-        silence is enough, wherever they were. Only a process that is seen to live after all is waited for longer.
+        An attempt starts only after the workers of the previous one are gone, so a short silence is enough. Only a
+        process that is alive after all is awaited longer.
 
         Raises:
-            StoreError: The heartbeat cannot be read now.
+            StoreError: The heartbeat cannot be read.
         """
         return self._still_secs(worker) >= (self._dead_secs if is_alive(process_of(worker)) else SETTLE_SECS)
 
     def has_counted(self, worker: Worker) -> bool:
-        """Return whether the heartbeat was seen counting up between two looks."""
+        """Return whether the heartbeat increased between two polls."""
         self._still_secs(worker)
         return self._seen[worker.name, worker.attempt].counted
 
     def is_still(self, name: str, attempt: int, beat: int, *, secs: float | None = None) -> bool:
-        """Return whether something has stood still for so long that it is taken for dead.
+        """Return whether something has not changed for so long that it counts as dead.
 
         Args:
-            name, attempt: What it is.
-            beat: What would change if it lived.
-            secs: For how long; None: as long as a worker.
+            name, attempt: Its identity.
+            beat: Value that changes while it is alive.
+            secs: Timeout; None: that of workers.
         """
         return self._look(name, attempt, beat).still_secs >= (self._dead_secs if secs is None else secs)
 
@@ -101,14 +101,14 @@ class Vitals:
         if seen.beat != beat:
             seen.beat, seen.still_secs, seen.counted = beat, 0.0, True
         else:
-            # A gap between two looks counts in part only: the reader may itself have been asleep or cut off.
+            # A gap between two polls counts only in part: the reader itself may have been asleep or cut off.
             seen.still_secs += min(now - seen.looked_at, self._dead_secs / 3)
         seen.looked_at = now
         return seen
 
 
 def heartbeat_of(store: Store, worker: Worker) -> Heartbeat | None:
-    """Return a worker's last heartbeat; None where there is none, or none that can be read."""
+    """Return a worker's last heartbeat; None if it is missing or unreadable."""
     name = metadata_name(HEARTBEATS, worker.name, worker.attempt)
     try:
         return heartbeat_from_bytes(store.get(name), name)

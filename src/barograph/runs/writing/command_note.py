@@ -14,7 +14,7 @@ from pathlib import Path
 
 from barograph.model.origin import Option
 from barograph.runs.format.layout import ORIGIN, OUTPUT
-from barograph.runs.state.output import OutputShelf
+from barograph.runs.state.output import OutputWriter
 from barograph.runs.writing.data_writer import DataWriter
 from barograph.runs.writing.options_writer import OptionsWriter
 from barograph.runs.writing.writer_messages import Around
@@ -33,7 +33,7 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     around = _word(path)
     if around is None or _is_told(store, attempt):
         return
-    output = OutputShelf(store, attempt, os.environ)
+    output = OutputWriter(store, attempt, os.environ)
     output.add(around.printed, around.left_out)
     output.write(_WORKER, last=True)
     options = OptionsWriter(store, attempt, os.environ)

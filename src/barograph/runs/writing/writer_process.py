@@ -32,7 +32,7 @@ from barograph.model.records import Subject
 from barograph.model.settings import settings_from_mapping
 from barograph.runs.state.claim import claim_worker, next_chunk_of
 from barograph.runs.state.control import Done, Request, Requests, StopRequest, agreed_step, agreed_stop_step, answer
-from barograph.runs.state.output import OutputShelf
+from barograph.runs.state.output import OutputWriter
 from barograph.runs.state.process import parent_process
 from barograph.runs.writing.data_writer import DataWriter
 from barograph.runs.writing.inbox import Inbox
@@ -105,7 +105,7 @@ class WriterProcess:
         self._data = DataWriter(store, assignment.attempt)
         self._options = OptionsWriter(store, assignment.attempt, os.environ)
         self._printing = threading.Lock()
-        self._output = OutputShelf(store, assignment.attempt, os.environ)
+        self._output = OutputWriter(store, assignment.attempt, os.environ)
         self._line = line
         self._assignment = assignment
         self._store = store
