@@ -31,14 +31,14 @@ def bundle(
     run: RunReader, kind: Kind, statistics: Sequence[str] = ("value",), *, mode: Mode = Mode.TRAIN,
     optimizer: str | None = None,
 ) -> Iterator[tuple[Series, ...]]:
-    """Yield the series of these statistics for each key of a kind, as `Run.series` returns them.
+    """Yield the series of these statistics for each key of a kind, as `RunReader.series` returns them.
 
-    Calling `Run.series` for each key would read and verify every file once a key.
+    Calling `RunReader.series` for each key would read and verify every file once a key.
 
     Args:
         run: The run.
         kind: Kind of the keys.
-        statistics: Names of statistics, see `Run.series`. Keys without the first one are skipped.
+        statistics: Names of statistics, see `RunReader.series`. Keys without the first one are skipped.
         mode: Only this mode.
         optimizer: Only steps of this optimizer; None: all.
 
@@ -61,7 +61,7 @@ def bundles(
     Args:
         run: The run.
         kind: Kind of the keys.
-        statistics: Names of statistics, see `Run.series`.
+        statistics: Names of statistics, see `RunReader.series`.
         only: Only these keys; None: all.
         start, stop: Only steps >= start, < stop.
 
