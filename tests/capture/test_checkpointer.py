@@ -134,7 +134,7 @@ def test_a_store_that_fails_stops_no_training(record):
         raise StoreUnavailable("The store is away.")
 
     checkpointer._open_store = away
-    with pytest.warns(UserWarning, match="saving a checkpoint: StoreUnavailable: The store is away"):
+    with pytest.warns(UserWarning, match="saving a checkpoint failed: StoreUnavailable: The store is away"):
         training.run()
     assert training.saved() == []
 
@@ -149,7 +149,7 @@ def unhandled_sigterm():
 
 def test_sigterm_has_one_saved_and_stops(record, unhandled_sigterm):
     training = Training(record, on_sigterm=True)
-    said = r"SIGTERM came\. A checkpoint was saved in checkpoints/0000-00000004-.* go on from it: barograph resume \S"
+    said = r"SIGTERM came\. A checkpoint was saved in checkpoints/0000-00000004-.*To resume: barograph resume \S"
     with pytest.raises(TrainingStopped, match=said):
         training.run(lambda number: os.kill(os.getpid(), signal.SIGTERM) if number == 3 else None)
     assert last_good(training.store)[0].steps == 4
@@ -221,7 +221,7 @@ def test_where_several_workers_cannot_agree_that_is_said(record, worker):
         lambda number: training.tape.integration.feeding.checkpointer.ask_for_one("asked") if number == 2 else None
     )
     assert training.saved() == []
-    assert "no checkpoint was saved: the workers share no store" in training.tape.session.guard.problems[0]
+    assert "no checkpoint was saved: the workers share no torch.distributed store" in training.tape.session.guard.problems[0]
 
 
 def test_a_worker_that_was_told_to_end_stops_with_the_others_not_at_their_next_checkpoint(

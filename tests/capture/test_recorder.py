@@ -386,7 +386,7 @@ def test_no_more_steps_are_saved_than_may_be(hold):
         step(model, optimizer, *batch())
     assert len(tape.saved) == 2
     assert sum(done for _, done, _ in answers(tape)) == 2
-    assert "2 steps were saved because of findings already" in answers(tape)[-1][2]
+    assert "2 steps were already saved for findings" in answers(tape)[-1][2]
 
 
 def test_of_an_optimizer_with_a_closure_no_step_is_saved_and_that_is_said(hold):
@@ -406,7 +406,7 @@ def test_of_an_optimizer_with_a_closure_no_step_is_saved_and_that_is_said(hold):
         optimizer.step(closure)
     assert tape.saved == []
     ((_, done, text),) = answers(tape)
-    assert (done, text.startswith("did nothing: the optimizer computes its gradients within its step")) == (False, True)
+    assert (done, text.startswith("did nothing: the optimizer computes its gradients in a closure")) == (False, True)
 
 
 def test_without_a_recorder_it_is_said(record):
@@ -481,7 +481,7 @@ def test_a_scale_that_collapses_is_held(hold, fused):
 
     overflow()
     overflow()
-    with pytest.raises(TrainingStopped, match="has lowered its scale to 1, and the gradients are not finite all the"):
+    with pytest.raises(TrainingStopped, match="lowered its scale to 1, but the gradients are still not finite"):
         overflow()
     head = tape.saved[0][0]
     assert (head.held, head.step, head.numbers["scale"]) == (Held.SCALE, 2, 1.0)
