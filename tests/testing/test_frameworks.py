@@ -203,7 +203,7 @@ class MindsNoBudget(Teller):
 
     def before(self, weights: Weights, gradients: Weights) -> None:
         if self.integration:
-            self.integration._allowance.mask = self.integration.session.plan.everything()
+            self.integration._steps.allowance.mask = self.integration.session.plan.everything()
         super().before(weights, gradients)
 
 
@@ -242,7 +242,7 @@ def suite(teller: Callable[[AttachedRun | None], Any]) -> FrameworkConformance:
     (SwallowsEverything, "test_strict_raises_an_error_of_ours", "did not raise"),
     (MindsNoBudget, "test_under_a_budget_steps_are_passed_over_and_the_others_have_their_numbers", "skips nothing"),
 ])
-def test_what_a_door_must_not_do_is_caught(teller: Any, test: str, message: str) -> None:
+def test_what_an_integration_must_not_do_is_caught(teller: Any, test: str, message: str) -> None:
     with pytest.raises((AssertionError, Planted), match=message):
         getattr(suite(teller), test)()
 
