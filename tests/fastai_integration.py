@@ -1,4 +1,4 @@
-"""The door of fastai: run by pytest where fastai is at hand, by `journeys/test_fastai.py`."""
+"""The integration of fastai: run by pytest where fastai is at hand, by `journeys/test_fastai.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:::fastai")
 
 
 class TestFastai(FrameworkConformance):
-    """The suite of every door, with fastai's own optimizer and its own loaders."""
+    """The suite of every integration, with fastai's own optimizer and its own loaders."""
 
     framework = "fastai"
     many_steps = 60

@@ -1,4 +1,4 @@
-"""The door of MXNet Gluon: run by pytest in an environment of its own, by `capture/test_mxnet.py`."""
+"""The integration of MXNet Gluon: run by pytest in an environment of its own, by `capture/test_mxnet.py`."""
 
 from __future__ import annotations
 

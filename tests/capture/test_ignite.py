@@ -1,4 +1,4 @@
-"""Engines of Ignite as they run: the suite of every door, and what engines themselves say of a training."""
+"""Engines of Ignite as they run: the suite of every integration, and what engines themselves say of a training."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def recorded(place: str, trainer: Any) -> RunReader:
 
 
 class TestIgnite(FrameworkConformance):
-    """The suite of every door."""
+    """The suite of every integration."""
 
     framework = "ignite"
     many_steps = 60

@@ -52,7 +52,7 @@ def test_every_listener_is_a_function_of_a_module_that_is_there(listener: str) -
 
 
 class Recording:
-    """As much of a recording as a door that fails needs."""
+    """As much of a recording as an integration that fails needs."""
 
     def __init__(self, *, closed: bool = False) -> None:
         self.session: Any = types.SimpleNamespace(guard=Guard(strict=False), closed=closed)

@@ -1,4 +1,4 @@
-"""The suite of every door, for the libraries that steps of JAX are written with: Flax NNX, Flax Linen and Equinox.
+"""The suite of every integration, for libraries of JAX: Flax NNX, Flax Linen and Equinox.
 
 Steps are compiled once for all of it, outside of `train`.
 """

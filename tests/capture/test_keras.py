@@ -80,7 +80,7 @@ def recorded(
 
 
 class TestKeras(FrameworkConformance):
-    """The suite of every door; eager, so that it is quick on each backend. What is compiled is tested below."""
+    """The suite of every integration; eager, so that it is quick on each backend. What is compiled is tested below."""
 
     framework = "keras"
     many_steps = 60

@@ -18,7 +18,7 @@ TESTS = tuple(HERE / f"test_keras{which}.py" for which in ("", "_modes", "_at_on
 
 @pytest.mark.parametrize(("backend", "which"), [("torch", ""), ("jax", "not TestKeras")])
 def test_the_same_holds_on_another_backend(backend: str, which: str) -> None:
-    # The suite of every door runs on two of them: JAX, which compiles each operation, takes minutes over it.
+    # The suite of every integration runs on two of them: JAX, which compiles each operation, takes minutes over it.
     if importlib.util.find_spec(backend) is None:
         pytest.skip(f"{backend} is not installed")
     if os.environ.get("KERAS_BACKEND") == backend:

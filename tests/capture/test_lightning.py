@@ -1,4 +1,4 @@
-"""Lightning as it is trained: the suite of every door, and what Lightning itself says of a training."""
+"""Lightning as it is trained: the suite of every integration, and what Lightning itself says of a training."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def recorded(place: str, *, model: Any = None, settings: Mapping[str, Any] | Non
 
 
 class TestLightning(FrameworkConformance):
-    """The suite of every door."""
+    """The suite of every integration."""
 
     framework = "lightning"
     many_steps = 60

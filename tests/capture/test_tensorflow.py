@@ -66,7 +66,7 @@ def trained(
 
 
 class TestTapeLoop(FrameworkConformance):
-    """The suite of every door, for a loop with a tape in a `tf.function`."""
+    """The suite of every integration, for a loop with a tape in a `tf.function`."""
 
     framework = "tensorflow"
     many_steps = 60

@@ -1,4 +1,4 @@
-"""PyTorch on a CUDA device: the suite of every door there, and what is promised of a device and of nothing else."""
+"""PyTorch on a CUDA device: the suite of every integration, and what holds only for a device."""
 
 from __future__ import annotations
 

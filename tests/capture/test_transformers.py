@@ -1,4 +1,4 @@
-"""The `Trainer` of Transformers: the suite of every door, and what the trainer itself says of a training."""
+"""The `Trainer` of Transformers: the suite of every integration, and what the trainer itself says of a training."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def recorded(place: str, model: nn.Module | None = None, **options: Any) -> RunR
 
 
 class TestTransformers(FrameworkConformance):
-    """The suite of every door."""
+    """The suite of every integration."""
 
     framework = "transformers"
     many_steps = 60
@@ -215,7 +215,7 @@ def accelerated(**options: Any) -> Any:
 
 
 class TestAccelerate(FrameworkConformance):
-    """The suite of every door, for a loop that Accelerate prepares."""
+    """The suite of every integration, for a loop that Accelerate prepares."""
 
     framework = "accelerate"
 

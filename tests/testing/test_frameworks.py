@@ -1,4 +1,4 @@
-"""The suite for doors: two sound ones pass it, and each thing that it forbids is caught."""
+"""The suite for integrations: two sound ones pass it, and each thing that it forbids is caught."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Weights = dict[str, Any]
 
 
 class Teller:
-    """Tells an integration of a training by hand, as a door should."""
+    """Tells an integration of a training by hand, as an integration should."""
 
     def __init__(self, run: AttachedRun | None) -> None:
         self.integration: ArrayIntegration | None = run.integration() if run is not None else None

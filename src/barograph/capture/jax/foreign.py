@@ -1,7 +1,7 @@
 """Statistics computed by the native loop inside a compiled program, on the CPU.
 
 The host's twin of `reduce`. What a program returns must stay in memory until it is read; what it calls the loop for
-need not. And the figures are those of every other door, to the last bit.
+need not. And the figures are those of every other integration, to the last bit.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.termination import Termination
 from barograph.capture.torch.agreement import Agreement
 from barograph.capture.torch.checkpoint import are_finite, save
-from barograph.capture.torch.entry_point import Door, in_backward
+from barograph.capture.torch.entry_point import HookState, in_backward
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.next_step import NextStep
 from barograph.capture.torch.optimizers import OptimizerBook
@@ -51,7 +51,7 @@ class Checkpointer:
     """Saves checkpoints when they are due.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         names: The models.
         optimizers: Of the script.
         settings: When they are due.
@@ -66,14 +66,14 @@ class Checkpointer:
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: CheckpointSettings, *,
+        self, hooks: HookState, names: ModelNames, optimizers: OptimizerBook, settings: CheckpointSettings, *,
         loaders: LoaderNames, store: Callable[[], Store],
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self.loaders = loaders
         self.passes = PassBook(loaders)
         self.next_step = NextStep()
-        self._session = door.session
+        self._session = hooks.session
         self._names = names
         self._optimizers = optimizers
         self._settings = settings
@@ -131,7 +131,7 @@ class Checkpointer:
 
     def backward_begins(self, tensors: Any) -> None:
         """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
-        if in_backward() or self.door.place.busy:
+        if in_backward() or self.hooks.place.busy:
             return
         if self._looks_at_gradients and self._carries is not True:
             self._guarded("checking gradients", self._look_at_gradients)
@@ -311,12 +311,12 @@ class Checkpointer:
         return sum(self._session.counts.by_optimizer.values())
 
     def _guarded(self, doing: str, action: Callable[[], None]) -> None:
-        place = self.door.place
+        place = self.hooks.place
         if place.busy or self._session.closed:
             return
         place.begin_own_work()
         try:
-            with self.door.lock, torch.no_grad():
+            with self.hooks.lock, torch.no_grad():
                 action()
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
             self._session.guard.caught(error, doing)

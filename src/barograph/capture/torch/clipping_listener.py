@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.entry_point import HookState, entry_point
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.light import LightSteps
 from barograph.capture.torch.parameters import ParameterRecorder
@@ -23,7 +23,7 @@ class ClippingListener:
     """Is called around the functions that clip gradients.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         phase: The step under way.
         parameters: Reads gradients.
         forwards: Settles names.
@@ -31,12 +31,12 @@ class ClippingListener:
         recorder: Checks gradients; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
     """
 
-    def __init__(self, door: Door, phase: Phase, *, parameters: ParameterRecorder, forwards: ForwardRecorder,
+    def __init__(self, hooks: HookState, phase: Phase, *, parameters: ParameterRecorder, forwards: ForwardRecorder,
                  light: LightSteps, recorder: TorchRecorder | None) -> None:
-        self.door = door
+        self.hooks = hooks
         self._phase = phase
         self._allowance = phase.allowance
         self._parameters = parameters
@@ -64,7 +64,7 @@ class ClippingListener:
 
     def after_clip(self, total_norm: Any) -> None:
         """Record the norm that clipping measured, where that makes nobody wait for a device."""
-        if self._light.left and type(total_norm) is torch.Tensor and total_norm.is_cpu and not self.door.place.busy:
+        if self._light.left and type(total_norm) is torch.Tensor and total_norm.is_cpu and not self.hooks.place.busy:
             self._light.take_number(_CLIPPED_NORM, total_norm.item())
         else:
             self._read_norm(total_norm)

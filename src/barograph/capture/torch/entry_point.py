@@ -73,7 +73,7 @@ class Place(threading.local):
         self.busy = False
 
 
-class Door:
+class HookState:
     """State shared by all entry points: the session and a lock.
 
     Replicas of a data-parallel model run in threads, and all write into one step.
@@ -89,7 +89,7 @@ class Door:
 
 class _HasEntry(Protocol):
     @property
-    def door(self) -> Door: ...
+    def hooks(self) -> HookState: ...
 
 
 _Self = TypeVar("_Self", bound=_HasEntry)
@@ -98,7 +98,7 @@ _Self = TypeVar("_Self", bound=_HasEntry)
 def entry_point(
     doing: str,
 ) -> Callable[[Callable[Concatenate[_Self, _P], None]], Callable[Concatenate[_Self, _P], None]]:
-    """Make a method one of the ways into training, by its object's `door`.
+    """Make a method one of the ways into training, by its object's `hooks`.
 
     Args:
         doing: What it does, for people, should it fail.
@@ -107,8 +107,8 @@ def entry_point(
     def decorate(method: Callable[Concatenate[_Self, _P], None]) -> Callable[Concatenate[_Self, _P], None]:
         @functools.wraps(method)
         def enter(self: _Self, *args: _P.args, **kwargs: _P.kwargs) -> None:
-            door = self.door
-            session, place = door.session, door.place
+            hooks = self.hooks
+            session, place = hooks.session, hooks.place
             if place.busy or session.closed:
                 return
             place.busy = True
@@ -117,7 +117,7 @@ def entry_point(
                 if _in_graph_capture():
                     session.seen.reasons["graph"] = GRAPH_REASON
                     return
-                with door.lock:
+                with hooks.lock:
                     method(self, *args, **kwargs)
             except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
                 session.guard.caught(error, doing)

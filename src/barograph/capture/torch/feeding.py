@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barograph.capture.steps import Steps, StepsIterator
-from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.entry_point import HookState, entry_point
 from barograph.capture.torch.loaders import LoaderRecorder
 from barograph.capture.torch.names import ModelNames
 from barograph.capture.torch.optimizers import OptimizerBook
@@ -41,23 +41,23 @@ class Feeding:
     """Tracks passes over data, from the first draw to the last batch.
 
     Args:
-        door: The way into training. Its session's settings say who follows: the data trace, the checkpointer.
+        hooks: State shared by the hooks. Its session's settings say who follows: the data trace, the checkpointer.
         names: The models.
         optimizers: Of the script.
         loaders: Knows how long training waits for each loader.
         recorder: Keeps the batches of the step under way; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
         checkpointer: Saves checkpoints between two batches; None: nobody asked for any.
         resuming: Takes the script to a checkpoint; None: the training is not resumed.
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, loaders: LoaderRecorder,
+        self, hooks: HookState, names: ModelNames, optimizers: OptimizerBook, loaders: LoaderRecorder,
         recorder: TorchRecorder | None,
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self.checkpointer: Checkpointer | None = None
         self.resuming: Resuming | None = None
         self._names = names
@@ -66,7 +66,7 @@ class Feeding:
         self._recorder = recorder
         self._trace = self._begin_trace()
         self._ahead: list[Came] | None = None
-        if door.session.settings.checkpoints is not None:
+        if hooks.session.settings.checkpoints is not None:
             self.begin_checkpointer()
 
     @property
@@ -75,7 +75,7 @@ class Feeding:
         return self._trace is not None
 
     def _begin_trace(self) -> LoaderTrace | None:
-        session = self.door.session
+        session = self.hooks.session
         if not session.settings.trace:
             return None
         # Here alone, as below: what nobody asked for is not loaded.
@@ -93,9 +93,9 @@ class Feeding:
         from barograph.capture.torch.passes import LoaderNames
         from barograph.store.urls import store_from_url
 
-        wanted = self.door.session.settings
+        wanted = self.hooks.session.settings
         settings = wanted.checkpoints or CheckpointSettings(on_sigterm=False)
-        self.checkpointer = Checkpointer(self.door, self._names, self._optimizers, settings, loaders=LoaderNames(),
+        self.checkpointer = Checkpointer(self.hooks, self._names, self._optimizers, settings, loaders=LoaderNames(),
                                          store=lambda: store_from_url(wanted.to))
         return self.checkpointer
 
@@ -173,7 +173,7 @@ class Feeding:
         try:
             note()
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
-            self.door.session.guard.caught(error, "noting what a resumed training skips")
+            self.hooks.session.guard.caught(error, "noting what a resumed training skips")
 
     def loader_ended(self, iterator: Any) -> None:
         """Note that a pass over the data gave its last batch."""
@@ -195,8 +195,8 @@ class Feeding:
             self._trace.begin_pass(iterator)
 
     def loader_drew(self, iterator: Any, drawn: Any) -> None:
-        """Note the samples of a batch; guarded by itself, since the door takes longer than that."""
-        session = self.door.session
+        """Note the samples of a batch; guarded by itself, since `entry_point` takes longer than the work."""
+        session = self.hooks.session
         if self._trace is not None and not session.closed:
             try:
                 self._trace.drew(iterator, drawn)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from barograph.capture.torch.data import DataRecorder
-from barograph.capture.torch.entry_point import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.losses import LossRecorder
@@ -32,7 +32,7 @@ class ForwardRecorder:
     """Hooks into PyTorch modules while anything of them is requested.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         names: The models, which become known here.
         optimizers: Of the script.
         phase: What the script is doing.
@@ -42,7 +42,7 @@ class ForwardRecorder:
         recorder: Keeps what a step is made of; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
         seen: A forward pass was heard since the last backward pass.
         hears_evaluation: It listens because of an evaluation.
         wary: It listens to every step, since only a forward pass tells whose loss it is that is made next: the script
@@ -51,7 +51,7 @@ class ForwardRecorder:
 
     def __init__(
         self,
-        door: Door,
+        hooks: HookState,
         names: ModelNames,
         optimizers: OptimizerBook,
         phase: Phase,
@@ -64,11 +64,11 @@ class ForwardRecorder:
         feeding: Feeding,
         recorder: TorchRecorder | None,
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self.seen = self.hears_evaluation = False
         self.wary = only
-        self._session = door.session
-        self._place = door.place
+        self._session = hooks.session
+        self._place = hooks.place
         self._names = names
         self._optimizers = optimizers
         self._phase = phase

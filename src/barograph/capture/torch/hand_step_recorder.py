@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barograph.capture.torch.by_hand import HandSteps
-from barograph.capture.torch.entry_point import Door, entry_point, in_backward
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.optimizers import OptimizerBook
 from barograph.capture.torch.phase import Phase
@@ -17,7 +17,7 @@ class HandStepRecorder:
     """Looks whether weights have moved since the last backward pass, and records the step if they have.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         by_hand: Knows how the weights were.
         optimizers: Of the script.
         phase: The step and the evaluation under way.
@@ -28,15 +28,15 @@ class HandStepRecorder:
         held: Steps are to be held by the flight recorder, which cannot hold these.
 
     Attributes:
-        door: See above.
+        hooks: See above.
     """
 
     def __init__(
-        self, door: Door, by_hand: HandSteps, optimizers: OptimizerBook, phase: Phase, *, recorders: Recorders,
+        self, hooks: HookState, by_hand: HandSteps, optimizers: OptimizerBook, phase: Phase, *, recorders: Recorders,
         forwards: ForwardRecorder, bounds: StepBounds, only: bool, held: bool,
     ) -> None:
-        self.door = door
-        self._session = door.session
+        self.hooks = hooks
+        self._session = hooks.session
         self._by_hand = by_hand
         self._optimizers = optimizers
         self._phase = phase
@@ -78,7 +78,7 @@ class HandStepRecorder:
         Args:
             tensors: A backward pass starts from them; None: none begins.
         """
-        if self._by_hand.waits and not (self.door.place.busy or in_backward()) and (
+        if self._by_hand.waits and not (self.hooks.place.busy or in_backward()) and (
                 self._by_hand.moved() or (tensors is not None and self._by_hand.replaced(tensors))):
             self._take()
             self._session.steering.raise_if_stopped()

@@ -24,7 +24,7 @@ from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.clipping_listener import ClippingListener
 from barograph.capture.torch.compiling import mark_for_compiler
 from barograph.capture.torch.data import DataRecorder
-from barograph.capture.torch.entry_point import HOOKS_WARNING, Door, entry_point
+from barograph.capture.torch.entry_point import HOOKS_WARNING, HookState, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
@@ -69,7 +69,7 @@ class TorchIntegration:
 
     Attributes:
         session: See above.
-        door: The way into training.
+        hooks: State shared by the hooks.
         names: The models.
         optimizers: The optimizers.
         stepping: Knows whose step is being made.
@@ -79,7 +79,7 @@ class TorchIntegration:
     def __init__(self, session: Session, *, only: bool = False, explicit_steps: bool = False) -> None:
         session.script.end_steps(explicit_steps)
         self.session = session
-        self.door = door = Door(session)
+        self.hooks = hooks = HookState(session)
         self.names = names = ModelNames()
         self.optimizers = optimizers = OptimizerBook(names, session.counts.label_of_first_training)
         self.stepping = Stepping()
@@ -87,34 +87,34 @@ class TorchIntegration:
         self._phase = phase = Phase(session, names, self._allowance)
         self._recorders = recorders = self._begin_recorders()
         self._recorder = recorder = self._begin_recorder()
-        self.feeding = Feeding(door, names, optimizers, recorders.data.loaders, recorder)
+        self.feeding = Feeding(hooks, names, optimizers, recorders.data.loaders, recorder)
         self._forwards = forwards = ForwardRecorder(
-            door, names, optimizers, phase, only=only, outputs=recorders.outputs, losses=recorders.losses,
+            hooks, names, optimizers, phase, only=only, outputs=recorders.outputs, losses=recorders.losses,
             facts=recorders.facts, data=recorders.data, feeding=self.feeding, recorder=recorder)
         self._light = light = LightSteps(session, recorders.facts.miss_backward, phase.take_collected)
         session.collect_with(light)
         self._bounds = bounds = StepBounds(session, optimizers, phase, recorders, forwards, self.feeding, recorder)
         by_hand, withholding = HandSteps(names, optimizers), Withholding()
         hand_steps = HandStepRecorder(
-            door, by_hand, optimizers, phase, recorders=recorders, forwards=forwards, bounds=bounds, only=only,
+            hooks, by_hand, optimizers, phase, recorders=recorders, forwards=forwards, bounds=bounds, only=only,
             held=recorder is not None)
         forwards.call_before_pass(hand_steps.look)
         actions = TorchActions(session, optimizers, withholding)
         self._steps = OptimizerListener(
-            door, optimizers, phase, self.stepping, light=light, recorders=recorders, forwards=forwards, bounds=bounds,
+            hooks, optimizers, phase, self.stepping, light=light, recorders=recorders, forwards=forwards, bounds=bounds,
             by_hand=by_hand,
             light_steps=LightStepRecorder(
-                door, optimizers, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
+                hooks, optimizers, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
                 stepping=self.stepping, actions=actions, recorder=recorder),
             interventions=Interventions(
-                door, optimizers, phase, forwards=forwards, facts=recorders.facts, actions=actions,
+                hooks, optimizers, phase, forwards=forwards, facts=recorders.facts, actions=actions,
                 withholding=withholding, recorder=recorder))
         self._listeners = Listeners(
-            losses=LossListener(door, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
+            losses=LossListener(hooks, phase, light, recorders=recorders, forwards=forwards, feeding=self.feeding,
                                 bounds=bounds, hand_steps=hand_steps, recorder=recorder),
-            clipping=ClippingListener(door, phase, parameters=recorders.parameters, forwards=forwards, light=light,
+            clipping=ClippingListener(hooks, phase, parameters=recorders.parameters, forwards=forwards, light=light,
                                       recorder=recorder),
-            scaler=ScalerListener(door, optimizers, self.stepping, bounds=bounds, facts=recorders.facts,
+            scaler=ScalerListener(hooks, optimizers, self.stepping, bounds=bounds, facts=recorders.facts,
                                   forwards=forwards, light=light, recorder=recorder),
             optimizers=self._steps, evaluations=self)
         self._wrappers = Wrappers(self._listeners, self.feeding)
@@ -137,7 +137,7 @@ class TorchIntegration:
         # Here alone: what it writes with would be loaded by every training.
         from barograph.capture.torch.recorder import TorchRecorder
 
-        return TorchRecorder(self.door, self.names, self.optimizers, settings)
+        return TorchRecorder(self.hooks, self.names, self.optimizers, settings)
 
     # Coming and going
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from barograph.capture.torch.actions import TorchActions
-from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.entry_point import HookState, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.optimizers import OptimizerBook
@@ -20,7 +20,7 @@ class Interventions:
     """Looks at a step before its update, withholds that where it must, and puts back what it hid.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         optimizers: Of the script.
         phase: The step under way.
         forwards: Knows which optimizers train what is recorded.
@@ -30,17 +30,17 @@ class Interventions:
         recorder: Checks steps, and holds those that fail; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
         withheld: The update of the step under way was withheld.
     """
 
     def __init__(
-        self, door: Door, optimizers: OptimizerBook, phase: Phase, *, forwards: ForwardRecorder, facts: FactRecorder,
-        actions: TorchActions, withholding: Withholding, recorder: TorchRecorder | None,
+        self, hooks: HookState, optimizers: OptimizerBook, phase: Phase, *, forwards: ForwardRecorder,
+        facts: FactRecorder, actions: TorchActions, withholding: Withholding, recorder: TorchRecorder | None,
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self.withheld = False
-        self._session = door.session
+        self._session = hooks.session
         self._optimizers = optimizers
         self._allowance = phase.allowance
         self._forwards = forwards

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.actions import TorchActions
-from barograph.capture.torch.entry_point import Door
+from barograph.capture.torch.entry_point import HookState
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.light import LightSteps
@@ -24,7 +24,7 @@ class LightStepRecorder:
     """Publishes steps of which only numbers were taken, and has the next ones collected where that is safe.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         optimizers: Of the script.
         phase: The step and the evaluation under way.
         light: Collects steps.
@@ -37,12 +37,12 @@ class LightStepRecorder:
     """
 
     def __init__(
-        self, door: Door, optimizers: OptimizerBook, phase: Phase, light: LightSteps, *, recorders: Recorders,
+        self, hooks: HookState, optimizers: OptimizerBook, phase: Phase, light: LightSteps, *, recorders: Recorders,
         forwards: ForwardRecorder, feeding: Feeding, stepping: Stepping, actions: TorchActions,
         recorder: TorchRecorder | None,
     ) -> None:
-        self._session = door.session
-        self._place = door.place
+        self._session = hooks.session
+        self._place = hooks.place
         self._optimizers = optimizers
         self._phase = phase
         self._allowance = phase.allowance

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from barograph.capture.thread_clock import cpu_secs
-from barograph.capture.torch.entry_point import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.hand_step_recorder import HandStepRecorder
@@ -27,7 +27,7 @@ class LossListener:
     """Is called around `backward` and the loss functions of torch.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         phase: The step and the evaluation under way.
         light: Collects steps of which only numbers are taken.
         recorders: Read tensors.
@@ -38,16 +38,16 @@ class LossListener:
         recorder: Keeps what a step is made of; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
     """
 
     def __init__(
-        self, door: Door, phase: Phase, light: LightSteps, *, recorders: Recorders, forwards: ForwardRecorder,
+        self, hooks: HookState, phase: Phase, light: LightSteps, *, recorders: Recorders, forwards: ForwardRecorder,
         feeding: Feeding, bounds: StepBounds, hand_steps: HandStepRecorder, recorder: TorchRecorder | None,
     ) -> None:
-        self.door = door
-        self._session = door.session
-        self._place = door.place
+        self.hooks = hooks
+        self._session = hooks.session
+        self._place = hooks.place
         self._phase = phase
         self._allowance = phase.allowance
         self._light = light
@@ -59,7 +59,7 @@ class LossListener:
         self._bounds = bounds
         self._hand_steps = hand_steps
         self._recorder = recorder
-        self._time = door.session.progress.times.backward
+        self._time = hooks.session.progress.times.backward
 
     # Backward passes
 

@@ -10,7 +10,7 @@ from torch.optim import optimizer as optimizer_hooks
 
 from barograph.capture.torch.by_hand import HandSteps
 from barograph.capture.torch.compiling import hear
-from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.entry_point import HookState, entry_point
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.interventions import Interventions, has_closure
 from barograph.capture.torch.light import LightSteps
@@ -27,7 +27,7 @@ class OptimizerListener:
     """Turns what optimizers do into steps.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         optimizers: Of the script.
         phase: The step and the evaluation under way.
         stepping: Knows whose step is being made.
@@ -40,17 +40,17 @@ class OptimizerListener:
         by_hand: Watches for steps without an optimizer, which there are none of once one steps.
 
     Attributes:
-        door: See above.
+        hooks: See above.
     """
 
     def __init__(
-        self, door: Door, optimizers: OptimizerBook, phase: Phase, stepping: Stepping, *, light: LightSteps,
+        self, hooks: HookState, optimizers: OptimizerBook, phase: Phase, stepping: Stepping, *, light: LightSteps,
         light_steps: LightStepRecorder, recorders: Recorders, forwards: ForwardRecorder, bounds: StepBounds,
         interventions: Interventions, by_hand: HandSteps,
     ) -> None:
-        self.door = door
-        self._session = door.session
-        self._script = door.session.script
+        self.hooks = hooks
+        self._session = hooks.session
+        self._script = hooks.session.script
         self._optimizers = optimizers
         self._phase = phase
         self._allowance = phase.allowance
@@ -62,7 +62,7 @@ class OptimizerListener:
         self._bounds = bounds
         self._interventions = interventions
         self._by_hand = by_hand
-        self._time = door.session.progress.times.optimizer
+        self._time = hooks.session.progress.times.optimizer
         self._handles: list[Any] = []
 
     def take_part(self) -> None:
@@ -81,7 +81,7 @@ class OptimizerListener:
     def optimizer_made(self, optimizer: Any) -> None:
         """Note an optimizer, and hear which model is called before its first step: it may be another training's."""
         self._optimizers.note_made(optimizer)
-        if self._allowance.light and not self.door.place.busy:
+        if self._allowance.light and not self.hooks.place.busy:
             self._forwards.hear_next()
 
     @entry_point("counting a scheduler's step")
@@ -129,7 +129,7 @@ class OptimizerListener:
         if self._forwards.is_strange(optimizer):
             return
         buffer, parameters = self._phase.train, self._recorders.parameters
-        self.door.place.forget_root()
+        self.hooks.place.forget_root()
         self._session.began()
         self._forwards.settle_names()
         entry = self._optimizers.entry(optimizer, refresh=self._allowance.mask != 0)

@@ -17,7 +17,7 @@ from barograph.capture.orders import NotDone
 from barograph.capture.torch.capsule import content_of
 from barograph.capture.torch.clipping import BeforeClip
 from barograph.capture.torch.closure import ClosureStep, closure_of, with_closure
-from barograph.capture.torch.entry_point import Door, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
 from barograph.capture.torch.gate import Gate
 from barograph.capture.torch.kept import Keeper, Kept, loss_value
 from barograph.capture.torch.names import ModelNames, ParameterName, Root
@@ -46,22 +46,22 @@ class TorchRecorder:
     """Withholds the update of a failing step.
 
     Args:
-        door: The way into training. Its session writes capsules and is asked to stop.
+        hooks: State shared by the hooks. Its session writes capsules and is asked to stop.
         names: The models.
         optimizers: Of the script.
         settings: What is held, and what is done then.
 
     Attributes:
-        door: See above.
+        hooks: See above.
         holds: The update of the step under way is to be withheld.
     """
 
     def __init__(
-        self, door: Door, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
+        self, hooks: HookState, names: ModelNames, optimizers: OptimizerBook, settings: RecorderSettings
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self.holds = False
-        self._session = door.session
+        self._session = hooks.session
         self._names = names
         self._optimizers = optimizers
         self._settings = settings

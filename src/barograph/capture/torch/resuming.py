@@ -344,7 +344,7 @@ def _from_checkpoint(
 
     def arrived(passes: list[tuple[Any, Pass]]) -> None:
         session.counts.resume_at({str(label): int(number) for label, number in checkpoint.content["steps"].items()})
-        integration.door.place.end_own_work()
+        integration.hooks.place.end_own_work()
         session.script.pass_over(False)
         checkpointer.next_step.expect(read_next(store, checkpoint.name), proved)
         for iterator, item in passes:
@@ -355,7 +355,7 @@ def _from_checkpoint(
                         integration.feeding)
     integration.feeding.resume(resuming)
     # Nothing is recorded on the way, whatever the script hands over.
-    integration.door.place.begin_own_work()
+    integration.hooks.place.begin_own_work()
     session.script.pass_over(True)
     resuming.install()
     return resuming

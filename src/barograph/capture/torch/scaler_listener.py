@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from barograph.capture.torch.entry_point import Door, entry_point
+from barograph.capture.torch.entry_point import HookState, entry_point
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.forward import ForwardRecorder
 from barograph.capture.torch.light import LightSteps
@@ -20,7 +20,7 @@ class ScalerListener:
     """Is called around `GradScaler.step`.
 
     Args:
-        door: The way into training.
+        hooks: State shared by the hooks.
         optimizers: Of the script.
         stepping: Knows whether the scaler made the optimizer step.
         bounds: Ends steps.
@@ -30,14 +30,15 @@ class ScalerListener:
         recorder: Checks steps; None: nobody does.
 
     Attributes:
-        door: See above.
+        hooks: See above.
     """
 
     def __init__(
-        self, door: Door, optimizers: OptimizerBook, stepping: Stepping, *, bounds: StepBounds, facts: FactRecorder,
+        self, hooks: HookState, optimizers: OptimizerBook, stepping: Stepping, *, bounds: StepBounds,
+        facts: FactRecorder,
         forwards: ForwardRecorder, light: LightSteps, recorder: TorchRecorder | None,
     ) -> None:
-        self.door = door
+        self.hooks = hooks
         self._optimizers = optimizers
         self._stepping = stepping
         self._bounds = bounds
@@ -54,7 +55,7 @@ class ScalerListener:
 
     def scaler_step_ended(self, scaler: Any, optimizer: Any) -> None:
         """Record a step that the scaler skipped: no hook of the optimizer fired."""
-        session = self.door.session
+        session = self.hooks.session
         optimizer = self._stepping.behind(optimizer)
         if (self._stepping.scaler_skipped(optimizer) and scaler.is_enabled()
                 and not session.script.explicit_steps):
