@@ -25,6 +25,6 @@ def test_the_same_holds_on_another_backend(backend: str, which: str) -> None:
         pytest.skip(f"this process tests {backend} already")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "-k", which, *map(str, TESTS)],
-        cwd=HERE.parents[1], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=600)
+        cwd=HERE.parents[1], env={**os.environ, "KERAS_BACKEND": backend}, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stdout[-6000:]
     assert " passed" in done.stdout

@@ -231,7 +231,7 @@ def test_of_a_loop_what_it_returns_is_told_and_what_it_calls_is_said_to_be_missi
     run = recorded("memory://loop", compiled(model), x=np.random.default_rng(1).normal(size=(16, 5, 6)))
     assert run.summary("output:lstm", 0).count == 4 * 3
     assert keys(run, Kind.OUTPUT) == {"lstm", "out"}
-    assert "lstm.lstm_cell is called within a loop" in reasons(run)
+    assert "lstm.lstm_cell is called inside a loop" in reasons(run)
 
 
 @pytest.mark.parametrize("reader", ["a loop", "attention"])
