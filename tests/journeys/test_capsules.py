@@ -190,10 +190,10 @@ def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, progra
 
 @pytest.mark.parametrize(("change", "says"), [
     (lambda content: content.pop("machine"), "does not record its command and machine"),
-    (lambda content: content.update(models=[]), "cannot be put back: AttributeError"),
-    (lambda content: content["seen"].update(losses=["none"]), "cannot be put back: ValueError"),
+    (lambda content: content.update(models=[]), "could not be restored: AttributeError"),
+    (lambda content: content["seen"].update(losses=["none"]), "could not be restored: ValueError"),
     (lambda content: content.update(batches=[{"map": 3}]), "Unexpected entry"),
-    (lambda content: content["settings"].update(threads="all"), "cannot be put back: ValueError"),
+    (lambda content: content["settings"].update(threads="all"), "could not be restored: ValueError"),
 ], ids=["machine", "models", "losses", "batches", "threads"])
 def test_a_capsule_that_holds_what_it_must_not_is_refused_with_a_sentence(held: Any, change: Any, says: str) -> None:
     resealed(held, change)
