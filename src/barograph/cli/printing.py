@@ -203,7 +203,7 @@ def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
 
 @contextmanager
 def in_notebook() -> Iterator[None]:
-    """Print in this block as for a person, in colour, though no terminal is there: for cells of notebooks."""
+    """Print in this block as for a person, in color, though no terminal is there: for cells of notebooks."""
     before = _in_notebook.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Signs and colours: one meaning, one look, in every command."""
+"""Signs and colors: one meaning, one look, in every command."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNSEEN = "○"
 
 
 def state_text(state: str) -> Text:
-    """Return how a run or a worker stands, in its colour."""
+    """Return how a run or a worker stands, in its color."""
     return Text(state, _STANDING_STYLES.get(state, ""))
 
 
 def severity_text(severity: Severity, text: str = "") -> Text:
-    """Return `text`, or the severity's name, in its colour."""
+    """Return `text`, or the severity's name, in its color."""
     return Text(text or severity.value, SEVERITY_STYLES[severity])
 
 

@@ -141,7 +141,7 @@ def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> 
     assert f"  ● breaking  N101 non-finite since step {finding.since_step}" in said.out
     assert f": {finding.message}" in said.out
     assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
-    assert f"do: {finding.remedy}" in said.out
+    assert f"fix: {finding.remedy}" in said.out
     assert "· not applicable: T101 tree-depth" in said.out
 
 
