@@ -51,4 +51,4 @@ def test_a_training_is_measured_by_turns_and_printed(tmp_path, capsys) -> None:
     turns.print_turns({"workloads": {"tiny": {"default settings": [found["turns"]]}}})
     said = capsys.readouterr().out
     assert "default settings" in said
-    assert "of all time" in said
+    assert "added in total" in said

@@ -206,7 +206,7 @@ class RunSummary:
         return data
 
     def not_evaluated_lines(self, *, whole: bool) -> list[str]:
-        """Return the rules that were not evaluated and why (see `wording.not_evaluated_lines`); none without workers."""
+        """Return the rules that were not evaluated and why (see `wording.not_evaluated_lines`); [] without workers."""
         return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
 
 

@@ -132,7 +132,8 @@ def test_where_none_stands_out_that_is_said_and_the_heaviest_are_shown() -> None
     found = weighed(losses)
     assert found.rows == ()
     first, second, *_ = said(found, losses)
-    assert first.startswith("no sample stands out: each of 8 samples was replayed alone; the median gradient norm is 3.15")
+    assert first.startswith(
+        "no sample stands out: each of 8 samples was replayed alone; the median gradient norm is 3.15")
     assert second == "sample 4 alone: loss 2, gradient norm 6"
 
 

@@ -57,8 +57,8 @@ def weights_said(found: Weighed, batch: int, batches: int) -> Iterable[str]:
     if found.by is None:
         yield f"unknown: {looked}, but too few have a loss and gradient norm to compare"
     elif not found.outliers:
-        yield (f"no sample{of} stands out: {looked}; {_spread(found)}. An outlier would be at least {BEYOND_NEXT:g} times "
-               "the next sample and a tenth of the step")
+        yield (f"no sample{of} stands out: {looked}; {_spread(found)}. An outlier would be at least {BEYOND_NEXT:g} "
+               "times the next sample and a tenth of the step")
     else:
         yield _named(found, of)
     yield from (f"sample {item.row} alone: loss {_figure(item.loss)}, gradient norm {_figure(item.norm)}"

@@ -94,8 +94,8 @@ def _command(origin: Origin, changes: Sequence[str], place: str) -> list[str]:
         wanted[name.lstrip("-")] = value
     words = parameters.replaced(origin.command, wanted, origin.flags)
     if held_back(words):
-        raise RerunFailed(f"The command had a secret, which was replaced with {MARK}. Pass it as NAME=VALUE, or better, let the "
-                          f"script read it from the environment ({place}).")
+        raise RerunFailed(f"The command had a secret, which was replaced with {MARK}. Pass it as NAME=VALUE, or better "
+                          f"let the script read it from the environment ({place}).")
     return words
 
 
