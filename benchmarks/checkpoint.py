@@ -38,5 +38,5 @@ def print_checkpoint(report: Mapping[str, Any]) -> None:
         table.add(name, f"{found['bytes'] / 1e6:.0f}", *(f"{1000 * secs[way]:.0f} ms" for way in
                                                          ("barograph", "torch.save", "plain", "read")))
     table.print()
-    note("median of interleaved rounds. barograph: all time between two steps, with digests; torch.save: state dicts of "
-         "model and optimizer; plain write: the same number of bytes")
+    note("median of interleaved rounds. barograph: all time between two steps, with digests; torch.save: state dicts "
+         "of model and optimizer; plain write: the same number of bytes")

@@ -98,8 +98,8 @@ def print_turns(report: Mapping[str, Any]) -> None:
             more, low, high = difference(*both, "thread")
             note(f"{workload}: the flight recorder alone (its checks and the data it keeps of a step) adds {more:+.2%} "
                  f"[{low:+.2%} to {high:+.2%}] of a step")
-    note("processor time of the training thread, mean over all steps; […]: 95% interval from 2,000 bootstrap samples of "
-         "the turns. Compare the default settings by the total, because their budget is a share of all time, bare "
+    note("processor time of the training thread, mean over all steps; […]: 95% interval from 2,000 bootstrap samples "
+         "of the turns. Compare the default settings by the total, because their budget is a share of all time, bare "
          "blocks included; compare variants that record every step by the recorded step. The first steps, of which up "
          "to half a second does not count against the budget, are not measured")
 
