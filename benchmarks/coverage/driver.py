@@ -191,8 +191,8 @@ def print_coverage(report: Mapping[str, Any]) -> None:
                 cells[-1] += " !"
         table.add(*cells)
     table.print()
-    note("median (min–max) over processes; ! marks a missed target; targets for tensors apply to the long programs, the "
-         "target for CPU to the grid search")
+    note("median (min–max) over processes; ! marks a missed target; targets for tensors apply to the long programs, "
+         "the target for CPU to the grid search")
     note("training CPU: of the script's process from its first step on, relative to the plain run of the same round; "
          "total CPU: of all processes from start to end; other processes: barograph run and the processes that it "
          "started, until the end of the first step")

@@ -97,7 +97,7 @@ def test_rules_that_do_not_apply_are_listed_only_where_all_are() -> None:
     items = [NotEvaluated("T101", "tree-depth", "No trees.", "Boosted trees only.", Unmet.NOT_APPLICABLE),
              NotEvaluated("L106", "plateau", "Not judged yet: few losses.")]
 
-    assert not_evaluated_lines(items, whole=False) == ["not enough data yet: L106 plateau. Not judged yet: few losses."]
+    assert not_evaluated_lines(items, whole=False) == ["not enough data yet: L106 plateau. Few losses."]
     assert not_evaluated_lines(items, whole=True)[1] == (
         "not applicable: T101 tree-depth. No trees. Boosted trees only.")
 

@@ -11,7 +11,7 @@ from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluate
 from barograph.model.one_line import shown
 from barograph.model.step import named
 from barograph.queries.problems import Problem
-from barograph.rules.words import number
+from barograph.rules.words import number, sentence
 
 
 def evidence_text(item: Evidence, message: str) -> str:
@@ -72,8 +72,12 @@ def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[s
         if len(together) > 1 and feed:
             lines.append(f"{head}: {', '.join(f'{item.code} {item.rule}' for item in together)}. {feed}")
         else:
-            lines += [f"{head}: {item.code} {item.rule}. {item.reason} {item.feed}".rstrip() for item in together]
+            lines += [f"{head}: {item.code} {item.rule}. {_why(item.reason)} {item.feed}".rstrip() for item in together]
     return lines
+
+
+def _why(reason: str) -> str:
+    return sentence(reason.removeprefix("Not judged yet: "))  # the status has said so
 
 
 _ORDER = (Unmet.FAILED, Unmet.NEEDS_SETTING, Unmet.NOT_ENOUGH_DATA, Unmet.NOT_APPLICABLE)

@@ -95,6 +95,6 @@ def _print(printer: Printer, curves: Mapping[str, Curve], by: str) -> None:
             *(figure(float(value)) for value in ((finite.min(), finite.max()) if len(finite) else (math.nan,) * 2)),
             f"{place(float(curve.at[0]))} to {place(float(curve.at[-1]))}",
         ])
-    right = ("points", "first", "last", "least", "greatest")
+    right = ("points", "first", "last", "min", "max")
     printer.table([Column("run"), Column("", pipe=False, spare=1), *(Column(title, right=True) for title in right),
                    Column(by)], rows)
