@@ -21,7 +21,7 @@ from barograph.store.urls import store_from_url
     ("nowhere", ["python"], NotARun, "nowhere"),
     ("run", ["other.py"], SettingsError, "No script at other.py"),
     ("run", [], SettingsError, "No script at train.py"),
-    ("run", ["python"], ResumeFailed, "holds no checkpoint that a training can go on from"),
+    ("run", ["python"], ResumeFailed, "has no checkpoint to resume from"),
 ])
 def test_what_cannot_be_resumed_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: list[str], error: type[BarographError],
@@ -66,5 +66,5 @@ def test_why_nothing_goes_on_from_the_newest_checkpoint_is_told_where_there_is_n
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
     write_checkpoint(store, attempt=0, steps=20, who="pid1", content={"place": {"why_not": "of the moon"}}, tensors={})
 
-    with pytest.raises(ResumeFailed, match=r"passed over: of the moon\. All of them: barograph checkpoints run"):
+    with pytest.raises(ResumeFailed, match=r"passed over: of the moon\. All checkpoints: barograph checkpoints run"):
         resume("run", ["python"], inexact=False, own=False, trusts=False, live=False, as_json=True)

@@ -244,7 +244,7 @@ class _Shared:
             self._deaths = [look for look in self._deaths if look > self._looks - _DEATHS_LOOKS] + [self._looks]
             if len(self._deaths) > _MOST_DEATHS:
                 self._give_up(working, f"The processes of the service died {len(self._deaths)} times within an hour, "
-                                       f"the last one with exit code {code}; what it said stands above.")
+                                       f"the last one with exit code {code}; see its output above.")
             del working[number]
         return code
 
