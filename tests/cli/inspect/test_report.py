@@ -31,7 +31,7 @@ def test_the_page_lies_here_under_the_runs_name(call: Call, healthy: Path) -> No
     (page,) = Path().iterdir()
     assert page.name == "ein-lauf-ü.html"
     assert said.lines[0] == "Nobody has watched this run."
-    assert re.fullmatch(r"ein-lauf-ü\.html \(.* KiB\)\. Open it in a browser\.", said.lines[1])
+    assert re.fullmatch(r"Wrote ein-lauf-ü\.html \(.* KiB\)\. Open it in a browser\.", said.lines[1])
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 

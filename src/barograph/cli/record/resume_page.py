@@ -99,9 +99,8 @@ def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) ->
         if worker.failure:
             raise ResumeFailed(worker.failure)
     if not workers:
-        raise ResumeFailed(f"The script ended with exit code {exit_code} before it reached the step where the checkpoint "
-                           "was "
-                           "saved.")
+        raise ResumeFailed(f"The script ended with exit code {exit_code} before it reached the step of the "
+                           "checkpoint.")
     # Each has its own batches and loss: one that is not the same is told.
     result = next((worker for worker in workers if worker.proof != workers[0].proof), workers[0])
     if not quiet:
