@@ -1,4 +1,4 @@
-"""How commands print: tables and lines for a terminal, plain ones for a pipe, and JSON.
+"""Output of commands: tables and lines for a terminal, plain text for a pipe, and JSON.
 
 On a terminal there is color, and a table fits the width: long cells are cut, columns that can be spared go, and a line
 names them. In a pipe every row is one line of cells with tabs between them; nothing is cut, padded or colored, so that

@@ -1,4 +1,4 @@
-"""What a run's last watcher left behind: its summary, read back without watching again."""
+"""Reads the summary that the last watcher of a run saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What is known of a run without watching it.
+    """Summary of a run without watching it.
 
     Attributes:
         summary: As `summary_of` gives it. Where nobody watched, it speaks of the workers and of coverage alone.

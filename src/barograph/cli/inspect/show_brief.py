@@ -1,4 +1,4 @@
-"""What `barograph show` prints first: a run on one screen."""
+"""Output of `barograph show` without options: a run on one screen."""
 
 from __future__ import annotations
 

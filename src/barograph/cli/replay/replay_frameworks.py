@@ -11,7 +11,7 @@ from barograph.errors import ReplayFailed, SettingsError
 
 BEGINS: Mapping[str, str] = {
     "torch": "a step", "keras": "a step of Keras", "jax": "a step under barograph.jax.observe"}
-"""What a script must reach, by framework."""
+"""Steps that a script must reach, by framework."""
 
 _NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
 _INSTEAD = {

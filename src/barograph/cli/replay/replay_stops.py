@@ -1,4 +1,4 @@
-"""What `barograph replay` does at the bad operation: open the debugger, write a script or a notebook."""
+"""Actions of `barograph replay` at the bad operation: open the debugger, write a script or a notebook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.runs.state.capsules import Capsule
 
 @dataclass(frozen=True, slots=True)
 class Afterwards:
-    """What to do at the bad operation.
+    """Actions at the bad operation.
 
     Attributes:
         debugger: Open the debugger there.
