@@ -44,7 +44,7 @@ class Recall:
         if not self.summary.workers:
             return self.summary.verdict
         if not self.watched:
-            return "Nobody has watched this run."
+            return "This run has not been watched."
         if not self.complete:
             return "No problems found so far. Not everything was judged yet."
         return "Its watcher recorded no findings." if self.problem else self.summary.verdict

@@ -70,7 +70,7 @@ def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path)
 def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, healthy: Path) -> None:
     said = call("show", healthy)
 
-    assert "  Nobody has watched this run." in said.lines
+    assert "  This run has not been watched." in said.lines
     assert f"  To have it judged: barograph watch {healthy}" in said.lines
     assert "No problems" not in said.out
     assert {layer["health"] for layer in call("show", healthy, "--json").json["layers"]} == {"not judged"}
