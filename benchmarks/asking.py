@@ -56,7 +56,7 @@ def _print_table(report: Mapping[str, Any], tools: Sequence[str]) -> None:
     measured = report["measured"]
     own = measured["barograph"] if "barograph" in tools else []
     others = [tool for tool in tools if own and tool != "barograph"]
-    table = Table("question", *tools, *(f"{tool} ÷ barograph" for tool in others))
+    table = Table("query", *tools, *(f"{tool} ÷ barograph" for tool in others))
     for question in [*measured[tools[0]][0]["taken"], _FILLING]:
         spans = [span_text(interval_of([secs for result in measured[tool] for secs in _taken(result, question)]), "ms",
                            scale=1e3) for tool in tools]
@@ -66,7 +66,7 @@ def _print_table(report: Mapping[str, Any], tools: Sequence[str]) -> None:
         table.add(question, *spans, *ratios)
     table.print()
     note(f"{report['components']:,} runs with 5 metrics, 5 parameters and 4 tags each; a series of "
-         f"{report['points']:,} points; SQLite, one process, warm; of MLflow's client a curve is the whole series")
+         f"{report['points']:,} points; SQLite, one process, warm; MLflow's client returns the whole series as a curve")
 
 
 def _taken(result: Result, question: str) -> list[float]:

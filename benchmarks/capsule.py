@@ -36,9 +36,9 @@ def print_capsule(report: Mapping[str, Any]) -> None:
     rounds = report["rounds"]
     plain = [secs for entry in rounds for secs in entry["plain"]]
     ratios = [entry["capsule"] / (sum(entry["plain"]) / 2) for entry in rounds]
-    table = Table("bytes", "plain write", "capsule", "capsule, to plain")
+    table = Table("bytes", "plain write", "capsule", "capsule ÷ plain")
     table.add(f"{rounds[0]['bytes'] / 1e6:,.0f} MB", span_text(interval_of(plain), "ms", scale=1e3),
               span_text(interval_of([entry["capsule"] for entry in rounds]), "ms", scale=1e3),
               ratio_text(interval_of(ratios)))
     table.print()
-    note("a perceptron of 10 M parameters with Adam: all that a held step takes where its update would be")
+    note("MLP with 10 M parameters and Adam: total time of saving a failing step instead of its update")

@@ -55,15 +55,15 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
     """Return the seconds that each question takes, every time it was asked; and what filling the catalog took."""
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as root,
           Catalog(root) as catalog):
-        progress(f"catalog: {effort.components:,} components are told")
+        progress(f"catalog: adding {effort.components:,} components")
         begin = time.perf_counter()
         _fill(catalog, effort.components)
         told_secs = time.perf_counter() - begin
-        progress(f"catalog: a series of {effort.points:,} points is recorded")
+        progress(f"catalog: recording a series of {effort.points:,} points")
         url = _recorded(root, "series", effort.points)
-        progress(f"catalog: a series of {effort.long_points:,} points is recorded")
+        progress(f"catalog: recording a series of {effort.long_points:,} points")
         long_url = _recorded(root, "long", effort.long_points)
-        progress(f"catalog: a run with {effort.names:,} names of metrics is recorded")
+        progress(f"catalog: recording a run with {effort.names:,} metric names")
         many_url = _named(root, effort.names)
         one_of_many = f"scalar:{_name(effort.names // 2)}"
         questions: dict[str, Callable[[], int]] = {
@@ -78,7 +78,7 @@ def measure_catalog(effort: Effort) -> dict[str, Any]:
             f"the last value of {effort.names:,} names": lambda: len(inventory(barograph.open(many_url))),
         }
         taken, answers = _asked(questions, effort.rounds)
-        progress("catalog: that run is told to the catalog, too")
+        progress("catalog: adding that run to the catalog")
         catalog.feed()
         beside_taken, beside_answers = _asked(_beside_many_names(catalog, effort.names), effort.rounds)
     secs, more_taken, more_answers = _among_very_many(effort)
@@ -93,7 +93,7 @@ def _among_very_many(effort: Effort) -> tuple[float, dict[str, list[float]], dic
           Catalog(root) as catalog):
         begin = time.perf_counter()
         _fill(catalog, effort.very_many, told=lambda count: progress(
-            f"catalog: {count:,} of {effort.very_many:,} components are told"))
+            f"catalog: {count:,} of {effort.very_many:,} components added"))
         told_secs = time.perf_counter() - begin
         questions = {f"{name}, of {effort.very_many:,}": ask for name, ask in _searches(catalog).items()}
         return told_secs, *_asked(questions, effort.rounds)
@@ -129,13 +129,13 @@ def _asked(
 
 def print_catalog(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("question", "rows", "takes")
+    table = Table("query", "rows", "time")
     for name, taken in report["taken"].items():
         rows = report["answers"][name]
         table.add(name, f"{rows:,}", span_text(interval_of(taken), "ms", scale=1000.0))
     table.print()
     each = report["told_secs"] / report["components"] * 1000
-    note(f"{report['components']:,} components with 5 metrics, 5 parameters and 4 tags each, told in "
+    note(f"{report['components']:,} components with 5 metrics, 5 parameters and 4 tags each, added in "
          f"{report['told_secs']:.1f} s ({each:.2f} ms each), and {report['very_many']:,} in "
          f"{report['very_many_told_secs']:,.0f} s; SQLite; one process; warm")
 

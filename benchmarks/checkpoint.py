@@ -32,11 +32,11 @@ def measure_checkpoint(effort: Effort) -> dict[str, Any]:
 
 def print_checkpoint(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("workload", "MB", "barograph", "torch.save", "plain write", "and resume reads it")
+    table = Table("workload", "MB", "barograph", "torch.save", "plain write", "read by resume")
     for name, found in report.items():
         secs = {way: sorted(values)[len(values) // 2] for way, values in found["secs"].items()}
         table.add(name, f"{found['bytes'] / 1e6:.0f}", *(f"{1000 * secs[way]:.0f} ms" for way in
                                                          ("barograph", "torch.save", "plain", "read")))
     table.print()
-    note("median of the rounds, in turns; barograph: all that stands between two steps, with digests; torch.save: the "
-         "state dicts of model and optimizer; plain: as many bytes as barograph writes")
+    note("median of interleaved rounds. barograph: all time between two steps, with digests; torch.save: state dicts "
+         "of model and optimizer; plain write: the same number of bytes")

@@ -63,7 +63,7 @@ def measure_steps(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
     """What recording costs within one process, bare and recorded steps by turns."""
-    heading("What recording costs, by turns with bare steps in one process")
+    heading("Cost of recording, alternating with bare steps in one process")
     effort = turns.QUICK if choice.quick else turns.Effort()
     report = turns.measure_turns(replace(effort, processes=choice.rounds or effort.processes), choice.workloads)
     turns.print_turns(report)
@@ -72,7 +72,7 @@ def measure_turns(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
     """Part (b): the statistics loop beside a plain read of the same memory."""
-    heading("The statistics kernel, beside a plain read of the same memory")
+    heading("The statistics kernel, compared with a plain read of the same memory")
     report = kernel_report.measure_kernel(0.3 if choice.quick else 1.5)
     kernel_report.print_kernel(report)
     return report
@@ -80,7 +80,7 @@ def measure_kernel(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_log(choice: argparse.Namespace) -> dict[str, Any]:
     """Part (c): what logging a number costs its caller, and weighs on disk."""
-    heading("Logging numbers, on the caller's side")
+    heading("Logging numbers: cost for the caller")
     effort = logs.QUICK if choice.quick else logs.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
     unavailable = _prepare(choice.tools)
@@ -108,12 +108,12 @@ def measure_notice(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_catalog(choice: argparse.Namespace) -> dict[str, Any]:
     """What it takes to ask a catalog of many components."""
-    return _reported(choice, "A catalog of many components", catalog, catalog.measure_catalog, catalog.print_catalog)
+    return _reported(choice, "A catalog with many components", catalog, catalog.measure_catalog, catalog.print_catalog)
 
 
 def measure_ask(choice: argparse.Namespace) -> dict[str, Any]:
     """Questions about many runs, beside another tracker."""
-    heading("Questions about many runs")
+    heading("Queries over many runs")
     effort = asking.QUICK if choice.quick else asking.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds)
     tools = [tool for tool in choice.tools if tool in asking.TOOLS]
@@ -131,7 +131,7 @@ def measure_judge(choice: argparse.Namespace) -> dict[str, Any]:
 def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
     """What a watcher needs that follows a run for long."""
     return _reported(
-        choice, "A watcher that follows a long run", judging, judging.measure_following, judging.print_following,
+        choice, "Watching a long run", judging, judging.measure_following, judging.print_following,
     )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def measure_trees(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_frameworks(choice: argparse.Namespace) -> dict[str, Any]:
     """What recording costs a step of Keras and of JAX."""
-    heading("Steps of Keras and JAX")
+    heading("Keras and JAX steps")
     effort = replace(frameworks.QUICK if choice.quick else frameworks.Effort(), threads=choice.threads,
                      names=choice.frameworks)
     report = frameworks.measure_frameworks(effort)
@@ -170,7 +170,7 @@ def measure_capsule(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
     """How exactly held steps are made again, and what is blamed for them."""
-    heading("Steps that are held, and made again")
+    heading("Saving and replaying failing steps")
     scores = replay.measure_replays(replay.chosen_programs(None), forked=choice.quick)
     replay.print_replays(scores)
     return replay.report_of(scores)
@@ -178,7 +178,7 @@ def measure_replay(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
     """What is added to the start of a script."""
-    heading("The start of a script")
+    heading("Script startup")
     report = start.measure_start(start.QUICK if choice.quick else start.FULL, seed=choice.seed)
     start.print_start(report)
     return report
@@ -186,12 +186,12 @@ def measure_start(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_origin(choice: argparse.Namespace) -> dict[str, Any]:
     """What it adds to the start of a script that a run keeps what made it."""
-    return _reported(choice, "What made the run, kept", origin, origin.measure_origin, origin.print_origin)
+    return _reported(choice, "Recording the origin of a run", origin, origin.measure_origin, origin.print_origin)
 
 
 def measure_open(choice: argparse.Namespace) -> dict[str, Any]:
     """How long opening a run keeps the script, beside another tracker."""
-    heading("A run is opened")
+    heading("Opening a run")
     unavailable = _prepare(set(opening.WAYS.values()))
     ways = {way: environment for way, environment in opening.WAYS.items() if environment not in unavailable}
     report = opening.measure_opening(ways, opening.QUICK if choice.quick else opening.Effort(), seed=choice.seed)
@@ -201,13 +201,13 @@ def measure_open(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
     """How fast many processes log into one run."""
-    return _reported(choice, "Many processes that log into one run", together, together.measure_together,
+    return _reported(choice, "Many processes logging to one run", together, together.measure_together,
                      together.print_together)
 
 
 def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
     """How much of a training the default settings record."""
-    heading("How much of a training the default settings record")
+    heading("Coverage of the default settings")
     effort = coverage.QUICK if choice.quick else coverage.Effort()
     effort = replace(effort, rounds=choice.rounds or effort.rounds, programs=choice.programs)
     report = coverage.measure_coverage(effort, seed=choice.seed)
@@ -217,26 +217,26 @@ def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_rerun(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the examples are made again to the last bit."""
-    return _reported(choice, "The examples, made again", rerun, rerun.measure_rerun, rerun.print_rerun)
+    return _reported(choice, "Rerunning the examples", rerun, rerun.measure_rerun, rerun.print_rerun)
 
 
 def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
     """What a checkpoint costs."""
     return _reported(
-        choice, "What a checkpoint costs", checkpoint, checkpoint.measure_checkpoint, checkpoint.print_checkpoint,
+        choice, "Cost of a checkpoint", checkpoint, checkpoint.measure_checkpoint, checkpoint.print_checkpoint,
     )  # fmt: skip
 
 
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
-        choice, "The same bits with and without Barograph", weights, weights.measure_weights, weights.print_weights,
+        choice, "Identical bits with and without Barograph", weights, weights.measure_weights, weights.print_weights,
     )  # fmt: skip
 
 
 def measure_networks(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether networks of Keras that are put together by chance come to the same bits."""
-    return _reported(choice, "Networks put together by chance, with and without Barograph", networks,
+    return _reported(choice, "Random networks with and without Barograph", networks,
                      networks.measure_networks, networks.print_networks)
 
 
@@ -301,27 +301,28 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks/run.py", description="Measure what Barograph costs.")
-    parser.add_argument("--only", type=_names_among(PARTS), help="parts, with commas between: " + ", ".join(PARTS))
+    parser.add_argument("--only", type=_names_among(PARTS), help="parts, separated by commas: " + ", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; wider intervals")
-    parser.add_argument("--json", metavar="FILE", help="write every raw figure there")
-    parser.add_argument("--rounds", type=int, help="rounds of steps, log and coverage")
-    parser.add_argument("--seed", type=int, default=0, help="of the order of measurements")
-    parser.add_argument("--device", default="cpu", help="where steps are made: cpu, cuda, cuda:1")
+    parser.add_argument("--json", metavar="FILE", help="write all raw results to FILE")
+    parser.add_argument("--rounds", type=int, help="number of rounds for steps, log and coverage")
+    parser.add_argument("--seed", type=int, default=0, help="seed for the order of measurements")
+    parser.add_argument("--device", default="cpu", help="device for steps: cpu, cuda, cuda:1")
     parser.add_argument(
         "--malloc", choices=("keep", "system"), default="keep",
-        help="memory of steps: kept by the process (default; the strictest), or given back as malloc likes",
+        help="allocator for steps: keep freed memory (default, strictest), or system behavior",
     )  # fmt: skip
-    parser.add_argument("--workloads", type=_names_among(WORKLOADS), default=list(MEASURED), help="of steps")
+    parser.add_argument("--workloads", type=_names_among(WORKLOADS), default=list(MEASURED),
+                        help="models for steps: " + ", ".join(WORKLOADS))
     parser.add_argument(
-        "--variants", type=_names_among(VARIANTS), help="of steps: " + ", ".join(VARIANTS),
+        "--variants", type=_names_among(VARIANTS), help="variants for steps: " + ", ".join(VARIANTS),
         default=[name for name, variant in VARIANTS.items() if not variant.asked],
     )  # fmt: skip
     parser.add_argument("--frameworks", type=_names_among(frameworks.FRAMEWORKS), default=list(frameworks.FRAMEWORKS),
-                        help="of frameworks: " + ", ".join(f'"{name}"' for name in frameworks.FRAMEWORKS))
-    parser.add_argument("--threads", type=int, default=1, help="of the training and of what reads, in frameworks")
+                        help="cases for frameworks: " + ", ".join(f'"{name}"' for name in frameworks.FRAMEWORKS))
+    parser.add_argument("--threads", type=int, default=1, help="threads of training and recording, for frameworks")
     parser.add_argument("--programs", type=_names_among(coverage.PROGRAMS), default=list(coverage.PROGRAMS),
-                        help="of coverage: " + ", ".join(coverage.PROGRAMS))
-    parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="of log")
+                        help="programs for coverage: " + ", ".join(coverage.PROGRAMS))
+    parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="tools for log")
     return parser
 
 
@@ -345,7 +346,7 @@ def _prepare(environments: Iterable[str]) -> dict[str, str]:
             prepare(name)
         except EnvironmentUnavailable as error:
             unavailable[name] = str(error)
-            note(f"{name} is not measured: {error}")
+            note(f"{name} was not measured: {error}")
     return unavailable
 
 

@@ -88,7 +88,7 @@ def _stamp(name: str) -> Path:
 def main(names: Sequence[str]) -> int:
     unknown = sorted(set(names) - set(REQUIREMENTS))
     if unknown:
-        print(f"no such environment: {', '.join(unknown)}; there are {', '.join(REQUIREMENTS)}", file=sys.stderr)
+        print(f"unknown environment: {', '.join(unknown)}. Known: {', '.join(REQUIREMENTS)}", file=sys.stderr)
         return 2
     failed = False
     for name in names or REQUIREMENTS:

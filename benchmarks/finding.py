@@ -91,7 +91,7 @@ def latency_of(lines: Sequence[tuple[float, str]]) -> Mapping[str, Any]:
 def print_findings(report: Mapping[str, Any]) -> None:
     """Print the table."""
     interval = interval_of([entry["secs"] for entry in report["latencies"]])
-    table = Table("from", "to", "takes")
-    table.add("the end of the step", "the finding on the terminal", span_text(interval, "s", digits=2))
+    table = Table("from", "to", "time")
+    table.add("end of the step", "finding in the terminal", span_text(interval, "s", digits=2))
     table.print()
-    note(f"the line: {report['latencies'][-1]['line']}")
+    note(f"printed line: {report['latencies'][-1]['line']}")

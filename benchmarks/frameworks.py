@@ -75,8 +75,8 @@ def measure_frameworks(effort: Effort) -> dict[str, Any]:
 
 def print_frameworks(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("training", "a bare step", "recorded", "turns", "a recorded step takes", "of all time",
-                  "of all processor time", "tensors at steps")
+    table = Table("training", "bare step", "recorded", "turns", "added per recorded step", "added in total",
+                  "added CPU time", "steps with tensors")
     for entry in report["frameworks"]:
         for variant, processes in entry["variants"].items():
             turns = [turn for process in processes for turn in process["turns"]]
@@ -90,11 +90,11 @@ def print_frameworks(report: Mapping[str, Any]) -> None:
                       ", ".join(str(process["recorded"]) for process in processes))
     table.print()
     for name, absent in report["missing"].items():
-        note(f"{name} is not measured: {absent} is not installed")
-    note("by the clock, mean over all steps; […]: 95 % of 2,000 resamplings of the turns; processor time is that of "
-         "the whole process. The budget of the default settings is a share of all time, bare blocks included; what "
-         "looks at every step is judged by what a recorded step takes. Threads of the framework, and of what reads: "
-         + ("one, where the framework allows" if report["threads"] == 1 else str(report["threads"])))
+        note(f"{name} was not measured: {absent} is not installed")
+    note("wall time, mean over all steps; […]: 95% interval from 2,000 bootstrap samples of the turns; CPU time of the "
+         "whole process. Compare the default settings by the total, because their budget is a share of all time, bare "
+         "blocks included; compare variants that record every step by the recorded step. Threads: "
+         + ("one, if the framework allows it" if report["threads"] == 1 else str(report["threads"])))
 
 
 def _train(worker: str, how: str, workload: str, variant: str, effort: Effort) -> dict[str, Any]:

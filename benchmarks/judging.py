@@ -56,7 +56,7 @@ def measure_judging(effort: Effort) -> dict[str, Any]:
 
 def print_judging(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("keys a step", "judged from memory", "read and judged", "judged, a step")
+    table = Table("keys per step", "from memory", "from disk", "time per step")
     for run in report["runs"]:
         rates = {name: interval_of([item["judged"]["summaries"] / item[name]["cpu_secs"] for item in run["rounds"]])
                  for name in ("judged", "watched")}
@@ -66,8 +66,8 @@ def print_judging(report: Mapping[str, Any]) -> None:
         table.add(f"{keys:,.0f}", *shown, span_text(each, "ms", scale=1e3, digits=2))
     table.print()
     first = report["runs"][0]["rounds"][0]["watched"]
-    note(f"summaries (one a tensor and step) a second of processor time, one thread, {first['rules']} rules; every "
-         f"step recorded whole. Found: {', '.join(first['findings']) or 'nothing'}")
+    note(f"summaries (one per tensor and step) evaluated per CPU second, one thread, {first['rules']} rules; every "
+         f"step recorded completely. Findings: {', '.join(first['findings']) or 'nothing'}")
 
 
 def measure_following(effort: Effort) -> dict[str, Any]:
@@ -87,14 +87,14 @@ def print_following(report: Mapping[str, Any]) -> None:
     tenth = max(1, len(blocks) // 10)
     early, late = blocks[1 : 1 + tenth], blocks[-tenth:]
     first, last = (interval_of([block["cpu_secs"] / block["steps"] for block in part]) for part in (early, late))
-    table = Table("after steps", "a step costs the watcher", "its memory")
+    table = Table("after steps", "watcher time per step", "watcher memory")
     for part, interval in ((early, first), (late, last)):
         table.add(f"{part[-1]['through']:,}", span_text(interval, "ms", scale=1e3, digits=2), _megabytes(part[-1]))
     table.print()
     ratio = last.median / first.median
-    note(f"a step of the last tenth costs ×{ratio:.3f} of one of the first; most memory at any time "
-         f"{report['peak_bytes'] / 1e6:,.0f} MB; {report['keys']:,.0f} keys a step, each step recorded whole, of which "
-         f"the run keeps the last {report['keep_last']:,}. Found: {', '.join(report['findings']) or 'nothing'}")
+    note(f"steps of the last tenth cost ×{ratio:.3f} of those of the first; peak memory "
+         f"{report['peak_bytes'] / 1e6:,.0f} MB; {report['keys']:,.0f} keys per step, each step recorded completely; "
+         f"the run keeps the last {report['keep_last']:,}. Findings: {', '.join(report['findings']) or 'nothing'}")
 
 
 def _megabytes(block: Mapping[str, Any]) -> str:

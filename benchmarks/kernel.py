@@ -147,7 +147,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--secs", type=float, default=1.5, help="time for each workload")
+    parser.add_argument("--secs", type=float, default=1.5, help="seconds per workload")
     arguments = parser.parse_args()
     figures = all_figures(arguments.secs)
     if arguments.json:

@@ -28,7 +28,7 @@ def measure_kernel(secs: float) -> dict[str, Any]:
 
 def print_kernel(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("memory", "what", "GB/s", "spread", "of a plain read", "time")
+    table = Table("memory", "candidate", "GB/s", "spread", "relative to plain read", "time")
     for figure in report["figures"]:
         table.add(
             figure["workload"],
@@ -39,4 +39,4 @@ def print_kernel(report: Mapping[str, Any]) -> None:
             f"{figure['secs'] * 1e6:,.0f} µs",
         )
     table.print()
-    note("the compiled loop" if report["native"] else "the compiled loop is not built here: these are its plain twin's")
+    note("compiled loop" if report["native"] else "the compiled loop is not built; these numbers are of the fallback")

@@ -69,7 +69,7 @@ def bytes_a_point(empty: Mapping[str, Any], full: Mapping[str, Any]) -> float:
 def print_logs(report: Mapping[str, Any]) -> None:
     """Print the table."""
     table = Table(
-        "tool", "one a call, calls/s", f"{SEVERAL} a call, numbers/s", "bytes a point", "empty log", "close", "kept"
+        "tool", "calls/s, one number", f"numbers/s, {SEVERAL} per call", "bytes/point", "empty log", "close", "kept"
     )
     for tool, measured in report["measured"].items():
         if tool in report["failures"]:
@@ -87,8 +87,8 @@ def print_logs(report: Mapping[str, Any]) -> None:
         )
     table.print()
     note(
-        f"bytes a point: {SEVERAL} numbers a step at {PACE_HZ:.0f} steps a second, after closing, less the log of one "
-        "step; kept: points read back of those logged; close: the longest wait of the caller at the end"
+        f"bytes/point: {SEVERAL} numbers per step at {PACE_HZ:.0f} steps/s, after closing, minus the log of a single "
+        "step; kept: share of logged points that were read back; close: longest wait at the end"
     )
     for tool, reason in report["failures"].items():
         note(f"{tool} failed: {reason}")

@@ -44,7 +44,7 @@ def measure_networks(effort: Effort) -> dict[str, Any]:
 
 def print_networks(report: Mapping[str, Any]) -> None:
     """Print how many networks of each backend differ, and which."""
-    table = Table("Keras on", "networks", "that differ from themselves", "that differ when recorded")
+    table = Table("Keras on", "networks", "not repeatable", "changed by recording")
     for backend, networks in report["networks"].items():
         odd = sum(not network["repeats"] for network in networks)
         table.add(backend, str(len(networks)), str(odd), str(len(_differing(networks))))
@@ -53,10 +53,10 @@ def print_networks(report: Mapping[str, Any]) -> None:
         for network in _differing(networks):
             note(f"{backend}, seed {network['seed']}, recorded {' and '.join(network['differs'])}: {network['what']}")
     for backend in report["missing"]:
-        note(f"Keras on {backend} is not compared: it is not installed")
-    note("every variable of the model and of its optimizer after eight steps of each network, float32, everything "
-         "recorded at every step, once with moments alone and once with exact histograms and units. A network that "
-         "differs from itself without Barograph is no witness")
+        note(f"Keras on {backend} was not compared: {backend} is not installed")
+    note("compares every variable of model and optimizer after eight float32 steps, with everything recorded at every "
+         "step: once with moments only, once with exact histograms and units. Networks that are not repeatable without "
+         "Barograph do not count")
 
 
 def _differing(networks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -111,9 +111,9 @@ def latency_of(lines: Sequence[str], events: Sequence[tuple[float, Mapping[str, 
 
 def print_notices(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("from", "to", "takes")
-    for name, begin in (("from_opening", "the finding opens"), ("from_step", "the end of the step")):
+    table = Table("from", "to", "time")
+    for name, begin in (("from_opening", "finding opens"), ("from_step", "end of the step")):
         interval = interval_of([entry[name] for entry in report["latencies"]])
-        table.add(begin, "the webhook has it", span_text(interval, "s", digits=3))
+        table.add(begin, "webhook received it", span_text(interval, "s", digits=3))
     table.print()
-    note("one webhook on loopback; the finding opens where the watcher hands it to those it tells")
+    note("one webhook on loopback; the finding opens when the watcher passes it to its notifiers")

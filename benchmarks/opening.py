@@ -41,13 +41,13 @@ def measure_opening(ways: Mapping[str, str], effort: Effort, *, seed: int = 0) -
 
 def print_opening(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("a run is opened by", "the first of a process, imports included", "again")
+    table = Table("opened by", "first in a process, with imports", "again")
     for way, rounds in report["measured"].items():
         first = interval_of([item["first_secs"] for item in rounds])
         again = interval_of([secs for item in rounds for secs in item["again_secs"]])
         table.add(way, *(span_text(value, "ms", scale=1e3, digits=1) for value in (first, again)))
     table.print()
-    note("until the script goes on; in a repository with changes. attach keeps what made the run, and finds "
-         "torch and an optimizer there; Run is a run that a program writes itself; MLflow keeps its runs in SQLite")
+    note("time until the script continues, in a repository with changes. attach records the origin of the run and "
+         "finds torch and an optimizer loaded; Run is a run written by a program; MLflow stores its runs in SQLite")
     for way, reason in report["failures"].items():
         note(f"{way} failed: {reason}")

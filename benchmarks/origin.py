@@ -76,7 +76,7 @@ def _start(way: str, folder: Path, url: str, environment: Mapping[str, str]) -> 
 def print_origin(report: Mapping[str, Any]) -> None:
     """Print the table."""
     rounds = report["rounds"]
-    table = Table("origin", "", "to the script's first line", "to the end")
+    table = Table("origin", "", "time to first line", "total time")
     for way in WAYS:
         table.add("whole", way, *(span_text(interval_of([entry[way][figure] for entry in rounds]), "s", digits=2)
                                   for figure in ("first_line_secs", "end_secs")))

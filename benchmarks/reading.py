@@ -56,4 +56,4 @@ def print_reading(report: Mapping[str, Any]) -> None:
     table.add("later", span_text(later, "ms", scale=1e3))
     table.print()
     weight = report["bytes"] / report["points"]
-    note(f"{report['points']:,} points in {report['files']} files, {weight:.1f} bytes a point; every value was checked")
+    note(f"{report['points']:,} points in {report['files']} files, {weight:.1f} bytes per point; all values checked")

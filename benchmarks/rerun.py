@@ -94,7 +94,7 @@ def _barograph(folder: Path, *words: str) -> str:
 
 def print_rerun(report: Mapping[str, Any]) -> None:
     """Print the table, and under it why those that are not identical are not."""
-    table = Table("example", "identical", "records compared", "to make it again")
+    table = Table("example", "identical", "records compared", "rerun time")
     reruns = report["examples"]
     for name, found in reruns.items():
         identical = sum(item["sameness"] == "identical" for item in found)

@@ -35,9 +35,9 @@ WAYS: Mapping[str, Callable[[str], list[str]]] = {
 }
 
 STATES: Mapping[str, str] = {
-    "warm": "run before",
-    "first": "a fresh copy of the package without bytecode, every cache of its user's empty",
-    "cold": "the same, and nothing of the environment in the file cache",
+    "warm": "it ran before",
+    "first": "new copy of the package without bytecode, empty user caches",
+    "cold": "the same, with the environment evicted from the file cache",
 }
 
 
@@ -127,7 +127,7 @@ def added(rounds: Sequence[Mapping[str, Mapping[str, float]]], way: str, figure:
 
 def print_start(report: Mapping[str, Any]) -> None:
     """Print the tables."""
-    table = Table("start", "way", "added before the first step has ended", "added to the whole")
+    table = Table("start", "variant", "added to the end of the first step", "added in total")
     for state, rounds in report["starts"].items():
         for way in WAYS:
             figures = [[entry["bare"][f] for entry in rounds] if way == "bare" else added(rounds, way, f)
@@ -141,4 +141,4 @@ def print_start(report: Mapping[str, Any]) -> None:
     bare = [entry["bare_secs"] for entry in report["imports"]]
     print(f"\n  import barograph adds {span_text(interval_of(gaps), 'ms', scale=1e3)} "
           f"to {span_text(interval_of(bare), 'ms', scale=1e3)}; "
-          f"of {', '.join(HEAVY)} it loads {', '.join(report['loaded']) or 'none'}")  # fmt: skip
+          f"of {', '.join(HEAVY)}, it imports {', '.join(report['loaded']) or 'none'}")  # fmt: skip

@@ -107,7 +107,7 @@ def print_steps(report: Mapping[str, Any]) -> None:
     entries = [entry for measured in report["rounds"] for entry in measured]
     bare = interval_of([entry["mean_secs"] for entry in entries if entry["variant"] == BASE])
     print(f"\n{report['workload']} on {report['device']}: bare step {span_text(bare, 'ms', scale=1e3)}")
-    table = Table("variant", "step", "min–max", "its thread's CPU", "all CPU", "kB/step", "what it does")
+    table = Table("variant", "step", "min–max", "thread CPU", "total CPU", "kB/step", "records")
     for name, wall in report["wall"].items():
         sizes = [entry["bytes_per_step"] for entry in entries if entry["variant"] == name]
         interval = Interval(**wall)
@@ -123,15 +123,15 @@ def print_steps(report: Mapping[str, Any]) -> None:
     table.print()
     rounds = report["effort"]["rounds"]
     note(
-        f"step: wall time; […]: holds the true median with probability {interval_of(range(rounds)).coverage:.2f}, from "
-        f"{rounds} rounds; its thread's CPU: of the thread that trains, whatever else the machine is doing"
+        f"step: wall time; […]: contains the true median with probability {interval_of(range(rounds)).coverage:.2f} "
+        f"({rounds} rounds); thread CPU: processor time of the training thread"
     )
     if BASE in report["wall"]:
         control = Interval(**report["wall"][BASE])
         resolved = max(control.high - 1, 1 - control.low)
-        note(f"the control strays by {resolved:.1%}: no smaller difference of wall time is resolved by this run")
+        note(f"the control varies by {resolved:.1%}: smaller differences of wall time are noise in this run")
     for name, shares in _own_shares(entries).items():
-        note(f"{name} itself says that it cost {interval_of(shares).median:.2%} of the training time")
+        note(f"{name} reports its own cost as {interval_of(shares).median:.2%} of the training time")
     for name, reason in report["failures"].items():
         note(f"{name} failed: {reason}")
 

@@ -22,7 +22,7 @@ class Way:
     def __str__(self) -> str:
         if self.names == self.a_call:
             return f"{self.a_call}"
-        return f"{self.a_call}, {self.names:,} names, {'each by all' if self.by_each else 'shared out'}"
+        return f"{self.a_call}, {self.names:,} names, {'all by each process' if self.by_each else 'split'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ def measure_together(effort: Effort) -> dict[str, Any]:
 
 def print_together(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("numbers a call", "points a second, all on disk", "while they log", "lost")
+    table = Table("numbers per call", "points/s until on disk", "points/s while logging", "lost")
     for way, rounds in report["measured"].items():
         rates = [interval_of([item["points"] / item[name] for item in rounds]) for name in ("secs", "logging_secs")]
         table.add(way, *(span_text(rate, "M/s", scale=1e-6, digits=2) for rate in rates),
                   f"{sum(item['points'] - item['kept'] for item in rounds):,}")
     table.print()
-    note(f"{report['processes']} processes that log {report['points']:,} numbers each into one run; from the moment "
-         "that all may begin until the last has closed the run; read back and counted")
+    note(f"{report['processes']} processes log {report['points']:,} numbers each to one run; timed from the start "
+         "until the last one closed the run; points were read back and counted")

@@ -53,8 +53,8 @@ def measure_trace(effort: Effort) -> dict[str, Any]:
 
 def print_trace(report: Mapping[str, Any]) -> None:
     """Print both tables."""
-    table = Table("a step", "without", "with, to without", "more")
-    for key, name in (("mean_secs", "wall"), ("thread_secs", "its thread's CPU"), ("cpu_secs", "all CPU")):
+    table = Table("per step", "without", "with ÷ without", "added")
+    for key, name in (("mean_secs", "wall"), ("thread_secs", "thread CPU"), ("cpu_secs", "total CPU")):
         without = [entry[key] for entries in report["rounds"] for entry in entries if entry["variant"] == "off"]
         measured = [[(entry["variant"], entry[key]) for entry in entries] for entries in report["rounds"]]
         ratios = [ratio for entries in measured for ratio in paired_ratios(entries, "off").get("on", ())]
@@ -62,12 +62,12 @@ def print_trace(report: Mapping[str, Any]) -> None:
         table.add(name, span_text(interval_of(without), "ms", scale=1e3, digits=3), ratio_text(interval_of(ratios)),
                   span_text(interval_of(more), "µs", scale=1e6))
     table.print()
-    note("a network of two layers, batches of 64 from a shuffled data set of 60,000 in memory, nothing else recorded "
-         "but the loss")
+    note("two-layer network, batches of 64 from a shuffled in-memory data set of 60,000; otherwise only the loss is "
+         "recorded")
     more = [pair["on"] - pair["off"] for pair in report["batches"]]
-    note(f"a batch by itself, the least of many: {span_text(interval_of(more), 'µs', scale=1e6)} of the thread that "
-         "trains, up to the writer's queue")
-    sizes = Table("order", "samples", "bytes a sample on disk")
+    note(f"a single batch, fastest of many: {span_text(interval_of(more), 'µs', scale=1e6)} of the training thread, up "
+         "to the writer's queue")
+    sizes = Table("order", "samples", "bytes/sample on disk")
     for entry in report["sizes"]:
         sizes.add(entry["order"], f"{entry['samples']:,}", f"{entry['bytes_per_sample']:.3f}")
     sizes.print()

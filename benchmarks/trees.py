@@ -39,8 +39,8 @@ def measure_trees(effort: Effort) -> dict[str, Any]:
 
 def print_trees(report: Mapping[str, Any]) -> None:
     """Print the table."""
-    table = Table("a training", "bare", "trees and importance every 10 rounds, to bare", "default settings, to bare")
-    for key, name in (("wall_secs", "wall"), ("thread_secs", "its thread's CPU"), ("cpu_secs", "all CPU")):
+    table = Table("per training", "bare", "trees and importance every 10 rounds ÷ bare", "default settings ÷ bare")
+    for key, name in (("wall_secs", "wall"), ("thread_secs", "thread CPU"), ("cpu_secs", "total CPU")):
         bare = [entry[key] for entries in report["rounds"] for entry in entries if entry["variant"] == "bare"]
         ratios: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
         for entries in report["rounds"]:
@@ -53,14 +53,14 @@ def print_trees(report: Mapping[str, Any]) -> None:
                for ratio in paired_ratios([(entry["variant"], entry["wall_secs"]) for entry in entries],
                                           "bare").get("bare", ())]
     if control:
-        note(f"control, the bare training to those beside it: {ratio_text(interval_of(control))}")
+        note(f"control (bare ÷ neighboring bare trainings): {ratio_text(interval_of(control))}")
     last = report["rounds"][-1]
     told = {entry["variant"]: entry["recorded"] for entry in last}
     own = {name: 100 * entry["capture_secs"] / (entry["wall_secs"] - entry["capture_secs"])
            for entry in last for name in (entry["variant"],)}
     note(f"XGBoost, {report['boosting_rounds']} rounds on {report['samples']:,} × {report['features']}, one thread, "
-         f"one data set judged each round; trees recorded at {told['on']} and {told['budget']} rounds; by its own "
-         f"account, recording took {own['on']:.2f} % and {own['budget']:.2f} % of the training")
+         f"one data set evaluated each round; trees recorded at {told['on']} and {told['budget']} rounds; reported "
+         f"cost of recording: {own['on']:.2f}% and {own['budget']:.2f}% of the training")
 
 
 def _train(variant: str, effort: Effort) -> dict[str, Any]:

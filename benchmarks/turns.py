@@ -82,8 +82,8 @@ def measure_turns(effort: Effort, workloads: Sequence[str]) -> dict[str, Any]:
 
 
 def print_turns(report: Mapping[str, Any]) -> None:
-    """Print what a recorded step takes more, and what that is of all time."""
-    table = Table("workload", "settings", "turns", "a recorded step takes", "of all time", "by the clock")
+    """Print the cost of recording, per recorded step and in total."""
+    table = Table("workload", "settings", "turns", "added per recorded step", "added in total", "added wall time")
     for workload, by_settings in report["workloads"].items():
         for name, processes in by_settings.items():
             turns = [turn for process in processes for turn in process]
@@ -96,11 +96,12 @@ def print_turns(report: Mapping[str, Any]) -> None:
         if {_RECORDER, _WITHOUT} <= set(by_settings):
             both = ([turn for process in by_settings[name] for turn in process] for name in (_RECORDER, _WITHOUT))
             more, low, high = difference(*both, "thread")
-            note(f"{workload}: the flight recorder by itself, its guard and what it keeps of a step, takes {more:+.2%} "
+            note(f"{workload}: the flight recorder alone (its checks and the data it keeps of a step) adds {more:+.2%} "
                  f"[{low:+.2%} to {high:+.2%}] of a step")
-    note("processor time of the thread that trains, mean over all steps; […]: 95 % of 2,000 resamplings of the turns. "
-         "The budget of the default settings is a share of all time, bare blocks included; what looks at every step "
-         "is judged by what a recorded step takes. The opening, of which up to half a second is not counted, is over")
+    note("processor time of the training thread, mean over all steps; […]: 95% interval from 2,000 bootstrap samples "
+         "of the turns. Compare the default settings by the total, because their budget is a share of all time, bare "
+         "blocks included; compare variants that record every step by the recorded step. The first steps, of which up "
+         "to half a second does not count against the budget, are not measured")
 
 
 def cost_of(turns: Sequence[Mapping[str, Any]], clock: str) -> Cost:

@@ -39,18 +39,18 @@ def _barograph(does: str, **options: Any) -> Variant:
 
 VARIANTS: Mapping[str, Variant] = {
     BASE: Variant("bare", "nothing"),
-    "barograph": Variant("barograph", "the default settings, with the default budget of 1 %", stretch=4.0),
-    "barograph-free": _barograph("losses and learning rates alone; no budget", preset="free"),
+    "barograph": Variant("barograph", "the default settings, with the default budget of 1%", stretch=4.0),
+    "barograph-free": _barograph("losses and learning rates only; no budget", preset="free"),
     "barograph-recorder": _barograph(
-        "the same with the flight recorder: every gradient looked at, every step kept", preset="free", recorder=True
+        "the same with the flight recorder: every gradient checked, every step kept", preset="free", recorder=True
     ),
     "barograph-moments": _barograph(
         "moments of all weights, gradients and leaf outputs, and the loss, every step; no budget", preset="moments"
     ),
     "barograph-sampled": _barograph("the same with sampled exponent histograms", preset="sampled"),
     "barograph-exact": _barograph("the same with exact exponent histograms", preset="exact"),
-    "barograph-units": _barograph("moments, and each unit of every leaf output on its own", preset="units"),
-    "barograph-updates": _barograph("moments, and what the optimizer added to each weight", preset="updates"),
+    "barograph-units": _barograph("moments, and every unit of every leaf output", preset="units"),
+    "barograph-updates": _barograph("moments, and the update of each weight", preset="updates"),
     "barograph-everything": Variant(
         "barograph", "every kind of record, every step", options={"preset": "everything"}, asked=True
     ),
@@ -65,5 +65,5 @@ VARIANTS: Mapping[str, Variant] = {
     "smdebug": Variant(
         "smdebug", "five reductions of weights, biases, gradients and losses, every step", "smdebug"
     ),
-    "smdebug-raw": Variant("smdebug", "the same tensors whole", "smdebug", {"raw": True}, asked=True),
+    "smdebug-raw": Variant("smdebug", "the same tensors, complete", "smdebug", {"raw": True}, asked=True),
 }

@@ -101,6 +101,6 @@ def print_weights(report: Mapping[str, Any]) -> None:
         failures += [f"{case['workload']}, {case['label']}, {name} {text}"
                      for name, text in case["outcomes"].items() if text.startswith("failed")]  # fmt: skip
     table.print()
-    note("same: every bit of weights, buffers and random state; control: the bare training once more")
+    note("same: identical bits of weights, buffers and random state; control: the bare training repeated")
     for failure in failures:
         note(failure)

@@ -364,7 +364,7 @@ def test_every_decision_is_listed_and_dated() -> None:
     for name in decisions:
         text = (DOCS / "why" / name).read_text(encoding="utf-8")
         assert re.search(r"^\d{4}-\d\d-\d\d$", text, re.MULTILINE), name
-        assert "**Refused.**" in text, name
+        assert "**Rejected.**" in text, name
 
 
 # Links, and what is not said

@@ -66,7 +66,7 @@ def test_the_operation_and_the_document_that_overflow_are_named(tmp_path: Path) 
     assert "bmm, forward in blocks.0.attention" in told
     assert "half_precision_gpt.py:56" in told
     assert "float16 [32, 64, 64]" in told
-    assert "guilty  sample 3, of 8: alone it fails, and without it the step is finite" in told
+    assert "guilty  sample 3, of 8: it fails alone, and without it the step is finite" in told
     assert "sample 3 is 761 of Chunks, calls" in told
     assert re.search(r"^dtype=bf16\s+stays finite", told, re.MULTILINE)
     assert re.search(r"^without-sample\s+stays finite", told, re.MULTILINE)

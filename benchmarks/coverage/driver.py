@@ -110,12 +110,12 @@ TARGETS: Sequence[Target] = (
     Target("steps with tensors", lambda _, it: it["tensor_steps"], "", at_least=30, applies=lambda its: its.long),
     Target("longest gap", lambda _, it: it["longest_gap"], "%", 100, 1, at_most=0.1, applies=lambda its: its.long,
            shown=lambda its: its.fits == 1),
-    Target("CPU of the training", lambda bare, it: it["training_secs"] / bare["training_secs"], "×", 1, 2, at_most=1.1,
+    Target("training CPU", lambda bare, it: it["training_secs"] / bare["training_secs"], "×", 1, 2, at_most=1.1,
            applies=lambda its: its.fits > 1),
-    Target("all CPU", lambda bare, it: it["all_secs"] / bare["all_secs"], "×", 1, 2, applies=lambda _: False),
+    Target("total CPU", lambda bare, it: it["all_secs"] / bare["all_secs"], "×", 1, 2, applies=lambda _: False),
     Target("added before step 1", lambda bare, it: it["first_script_secs"] - bare["first_script_secs"], "s", 1, 2,
            at_most=0.3),
-    Target("beside it by then", lambda bare, it: it["first_beside_secs"] - bare["first_beside_secs"], "s", 1, 2,
+    Target("other processes by then", lambda bare, it: it["first_beside_secs"] - bare["first_beside_secs"], "s", 1, 2,
            applies=lambda _: False),
 )
 """The columns."""
@@ -191,11 +191,11 @@ def print_coverage(report: Mapping[str, Any]) -> None:
                 cells[-1] += " !"
         table.add(*cells)
     table.print()
-    note("median (least–greatest) of fresh processes; every figure with a ! misses its target; the targets of tensors "
-         "are those of the long programs, that of CPU is that of the grid search")
-    note("CPU of the training: of the script's process from its first step on, as a ratio to the plain run of the same "
-         "round; all CPU: of all processes from beginning to end; beside it: of barograph run and the processes "
-         "that it started, by the end of the first step")
+    note("median (min–max) over processes; ! marks a missed target; targets for tensors apply to the long programs, "
+         "the target for CPU to the grid search")
+    note("training CPU: of the script's process from its first step on, relative to the plain run of the same round; "
+         "total CPU: of all processes from start to end; other processes: barograph run and the processes that it "
+         "started, until the end of the first step")
     print(f"\n  {len(missed)} targets missed" + "".join(f"\n    {each}" for each in missed))
     for name, reason in report["failures"].items():
         note(f"{name} failed: {reason}")

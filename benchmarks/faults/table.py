@@ -145,13 +145,13 @@ def _percent(share: float) -> str:
 
 def _notes(score: Score) -> None:
     for seed, why in sorted(score.failed.items()):
-        note(f"{score.program.name} with seed {seed} gave no result: {why}")
+        note(f"{score.program.name} with seed {seed} has no result: {why}")
     problems = Counter(problem for trial in score.trials for problem in trial.problems)
     for problem, times in problems.items():
         note(f"{score.program.name}, {times} of {len(score.trials)} runs: {problem}")
     planned, made = score.program.steps, {trial.steps for trial in score.trials if trial.exit_code == 0}
     if off := sorted(steps for steps in made if abs(steps - planned) > 0.02 * planned):
-        note(f"{score.program.name} made {', '.join(map(str, off))} steps where {planned} are planned")
+        note(f"{score.program.name} made {', '.join(map(str, off))} steps instead of {planned}")
 
 
 def totals_to_json(totals: Totals) -> dict[str, Any]:

@@ -55,5 +55,5 @@ def test_frameworks_are_told_by_variant_with_what_is_missing(capsys) -> None:
     assert {"+20.0%", "+9.09%", "+13.04%"} <= set(everything)
     assert {"+1.0%", "+0.50%", "4"} <= set(budget)
     assert budget[-2:] == ["7,", "7"]
-    assert any("keras on jax is not measured" in " ".join(row) for row in rows)
-    assert any(row[-3:] == ["what", "reads:", "2"] for row in rows)
+    assert any("keras on jax was not measured" in " ".join(row) for row in rows)
+    assert any(row[-2:] == ["Threads:", "2"] for row in rows)

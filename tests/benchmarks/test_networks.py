@@ -28,4 +28,4 @@ def test_what_differs_is_named_and_what_repeats_nothing_is_no_witness(capsys: py
     said = " ".join(said.split())
     assert "jax, seed 1, recorded moments: network 1" in said
     assert "seed 2" not in said
-    assert "Keras on torch is not compared: it is not installed" in said
+    assert "Keras on torch was not compared: torch is not installed" in said

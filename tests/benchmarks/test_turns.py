@@ -38,7 +38,7 @@ def test_what_the_flight_recorder_takes_by_itself_is_told(capsys) -> None:
     assert more == pytest.approx(0.02)
     assert low < more < high
     turns.print_turns({"workloads": {"gpt": {"with the flight recorder": [recorder], "losses alone": [without]}}})
-    assert "gpt: the flight recorder by itself, its guard and what it keeps of a step, takes +2.00%" in " ".join(
+    assert "gpt: the flight recorder alone (its checks and the data it keeps of a step) adds +2.00%" in " ".join(
         capsys.readouterr().out.split())
 
 
@@ -51,4 +51,4 @@ def test_a_training_is_measured_by_turns_and_printed(tmp_path, capsys) -> None:
     turns.print_turns({"workloads": {"tiny": {"default settings": [found["turns"]]}}})
     said = capsys.readouterr().out
     assert "default settings" in said
-    assert "of all time" in said
+    assert "added in total" in said

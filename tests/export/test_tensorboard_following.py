@@ -359,7 +359,7 @@ def test_an_interrupt_ends_it_and_the_same_command_goes_on(
     training.step(0)
     assert follow_and_tell(
         str(training.place), tmp_path / "out", every_secs=1, as_json=False, wait=interrupt, clock=training.clock)
-    assert "Interrupted before the run ended. The same command continues" in capsys.readouterr().out
+    assert "Interrupted before the run ended. Run the command again to continue" in capsys.readouterr().out
     training.step(1)
     training.end()
     assert not follow_and_tell(

@@ -133,7 +133,7 @@ def test_a_training_that_does_not_allow_it_is_left_alone_and_that_is_said(desk: 
         "barograph", "run", "--to", "run", *OPTIONS, "--on-finding", "lower-lr", "train.py"), "lower-lr")
 
     assert watched.text == "0.05\n"
-    assert watched.err.startswith("barograph: lower-lr is asked for, and is done only where the training allows it: ")
+    assert watched.err.startswith("barograph: action lower-lr needs permission of the training: ")
     assert "p0 did nothing: lower-lr is not allowed; start the training with --allow lower-lr" in watched.err
 
 

@@ -101,7 +101,7 @@ def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debu
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    (["--pdb", "--json"], "leave one of them away"),
+    (["--pdb", "--json"], "cannot be combined"),
     (["--to-script", "nowhere/bug.py"], "nowhere/bug.py cannot be written"),
     (["--notebook", "."], "cannot be written"),
 ])

@@ -110,13 +110,13 @@ def test_out_and_in_again_everything_is_as_it_was(story: Path, server: str, tmp_
     sent = json.loads(barograph(tmp_path, "export", "mlflow", "digits", "--to", server, "--root", "first", "--json"))
     assert [run["told"] for run in sent["runs"] if run["told"]] == []
     assert sum(run["artifacts"] for run in sent["runs"]) == 2
-    assert "5 runs had been exported before" in barograph(
+    assert "5 runs exported before" in barograph(
         tmp_path, "export", "mlflow", "digits", "--to", server, "--root", "first")
 
     back = json.loads(barograph(tmp_path, "import", "mlflow", server, "--root", "back", "--json"))
     assert (len(back["runs"]), back["damage"]) == (5, [])
     assert told(tmp_path / "back") == told(tmp_path / "first")
-    assert "5 runs had been imported before" in barograph(tmp_path, "import", "mlflow", server, "--root", "back")
+    assert "5 runs imported before" in barograph(tmp_path, "import", "mlflow", server, "--root", "back")
 
     run = next(run["run"] for run in back["runs"] if run["name"] == "wide ü")
     assert "overfit" not in barograph(tmp_path, "watch", run, "--once", "--rules", "L102")

@@ -69,7 +69,7 @@ def test_a_killed_training_goes_on_to_the_last_bit(killed: Any) -> None:
     ended = killed.end(killed.start("barograph", "resume", "run", "train.py", "0", "SIGKILL"))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 30: batch and loss of the next step are bit-identical"
+    assert ("resumed from step 30: batch and loss of the next step are bit-identical"
             in ended.err)
     for name, tensor in weights(killed).items():
         assert torch.equal(tensor, killed.whole[name]), name

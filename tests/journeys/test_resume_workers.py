@@ -109,7 +109,7 @@ def test_killed_workers_go_on_to_the_last_bit(workers: Any) -> None:
     ended = workers.end(workers.start("barograph", "resume", "killed", *workers.command, "0", "SIGKILL"))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: batch and loss of the next step are bit-identical"
+    assert ("resumed from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     check_same(workers)
 
@@ -148,7 +148,7 @@ def test_workers_that_a_model_is_split_over_go_on_each_from_its_part(desk: Any, 
     ended = desk.end(desk.start("barograph", "resume", "killed", *command, "0", "SIGKILL", how))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: batch and loss of the next step are bit-identical"
+    assert ("resumed from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     assert {"total", "draw"} < desk.whole[1].keys()
     assert any(name.startswith("state ") for name in desk.whole[1])

@@ -90,7 +90,7 @@ def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, roo
 def test_for_people_each_run_has_its_line(root: Path) -> None:
     done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", cwd=root)
     assert "2 runs watched." in done.stdout
-    assert "team/sound  ended, 20 steps judged, no findings, 0 open" in done.stdout
+    assert "team/sound  ended, 20 steps evaluated, no findings, 0 open" in done.stdout
 
 
 def test_a_rule_that_hangs_is_taken_out_and_prints_into_no_json(root: Path) -> None:

@@ -105,7 +105,7 @@ def test_killed_workers_that_a_script_starts_by_itself_go_on_to_the_last_bit(des
     ended = desk.end(desk.start("barograph", "resume", "run", "train.py", how, "2", port(), "0"))
 
     assert ended.code == 0, ended.err
-    assert ("went on from step 15: batch and loss of the next step are bit-identical"
+    assert ("resumed from step 15: batch and loss of the next step are bit-identical"
             in ended.err)
     for one, other in zip(weights(desk), expected, strict=True):
         assert one["total"] == other["total"] == 24
@@ -157,5 +157,5 @@ def test_one_child_that_trains_alone_goes_on_where_it_is_spawned_and_is_refused_
 
     spawned = desk.end(desk.start("barograph", "resume", "run", "train.py", "spawn", "0"))
     assert spawned.code == 0, spawned.err
-    assert ("went on from step 15: batch and loss of the next step are bit-identical"
+    assert ("resumed from step 15: batch and loss of the next step are bit-identical"
             in spawned.err)

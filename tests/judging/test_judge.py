@@ -173,7 +173,7 @@ def test_a_rule_that_saw_nothing_says_what_would_feed_it(high: type[Rule]) -> No
     said = Judge(high(), ManualClock()).not_evaluated()
 
     assert said is not None
-    assert said.reason == "Nothing was recorded of what it needs: loss."
+    assert said.reason == "Needs data that was not recorded: loss."
     assert said.feed == "Call backward on one number, or pass the loss where a step ends: run.step(loss)."
 
 
@@ -195,7 +195,7 @@ def test_what_would_feed_a_rule_is_said_for_what_it_is(code: str, reason: str, f
     said = Judge(installed().named(code)(), ManualClock()).not_evaluated()
 
     assert said is not None
-    assert said.reason == f"Nothing was recorded of what it needs: {reason}."
+    assert said.reason == f"Needs data that was not recorded: {reason}."
     assert said.feed == feed
 
 
@@ -205,7 +205,7 @@ def test_layers_that_go_by_other_names_are_told_with_the_names_that_are_known() 
 
     said = judge.not_evaluated()
     assert said is not None
-    assert said.reason == ("No layer it judges was seen: Conv1D, Linear, Softmax, by names such as *attend*, *attn*, "
+    assert said.reason == ("The model has no such layer: Conv1D, Linear, Softmax, by names such as *attend*, *attn*, "
                            "*c_attn.")
 
 
@@ -220,7 +220,7 @@ def test_a_rule_fed_in_part_says_so(high: type[Rule]) -> None:
     said = judge.not_evaluated()
 
     assert said is not None
-    assert said.reason == "In part: nothing was recorded of what it needs: loss in evaluation."
+    assert said.reason == "In part: needs data that was not recorded: loss in evaluation."
     assert said.feed.startswith("Evaluate in the run")
 
 

@@ -48,7 +48,7 @@ def test_where_nobody_watched_it_says_so(training: Training) -> None:
     found = recalled(training.store)
 
     assert (found.watched, found.complete, found.problem) == (False, False, "")
-    assert found.verdict == "Nobody has watched this run."
+    assert found.verdict == "This run has not been watched."
 
 
 def test_what_a_watcher_found_comes_back_as_it_last_stood(

@@ -58,7 +58,7 @@ def test_how_to_have_a_run_judged_is_said(training: Training) -> None:
 
     now = run_now(RunReader(training.store))
 
-    assert (now.verdict, now.judged) == ("Nobody has watched this run.", False)
+    assert (now.verdict, now.judged) == ("This run has not been watched.", False)
     assert now.hint("runs/a") == "To have it judged: barograph watch runs/a"
 
 

@@ -144,7 +144,7 @@ def test_a_finding_is_told_with_what_to_do_and_marked_in_the_loss(
 
     assert "breaking N101 non-finite" in seen.text
     assert "Why it matters: It spreads." in seen.text
-    assert "Do: Do this." in seen.text
+    assert "Fix: Do this." in seen.text
     assert ("line", "mark breaking") in [(tag, attributes.get("class")) for tag, attributes in seen.tags]
     assert "N101 non-finite opened at step 5" in seen.text
 

@@ -52,7 +52,7 @@ def test_a_run_that_nobody_watched_is_not_called_free_of_findings(diary: Any, re
 
     judgement = report(diary.ended()).judgement
 
-    assert (judgement.verdict, judgement.watched) == ("Nobody has watched this run.", False)
+    assert (judgement.verdict, judgement.watched) == ("This run has not been watched.", False)
 
 
 def test_an_empty_run_says_that_nobody_trained(new_diary: Any, report: Callable[..., Any]) -> None:

@@ -288,8 +288,8 @@ def test_the_summary_says_who_asked_and_what_was_done(
     answer(store, Done("lower-lr", asked.finding_id, 0, "p0", 7, 9.0, "lowered the learning rate from 0.1 to 0.05"))
     summary = summary_of(store, looking.judged)
 
-    assert "done      lower-lr, asked by X901 high: no answer yet" in before
-    assert ("done      lower-lr, asked by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"
+    assert "done      lower-lr, requested by X901 high: no response yet" in before
+    assert ("done      lower-lr, requested by X901 high: p0 lowered the learning rate from 0.1 to 0.05 after 7 steps"
             in closing_text(summary))
     assert summary.to_json()["actions"] == [{
         "action": "lower-lr", "finding_id": asked.finding_id, "reason": "X901 high: The loss is 2.",

@@ -101,10 +101,10 @@ def test_the_source_is_a_uri_reference_without_secrets(run: str, source: str) ->
 
 
 @pytest.mark.parametrize(("status", "why", "again"), [
-    (500, "it answered 500 Internal Server Error", True), (503, "it answered 503 Service Unavailable", True),
-    (429, "it answered 429 Too Many Requests", True), (404, "it answered 404 Not Found", False),
-    (401, "it answered 401 Unauthorized", False),
-    (307, "it answered 307 Temporary Redirect: redirects are not followed; give the URL that it leads to", False),
+    (500, "HTTP 500 Internal Server Error", True), (503, "HTTP 503 Service Unavailable", True),
+    (429, "HTTP 429 Too Many Requests", True), (404, "HTTP 404 Not Found", False),
+    (401, "HTTP 401 Unauthorized", False),
+    (307, "HTTP 307 Temporary Redirect: redirects are not followed; use the target URL", False),
 ])
 def test_an_answer_says_whether_to_try_again(status: int, why: str, again: bool) -> None:
     elsewhere = {"Location": "http://127.0.0.1:1/"}
@@ -126,7 +126,7 @@ def test_one_who_says_when_to_come_again_is_heard(after: str, secs: float) -> No
 def test_a_webhook_that_never_answers_takes_its_time_and_no_more(way: str) -> None:
     with hook(**{way: True}) as server:
         begin = time.monotonic()
-        with pytest.raises(NotDelivered, match=r"no answer within 0\.5 s"):
+        with pytest.raises(NotDelivered, match=r"no response within 0\.5 s"):
             Webhook(filled(server.url), timeout_secs=0.5).send([OPENED])
         assert time.monotonic() - begin < 10
 

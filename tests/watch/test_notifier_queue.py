@@ -82,13 +82,13 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:
     training.steps(0.5, 2.0)
-    watcher = Watcher(store, [high()], post=post(Carried("it answered 503"), clock), clock=clock)
+    watcher = Watcher(store, [high()], post=post(Carried("HTTP 503"), clock), clock=clock)
     watcher.poll()
     watcher.close()
 
     assert watcher.problems == (
-        "The webhook x cannot be told now: it answered 503; trying again.",
-        "The webhook x was not told of X901 high: it answered 503. That stays in the run, and the next watcher that "
+        "The webhook x cannot be told now: HTTP 503; trying again.",
+        "The webhook x was not told of X901 high: HTTP 503. That stays in the run, and the next watcher that "
         "notifies tells it.")
     assert "The webhook x was not told" in closing_text(summary_of(store, watcher.judged))
 

@@ -38,8 +38,8 @@ CLOSED = Notice(Event.CLOSED, finding=replace(FINDING, state=FindingState.CLOSED
 def test_an_opened_finding_says_what_where_since_when_and_what_to_do() -> None:
     assert text_of(OPENED).plain == (
         "costly    G101 vanishing-gradient since step 40: The gradient of [fc1] vanishes.\n"
-        "          · gradient:fc1.weight at step 41: mean |g| is 1e-9 (against 1e-7)\n"
-        "          do: Use ReLU."
+        "          · gradient:fc1.weight at step 41: mean |g| is 1e-9 (threshold 1e-7)\n"
+        "          fix: Use ReLU."
     )
 
 

@@ -180,7 +180,7 @@ def test_one_that_alone_is_never_taken_has_one_try_for_each_of_the_others(clock:
 
 
 def test_what_will_never_be_taken_is_not_tried_again(clock: ManualClock) -> None:
-    notifier = Carried(NotDelivered("it answered 404 Not Found", again=False))
+    notifier = Carried(NotDelivered("HTTP 404 Not Found", again=False))
     told = make(notifier, clock)
     told.add(opened())
     told.turn()
@@ -318,7 +318,7 @@ def test_one_who_hangs_holds_up_neither_the_others_nor_the_end() -> None:
     assert slow.aborted
     assert quick.sent == [["G101-40-000000000000.opened"]]
     assert post.problems() == [
-        "The slow one was not told of G101 vanishing-gradient: no answer within 9 s. That stays in the run, and the "
+        "The slow one was not told of G101 vanishing-gradient: no response within 9 s. That stays in the run, and the "
         "next watcher that notifies tells it."]
 
 

@@ -97,7 +97,7 @@ def test_rules_that_do_not_apply_are_listed_only_where_all_are() -> None:
     items = [NotEvaluated("T101", "tree-depth", "No trees.", "Boosted trees only.", Unmet.NOT_APPLICABLE),
              NotEvaluated("L106", "plateau", "Not judged yet: few losses.")]
 
-    assert not_evaluated_lines(items, whole=False) == ["not enough data yet: L106 plateau. Not judged yet: few losses."]
+    assert not_evaluated_lines(items, whole=False) == ["not enough data yet: L106 plateau. Few losses."]
     assert not_evaluated_lines(items, whole=True)[1] == (
         "not applicable: T101 tree-depth. No trees. Boosted trees only.")
 
@@ -173,7 +173,7 @@ def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
     assert lines[2] == "            fix: Mend 0."
     assert lines[3] == "  and 8 more problems (barograph show RUN --all)"
     assert lines[4].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
-    assert lines[5] == "  done      stop, asked by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
+    assert lines[5] == "  done      stop, requested by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
     assert lines[-3:] == ["  command   ended with exit code 3",
                           "  resume    barograph resume file:///tmp/run   (from step 1,200)",
                           "  run       file:///tmp/run"]
@@ -287,16 +287,16 @@ def test_a_whole_run_has_nothing_unseen(store: Store, training: Training, high: 
         ({"reasons": ("layer fc is compiled",)}, "Layer fc is compiled."),
         ({"parameters_seen": 3}, "1 of 4 parameters were not recorded."),
         ({"gradients_seen": 0}, "4 of 4 gradients were not recorded."),
-        ({"modules_seen": 1}, "2 of 3 modules' outputs were not recorded."),
-        ({"loss_seen": False}, "No loss was seen."),
-        ({"steps_seen": 0}, "The tensors of none of 1 step were recorded."),
+        ({"modules_seen": 1}, "2 of 3 module outputs were not recorded."),
+        ({"loss_seen": False}, "No loss was recorded."),
+        ({"steps_seen": 0}, "No tensors were recorded in 1 step."),
         ({"steps": 0, "steps_seen": 0, "evaluations": 0},
-         "No step of a training was seen. An optimizer of torch that is compiled with fullgraph=True is not seen: leave"
-         " that away. A step of JAX is seen below barograph.jax.observe, a loop of TensorFlow below "
-         "barograph.tensorflow.step. A script that moves weights itself says where a step ends, with run.step."),
+         "No training steps were recorded. PyTorch: do not compile the optimizer with fullgraph=True. JAX: use "
+         "barograph.jax.observe. TensorFlow: use barograph.tensorflow.step. If your script updates weights itself, "
+         "mark each step with run.step."),
         ({"steps": 0, "steps_seen": 0, "evaluations": 1},
-         "No step of a training was seen, evaluations alone. If this script trains, by an optimizer that is none of "
-         "torch's, it says where a step ends: attach(explicit_steps=True) and run.step(loss)."),
+         "No training steps were recorded, only evaluations. If this script trains without a PyTorch optimizer, mark "
+         "each step: attach(explicit_steps=True) and run.step(loss)."),
     ],
 )
 def test_every_gap_of_the_coverage_is_said(
@@ -342,8 +342,8 @@ def test_steps_that_were_recorded_and_never_judged_are_said(
     summary = summarized(store, training, high(), last)
 
     assert summary.unseen == (
-        "8 of the 9 steps whose tensors were recorded: they were removed (keep_last, max_bytes) or lost before they "
-        "were judged, or are yet to be.",
+        "8 of 9 steps with tensors were not evaluated: they were removed (keep_last, max_bytes), lost, or are still "
+        "waiting.",
     )
     assert "No problems found in" not in closing_text(summary)
 
@@ -362,12 +362,13 @@ def test_steps_without_weights_that_were_judged_are_not_called_lost(
 
 
 @pytest.mark.parametrize(("rules", "why"), [
-    ((), "no rule watched"), (("G101",), "the one rule could not"), (("G101", "L102"), "none of 2 rules could"),
+    ((), "no rules ran"), (("G101",), "the only rule lacked data or failed"),
+    (("G101", "L102"), "all 2 rules lacked data or failed"),
 ])
 def test_where_no_rule_could_judge_nothing_was_judged(rules: tuple[str, ...], why: str) -> None:
     mute = tuple(NotEvaluated(code, code, "Nothing was recorded of what it needs: loss.", "") for code in rules)
 
-    assert replace(CLEAN, rules=rules, not_evaluated=mute).verdict == f"Nothing was judged: {why}."
+    assert replace(CLEAN, rules=rules, not_evaluated=mute).verdict == f"Nothing was evaluated: {why}."
 
 
 def test_whoever_was_kept_from_seeing_the_rest_says_so() -> None:
@@ -405,7 +406,7 @@ def test_a_worker_that_still_runs_is_called_running(store: Store, training: Trai
     summary = summarized(store, training, high(), SEEN, end=False)
 
     assert [(worker.state, worker.word) for worker in summary.workers] == [(None, "running")]
-    assert summary.unseen == ("What is yet to come: it is still running.",)
+    assert summary.unseen == ("The run is still running.",)
     assert "No problems found in" not in closing_text(summary)
 
 
@@ -416,7 +417,7 @@ def test_where_nothing_was_recorded_that_is_what_is_not_seen(
 
     assert summary.verdict == "0 training steps were recorded."
     (unseen,) = summary.unseen
-    assert unseen.startswith("No training was recorded: no process made a step that Barograph hears")
+    assert unseen.startswith("No training was recorded. Barograph records PyTorch optimizer steps")
     assert "not evaluated" not in closing_text(summary)
     assert "No problems found in" not in closing_text(summary)
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from barograph.capture.buffer import StepBuffer
 
 MOST_CLASSES = 1000
-"""Of more classes, only the least and the greatest label is told."""
+"""With more classes, only the smallest and the largest label are recorded."""
 
 MOST_PAIRS = 4096
-"""Pairs of truth and answer that are told of one step or evaluation: the most frequent."""
+"""Pairs of target and prediction recorded per step or evaluation: the most frequent."""
 
 LEFT_OUT = -1
-"""Code of what counts for nothing: labels to be ignored."""
+"""Code of labels to ignore."""
 
 _DENSE = 1 << 16
 
@@ -33,11 +33,11 @@ class LabelCounts:
     """Counts the targets and predictions of one loss.
 
     Attributes:
-        name: The loss function, or the script's own name.
-        classes: How many there are.
-        answered: A code is label * classes + answer; otherwise it is the label alone.
-        counted: Labels and pairs are told.
-        ranged: The least and the greatest label are told.
+        name: Name of the loss function, or one given by the script.
+        classes: Number of classes.
+        answered: Codes are target * classes + prediction; otherwise just the target.
+        counted: Record counts of labels and pairs.
+        ranged: Record the smallest and the largest label.
     """
 
     name: str
@@ -47,7 +47,7 @@ class LabelCounts:
     ranged: bool
 
     def tell(self, buffer: StepBuffer, codes: NDArray[Any], training: bool) -> None:
-        """Put the counts into a buffer; codes below 0 count for nothing."""
+        """Add the counts to a buffer; codes below 0 are ignored."""
         values, times = _count(codes[codes > LEFT_OUT], self.classes**2 if self.answered else self.classes)
         labels = values // self.classes if self.answered else values
         if self.ranged:
@@ -70,7 +70,7 @@ class LabelCounts:
 
 
 def tell_range(buffer: StepBuffer, labels: NDArray[Any], classes: int) -> None:
-    """Put the least and the greatest label into a buffer that may hold those of another loss already."""
+    """Add the smallest and the largest label to a buffer that may have those of another loss."""
     key = fact(Fact.CLASSES)
     buffer.scalars[key] = max(float(classes), buffer.scalars.get(key, 0.0))
     if not len(labels):
@@ -95,7 +95,7 @@ def _pair_key(name: str, label: int, prediction: int) -> Key:
 
 
 def _count(codes: NDArray[Any], width: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return which codes there are, in order, and how often each."""
+    """Return the distinct codes in ascending order, and their counts."""
     if len(codes) and width <= _DENSE and codes.max() < width:
         counts = np.bincount(codes, minlength=width)
         values = np.flatnonzero(counts)

@@ -278,7 +278,7 @@ class Session:
         """Return how it goes; called from the writer's thread, so it only reads."""
         progress, price = self.progress, self.price
         now = progress.last_end if progress.last_end is not None else self.clock.monotonic()
-        why = "the schedule" if self.settings.budget is None else "the budget"
+        why = f"limited by the {'schedule' if self.settings.budget is None else 'budget'}"
         coverage = self.seen.coverage(self.counts.of_all, progress.tensor_steps, why)
         return Heartbeat(
             beat=0,

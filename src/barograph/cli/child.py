@@ -1,4 +1,4 @@
-"""The command under `barograph run`: started with our bootstrap on its path, and otherwise left alone.
+"""The command under `barograph run`, started with our bootstrap on its path and otherwise unchanged.
 
 It keeps the terminal, the standard streams, the working directory and the process group. Signals that
 reach us and not it are passed on; how it ends is how we end.
@@ -27,7 +27,7 @@ _BOOTSTRAP = Path(capture.__path__[0]) / "inject"
 
 
 def full_command(command: Sequence[str]) -> list[str]:
-    """Return the command as it is started: a Python file is run by this Python.
+    """Return the command line; a Python file runs with this Python.
 
     Example:
         >>> full_command(["torchrun", "train.py"])
@@ -37,7 +37,7 @@ def full_command(command: Sequence[str]) -> list[str]:
 
 
 def check_command(command: Sequence[str]) -> None:
-    """Check that there is something to run, before a place is made for its run.
+    """Check that the command can start, before its run is created.
 
     Raises:
         SettingsError: There is no such script or program, or it may not be run.
@@ -53,7 +53,7 @@ def check_command(command: Sequence[str]) -> None:
 
 
 class Child:
-    """A command, started where the `with` block begins.
+    """A command that starts at the beginning of the `with` block.
 
     Args:
         command: As typed.
@@ -75,7 +75,7 @@ class Child:
         self._signals = ForwardedSignals()
 
     def __enter__(self) -> Self:
-        """Start it, and forward signals to it from here."""
+        """Start the command and forward signals to it."""
         with contextlib.ExitStack() as stack:
             # First the signals: one that comes while the child starts must not end us and leave it behind.
             stack.enter_context(self._signals)
@@ -92,21 +92,21 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take signals for ourselves again. A command that still runs then (we failed) goes on by itself."""
+        """Stop forwarding signals. A command that still runs, because we failed, continues on its own."""
         self._signals.__exit__(kind, error, trace)
 
     def end(self) -> None:
-        """End it; what it still does is of no use."""
+        """End the command, whose result is no longer needed."""
         self._started.terminate()
         self._started.wait()
 
     def wait(self) -> None:
-        """Return when it has ended."""
+        """Wait until the command has ended."""
         self._started.wait()
 
     @property
     def exit_code(self) -> int:
-        """Its exit code once it has ended; minus the signal's number where one killed it."""
+        """Exit code after the end; the negative signal number if a signal killed it."""
         code = self._started.poll()
         assert code is not None
         return code
@@ -118,7 +118,7 @@ class Child:
 
 
 def end_like(exit_code: int) -> None:
-    """End this process as a child ended: with its exit code, or by the signal that killed it."""
+    """End this process like a child: with its exit code, or by the signal that killed it."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""The commands of `barograph`, in groups, each with one sentence: known without loading any of them."""
+"""Commands of `barograph` in groups, each with one sentence, known without importing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell offers for the words of a command: runs, rules, experiments. Nothing of the runs is read for it."""
+"""Shell completion of runs, rules and experiments, without reading runs."""
 
 from __future__ import annotations
 

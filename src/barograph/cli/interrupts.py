@@ -1,4 +1,4 @@
-"""Ctrl-C at a command that goes on for long."""
+"""Ctrl-C in long-running commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Self
 
 
 class Interrupts:
-    """Ctrl-C while we watch: between two polls it ends the watching; in the middle of one, after it.
+    """Handles Ctrl-C while watching: stops between two polls, or after the current one.
 
     A poll that is cut in two would leave a state from which nobody can go on. Whoever cannot wait for its end
     interrupts once more.
@@ -43,7 +43,7 @@ class Interrupts:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Let one that comes in this block wait for its end."""
+        """Delay Ctrl-C until the end of this block."""
         self._holding = True
         try:
             yield
@@ -52,7 +52,7 @@ class Interrupts:
         self.end_of_poll()
 
     def end_of_poll(self) -> None:
-        """Let one that was held back come now. An error goes before it; whoever goes on after one asks here.
+        """Raise a delayed Ctrl-C now. Errors take precedence; call this to continue after one.
 
         Raises:
             KeyboardInterrupt: There was one.

@@ -1,4 +1,4 @@
-"""From the place of a run as it is typed to the run; and where it is none, to the one that was meant."""
+"""Opens the run at a path, URL or name; suggests another if there is none."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 _LISTED = 3
-"""Most places that an error names."""
+"""Paths listed in an error."""
 
 
 def store_at(place: str) -> Store:
-    """Return the store at a place as typed.
+    """Return the store at a path or URL.
 
     Raises:
         SettingsError: It is no such place, or in the memory of another process.
@@ -47,7 +47,7 @@ def store_at(place: str) -> Store:
 
 
 def run_at(place: str) -> RunReader:
-    """Return the run at a place as typed, or of a name.
+    """Return the run at a path or URL, or with a name.
 
     Raises:
         NotARun: There is none; the message says what is there, and the nearest place that has one.
@@ -70,7 +70,7 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return where the run of a name is, in the usual root; None where none is called so, or there is something.
+    """Return the path of a run by name in the default root; None if there is none, or the name is a path.
 
     Raises:
         AmbiguousName: Several runs have the name; the message lists them.
@@ -94,7 +94,7 @@ def place_called(name: str) -> str | None:
 
 
 def tell_damage(run: RunReader, place: str) -> None:
-    """Say on standard error that something could not be read, and what tells more; nothing where all could."""
+    """Print on standard error that data could not be read, and which command has details; nothing if all could."""
     damage = run.damage
     if damage:
         what = "one part" if len(damage) == 1 else f"{len(damage)} parts"
@@ -103,7 +103,7 @@ def tell_damage(run: RunReader, place: str) -> None:
 
 
 def explain_absence(place: str, store: Store) -> None:
-    """Raise NotARun with all that helps where there is no run; return where nothing more is known."""
+    """Raise NotARun with a suggestion; return if there is none."""
     if isinstance(store, FileStore):
         try:
             _explain_directory(place, store.root)
@@ -114,7 +114,7 @@ def explain_absence(place: str, store: Store) -> None:
 
 
 def nearest_run(path: Path) -> str:
-    """Return the sentence that says which run was meant by a path that is none; "" where nobody can know."""
+    """Return a sentence that suggests a run for a wrong path; "" if there is none."""
     names = _runs_in(path.parent)
     default = Path(root_place())
     for folder, known in ((path.parent, names), (default, _runs_in(default))):
@@ -129,7 +129,7 @@ def nearest_run(path: Path) -> str:
 
 
 def nearest_folder(path: Path) -> str:
-    """Return the sentence that says which directory was meant by a path that is none; "" where nobody can know."""
+    """Return a sentence that suggests a directory for a wrong path; "" if there is none."""
     try:
         known = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
     except OSError:
@@ -170,7 +170,7 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def _as_typed(path: Path) -> str:
-    """Return a path as one would type it here."""
+    """Return a path as a user would type it here."""
     try:
         return str(path.relative_to(Path.cwd())) if path.is_absolute() else str(path)
     except ValueError:

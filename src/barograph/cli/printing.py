@@ -1,4 +1,4 @@
-"""How commands print: tables and lines for a terminal, plain ones for a pipe, and JSON.
+"""Output of commands: tables and lines for a terminal, plain text for a pipe, and JSON.
 
 On a terminal there is color, and a table fits the width: long cells are cut, columns that can be spared go, and a line
 names them. In a pipe every row is one line of cells with tabs between them; nothing is cut, padded or colored, so that
@@ -66,7 +66,7 @@ class Column:
 
 
 class Printer:
-    """Prints on one stream, as that stream is best read.
+    """Prints to one stream, formatted for a terminal or a pipe.
 
     Args:
         console: Where to; None: standard output.
@@ -77,7 +77,7 @@ class Printer:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person looks on."""
+        """Whether the output is a terminal."""
         return self.console.is_terminal
 
     def line(self, line: Cell = "", *, indent: int = 0) -> None:
@@ -89,20 +89,20 @@ class Printer:
             self.console.print(Text(" " * indent) + text, soft_wrap=True)
 
     def lines(self, lines: Sequence[Cell], most: int) -> None:
-        """Print lines of a section, the first of very many, and how many more there are."""
+        """Print the lines of a section; only the first, with the number of others, if there are many."""
         for line in lines[:most]:
             self.line(line, indent=2)
         if len(lines) > most:
             self.line(f"and {len(lines) - most} more (all: --json)", indent=2)
 
     def heading(self, title: str, rest: Cell = "") -> None:
-        """Print the head of a section, with an empty line before it."""
+        """Print an empty line and the heading of a section."""
         self.console.print()
         head = Text(shown_on_one_line(title), "bold")
         self.line(Text.assemble(head, "  ", _text(rest)) if rest else head)
 
     def entries(self, entries: Iterable[tuple[str, Cell]]) -> None:
-        """Print names and what belongs to each, below each other."""
+        """Print names with their values, one per line."""
         listed = [(shown_on_one_line(name), value) for name, value in entries]
         width = max((len(name) for name, _ in listed), default=0)
         if not self.on_terminal:
@@ -203,7 +203,7 @@ def console_on(*, stderr: bool = False, lasting: bool = False) -> Console:
 
 @contextmanager
 def in_notebook() -> Iterator[None]:
-    """Print in this block as for a person, in colour, though no terminal is there: for cells of notebooks."""
+    """Print as for a terminal, in color, in this block: for notebook cells."""
     before = _in_notebook.set(True)
     try:
         yield
@@ -217,7 +217,7 @@ class _Console(Console):
 
 
 def end_unheard() -> NoReturn:
-    """End as programs do whose reader has seen enough."""
+    """Exit like a program whose output pipe was closed."""
     # What is still buffered must not fail once more when the interpreter ends.
     silence(sys.stdout)
     raise SystemExit(EXIT_BROKEN_PIPE)

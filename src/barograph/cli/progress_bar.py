@@ -1,4 +1,4 @@
-"""How far a command is, on a terminal."""
+"""Progress bar of a command in a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from barograph.cli.printing import console_on
 
 @contextmanager
 def progress(what: str, unit: str = "") -> Iterator[Callable[[int, int], object]]:
-    """Show how far it is, where a person looks on.
+    """Show progress in a terminal.
 
     Args:
         what: Is being done.

@@ -1,4 +1,4 @@
-"""`barograph` itself: its help lists all commands in groups, and a shell completes names, without loading them."""
+"""The `barograph` command group: lists and completes commands without importing them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from barograph.cli.command_list import GROUPS, SUMMARIES
 
 
 class RootGroup(typer.core.TyperGroup):
-    """Knows what each command does from a list, and what their arguments may be from the files beside it."""
+    """Lists commands from `command_list`, and completes their arguments."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, a section for each group."""
+        """Write the commands, one section per group."""
         width = max(map(len, SUMMARIES))
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in commands.items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return the names of commands and options that begin so."""
+        """Return commands and options with a prefix."""
         from typer._click.shell_completion import CompletionItem
 
         options: list[Any] = super(typer.core.TyperGroup, self).shell_complete(ctx, incomplete)
@@ -28,7 +28,7 @@ class RootGroup(typer.core.TyperGroup):
                 if name.startswith(incomplete)] + options
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; where a shell completes its words, with what its arguments may be."""
+        """Return a command; with completions if a shell completes it."""
         command = super().get_command(ctx, cmd_name)
         if ctx.resilient_parsing and command is not None:
             from barograph.cli.completing import complete_words_of

@@ -1,4 +1,4 @@
-"""Signs and colours: one meaning, one look, in every command."""
+"""Symbols and colors, the same in every command."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _UNSEEN = "○"
 
 
 def state_text(state: str) -> Text:
-    """Return how a run or a worker stands, in its colour."""
+    """Return the state of a run or a worker, in its color."""
     return Text(state, _STANDING_STYLES.get(state, ""))
 
 
 def severity_text(severity: Severity, text: str = "") -> Text:
-    """Return `text`, or the severity's name, in its colour."""
+    """Return `text`, or the severity's name, in its color."""
     return Text(text or severity.value, SEVERITY_STYLES[severity])
 
 
 def layer_sign(layer: LayerRow) -> Text:
-    """Return the sign of a layer: in the color of its worst open finding, green, or hollow if it was not judged."""
+    """Return the symbol of a layer: in the color of its worst open finding, green, or hollow if not evaluated."""
     if still_open := layer.open_findings:
         return Text(SIGN, SEVERITY_STYLES[still_open[0].severity])
     return Text(SIGN, "green") if layer.health == OK else Text(_UNSEEN, "dim")
 
 
 def count_of_bad(nonfinite: int) -> Text:
-    """Return how many elements are NaN or infinite, loud where there are any."""
+    """Return the number of NaN or infinite elements, highlighted if there are any."""
     return Text(f"{nonfinite}", "bold red" if nonfinite else "dim")

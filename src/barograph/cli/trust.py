@@ -1,4 +1,4 @@
-"""Code of somebody else: settings files and runs that would start it are refused until the user trusts them."""
+"""Trust in code of others: settings files and runs that start it are refused until the user trusts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from barograph.store.whole_file import write_whole
 from barograph.watch.secrets import has_reference
 
 TRUST_VARIABLE = "BAROGRAPH_TRUST"
-"""Folders that are trusted with all that is in them, as in PATH; or "all"."""
+"""Trusted folders, including everything in them, separated as in PATH; or "all"."""
 
 _EVERYTHING = "all"
 
@@ -28,13 +28,13 @@ def check_settings_file(path: Path, settings: Settings, *, named: bool, trusts: 
     """Refuse a settings file that starts programs, unless its folder is trusted.
 
     Args:
-        path: Of the file.
-        settings: What it says.
-        named: The user has named the file: then it is refused only if it belongs to somebody else.
-        trusts: The user trusts its folder; that is remembered.
+        path: Path of the file.
+        settings: Its content.
+        named: The user named the file; it is then refused only if it belongs to another user.
+        trusts: The user trusts its folder, which is remembered.
 
     Raises:
-        SettingsError: It is not trusted; the message says what it would start.
+        SettingsError: The folder is not trusted; the message lists what the file would start.
     """
     does = _starts(settings, path.parent)
     folder = path.resolve().parent
@@ -49,15 +49,15 @@ def check_settings_file(path: Path, settings: Settings, *, named: bool, trusts: 
 
 
 def check_command_of_run(store: Store, words: Sequence[str], *, trusts: bool) -> None:
-    """Show the command of a run that somebody else made, and ask whether to start it.
+    """Show the command of a run by another user, and ask for confirmation.
 
     Args:
-        store: The run's.
-        words: The command that it recorded.
-        trusts: The user has said yes already.
+        store: Store of the run.
+        words: Its recorded command.
+        trusts: The user has confirmed already.
 
     Raises:
-        SettingsError: The user said no, or nobody is there to be asked.
+        SettingsError: The user declined, or there is no terminal.
         StoreError: The run cannot be read.
     """
     here = store.root.resolve() if isinstance(store, FileStore) else None
@@ -73,13 +73,13 @@ def check_command_of_run(store: Store, words: Sequence[str], *, trusts: bool) ->
     if not sys.stdin.isatty():
         raise SettingsError(f"{why}, and there is no terminal to confirm its command. Nothing was started. Check the "
                             f"command, then repeat with --trust, or set {TRUST_VARIABLE} to the folder of the run.")
-    print("Start it, with the code that the run holds? [y/N] ", end="", file=sys.stderr, flush=True)
+    print("Start it, with the code saved in the run? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise SettingsError("Nothing was started.")
 
 
 def _starts(settings: Settings, folder: Path) -> list[str]:
-    """Return what the settings start or hand out, each as what follows the name of their file."""
+    """Return what the settings run or send, as predicates of the file name."""
     does = [f"runs the command {item.to.removeprefix(COMMAND)!r}" for item in settings.notify
             if item.to.startswith(COMMAND)]
     # What the environment or a file of the user holds would be sent to where the settings say.
@@ -99,7 +99,7 @@ def _is_mine(path: Path) -> bool:
 
 
 def _is_trusted(folder: Path | None) -> bool:
-    """Return whether a folder is trusted, by the environment or by an earlier --trust; None: what is in no folder."""
+    """Return whether a folder is trusted, by the environment or an earlier --trust; None: not in a folder."""
     named = os.environ.get(TRUST_VARIABLE, "")
     if named == _EVERYTHING:
         return True
@@ -124,7 +124,7 @@ def _remember(folder: Path) -> None:
         book.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(book, "".join(f"{line}\n" for line in [*_remembered(), text]).encode())
     except (OSError, StoreError) as error:
-        print(f"barograph: The folder is trusted this time, but this cannot be saved: {error}", file=sys.stderr)
+        print(f"barograph: the folder is trusted now, but this cannot be remembered: {error}", file=sys.stderr)
 
 
 def _book() -> Path:

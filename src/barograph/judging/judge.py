@@ -103,11 +103,11 @@ class Judge:
         if self.rule.code in TREES_ONLY and not self._judged and self._around and not self._around & OF_TREES:
             return self._unfed(Unmet.NOT_APPLICABLE, "Boosted trees only.")
         if unmet and not self._judged and all(need.layers and need.kinds & self._kinds_seen for need in unmet):
-            return self._unfed(Unmet.NOT_APPLICABLE, f"No layer it judges was seen: {_layers_in_words(unmet)}.")
+            return self._unfed(Unmet.NOT_APPLICABLE, f"The model has no such layer: {_layers_in_words(unmet)}.")
         if unmet:
             part = "In part: n" if len(unmet) < len(needs) and self._judged else "N"
             status, advice = feed(unmet, self._around, evaluated=self._evaluated)
-            return self._unfed(status, f"{part}othing was recorded of what it needs: {_asked_in_words(unmet)}.", advice)
+            return self._unfed(status, f"{part}eeds data that was not recorded: {_asked_in_words(unmet)}.", advice)
         if not self._judged:
             reason = self._unjudged_reason or "no step recorded what it needs together"
             silent = self.rule.code in SILENT_WHERE_NOT_APPLICABLE

@@ -1,4 +1,4 @@
-"""How far a run was judged: what is held against the steps that its workers say they made."""
+"""Progress of evaluating a run, compared with the steps that its workers report."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RateJump:
 
 @dataclass(slots=True)
 class Progress:
-    """How far one group of workers was judged in its newest attempt.
+    """Progress of one group of workers in its newest attempt.
 
     Attributes:
         attempt: Which.

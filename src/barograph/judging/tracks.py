@@ -1,4 +1,4 @@
-"""How symptoms become findings: a fault opens after patience, holds, and closes after recovery.
+"""Turns symptoms into findings: a fault opens after patience, holds, and closes after recovery.
 
 One `Track` follows one fault of one rule from its first symptom. It is plain data that goes into the
 watcher's state, so a restarted watcher goes on in the middle of a streak.
@@ -21,7 +21,7 @@ from barograph.runs.state.findings import finding_id
 
 
 class TrackName(NamedTuple):
-    """What tells the faults of one rule apart: each opens and closes on its own."""
+    """Identity of a fault within a rule; each opens and closes on its own."""
 
     worker: str
     optimizer: str

@@ -1,4 +1,4 @@
-"""What the script of a run printed."""
+"""Printed output of a run's script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class WorkerOutput:
-    """What one worker printed.
+    """Printed output of one worker.
 
     Attributes:
         worker: Name of the worker.

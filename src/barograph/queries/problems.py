@@ -310,4 +310,4 @@ _TO_FIND_OUT = {
     "N101": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
     "N102": "Run again with --record, then `barograph replay RUN` names the operation and the sample.",
 }
-"""How to find an unknown cause, by the code of the main finding."""
+"""Advice for finding an unknown cause, by the code of the main finding."""

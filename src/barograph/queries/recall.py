@@ -1,4 +1,4 @@
-"""What a run's last watcher left behind: its summary, read back without watching again."""
+"""Reads the summary that the last watcher of a run saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What is known of a run without watching it.
+    """Summary of a run without watching it.
 
     Attributes:
         summary: As `summary_of` gives it. Where nobody watched, it speaks of the workers and of coverage alone.
@@ -44,7 +44,7 @@ class Recall:
         if not self.summary.workers:
             return self.summary.verdict
         if not self.watched:
-            return "Nobody has watched this run."
+            return "This run has not been watched."
         if not self.complete:
             return "No problems found so far. Not everything was judged yet."
         return "Its watcher recorded no findings." if self.problem else self.summary.verdict

@@ -70,7 +70,7 @@ class RunRow:
 
     @property
     def no_open_findings(self) -> str:
-        """What it means that no finding is open, in a few words; "" if one is.
+        """Why no finding is open, in a few words; "" if one is.
 
         Example:
             >>> from barograph.runs.reading.glance import Glance

@@ -1,4 +1,4 @@
-"""The closing word on a run: what was found, what it cost, and how much of it was seen at all."""
+"""The summary of a run: problems found, cost of recording, and how much of the run was recorded."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from barograph.store.base import Store
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """How one worker fared.
+    """State and coverage of one worker.
 
     Attributes:
-        name: Of the worker.
-        state: How it ended; None where it said no last word.
-        word: "finished", "stopped", "failed"; "running", "killed", or "silent" where it cannot be known.
+        name: Name of the worker.
+        state: How it ended; None if it published no ending.
+        word: "finished", "stopped", "failed"; "running", "killed", or "silent" if unknown.
         reason: Why it ended, for people.
-        last: Its last heartbeat; None where it gave none that can be read.
-        published, published_seen: Steps that its records say it made, and those of them with tensors; where it was
-            killed they may be more than its last heartbeat knew. 0 where others' records tell of them, too.
+        last: Its last heartbeat; None if none can be read.
+        published, published_seen: Steps in its records, and those of them with tensors. If it was killed, they may be
+            more than in its last heartbeat. 0 if other workers recorded the same steps.
     """
 
     name: str
@@ -57,29 +57,29 @@ class WorkerReport:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps made, as far as anybody knows."""
+        """Optimizer steps made, as far as known."""
         return max(self.published, self.last.coverage.steps if self.last else 0)
 
     @property
     def steps_seen(self) -> int:
-        """Those of them whose tensors were recorded."""
+        """Steps whose tensors were recorded."""
         return max(self.published_seen, self.last.coverage.steps_seen if self.last else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTaken:
-    """What was asked of the training because of a finding, and what became of it.
+    """An action requested from the training, and its result.
 
     Attributes:
         action: "stop", "lower-lr", "skip-step", "capsule".
-        finding_id: The finding that asked; "" where a person did.
-        reason: Of the finding, one sentence.
-        requested_unix: When it was asked.
-        worker: Who answered; "" while nobody has.
-        step: Optimizer steps made when it was done; None while it is not.
-        done_unix: When it was done; None while it is not.
+        finding_id: ID of the finding that requested it; "" if a person did.
+        reason: The finding in one sentence.
+        requested_unix: Time of the request.
+        worker: Worker that responded; "" if none has yet.
+        step: Optimizer steps made when it was done; None if it is not done.
+        done_unix: Time when it was done; None if it is not done.
         result: What was done, or why it was not.
-        done: Whether it was.
+        done: Whether it was done.
     """
 
     action: str
@@ -89,41 +89,41 @@ class ActionTaken:
     worker: str = ""
     step: int | None = None
     done_unix: float | None = None
-    result: str = "no answer yet"
+    result: str = "no response yet"
     done: bool = False
 
     def __str__(self) -> str:
         who = f"{self.worker} " if self.worker else ""
         when = f" after {self.step} steps" if self.step is not None else ""
-        return f"{self.action}, asked by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
+        return f"{self.action}, requested by {self.reason.partition(': ')[0] or 'a person'}: {who}{self.result}{when}"
 
 
 NOTHING_RECORDED = "0 training steps were recorded."
 
 OF_TENSORS = "Tensors were recorded at "
-"""How a worker's word begins of the steps whose tensors its budget passed over."""
+"""Start of the sentence about steps whose tensors the budget skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """All that is to be said of a run that was watched.
+    """Summary of a watched run.
 
     Attributes:
-        url: Where the run is.
-        attempt: Which life of it, from 0.
-        steps: Steps that were judged.
-        findings: All of them, open ones first, then the worst, then the oldest.
-        rules: Codes of the rules that watched.
-        not_evaluated: Those that could not judge what they are for, in whole or in part.
-        warnings: What went wrong with the watching.
-        workers: How each fared.
-        unseen: One sentence for each thing that was not seen, and why; empty: all was seen but for steps
-            that were passed over on purpose.
-        actions: What was asked of the training, and what it did.
-        would_have: What was not done and would have been, had the run still gone on: the finding's id and one sentence.
+        url: URL of the run.
+        attempt: Number of the attempt, from 0.
+        steps: Steps that were evaluated.
+        findings: All findings: open ones first, then by severity, then by age.
+        rules: Codes of the rules that ran.
+        not_evaluated: Rules that could not be evaluated, entirely or in part.
+        warnings: Problems of the watching itself.
+        workers: One report per worker.
+        unseen: What was not recorded and why, a sentence each. Empty if everything was recorded except steps skipped on
+            purpose.
+        actions: Actions requested from the training, with their results.
+        would_have: Actions that would have been requested if the run had continued: finding ID and one sentence.
         held: Steps of this attempt whose update was withheld and whose capsules can be read, in order.
-        go_on_from: Steps made when the last checkpoint was saved that this attempt, which did not finish, left to go
-            on from; None: it has finished, still runs, or left none.
+        go_on_from: Steps made at the last checkpoint that an unfinished attempt can resume from; None if it has
+            finished, still runs, or saved none.
     """
 
     url: str
@@ -143,24 +143,24 @@ class RunSummary:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong, each with its findings, the worst first."""
+        """Problems with their findings, the worst first."""
         return problems_of(self.findings, self.rate_jumps)
 
     @property
     def diagnosis(self) -> tuple[Suspicion, ...]:
-        """What is most likely behind the findings, the likeliest first."""
+        """Likely causes of the findings, the likeliest first."""
         return diagnose(self.findings)
 
     @property
     def verdict(self) -> str:
-        """How many problems; "No problems found" only of what was really seen. One more sentence of held steps."""
+        """Number of problems and the worst one, or "No problems found" with what was not recorded; then held steps."""
         if not self.held:
             return self._verdict_of_rules
         return f"{self._verdict_of_rules} {_counted(len(self.held), 'step')} held by the flight recorder."
 
     @property
     def trained(self) -> bool:
-        """Whether a step of a training was recorded, or may have been by a worker of which nothing is known."""
+        """Whether a training step was recorded, or may have been by a worker without a readable heartbeat."""
         return any(item.last is None or item.steps for item in self.workers) or self.steps > 0
 
     @property
@@ -173,9 +173,9 @@ class RunSummary:
             return NOTHING_RECORDED
         mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
-            return f"Nothing was judged: {_why_nobody_judged(len(self.rules))}."
+            return f"Nothing was evaluated: {_why_nobody_judged(len(self.rules))}."
         if self.unseen:
-            # That of the tensors is a matter of course under a budget, and is said with the number of steps.
+            # Steps without tensors are normal under a budget; the sentence with the number of steps covers them.
             told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
             more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
             return f"No problems found. {sentence(told[0])}{more}"
@@ -185,11 +185,11 @@ class RunSummary:
         return f"No problems found in {_counted(made, 'step')}."
 
     def but_not_seen(self, *lines: str) -> RunSummary:
-        """Return it with more that was not seen, a sentence each."""
+        """Return a copy with more sentences in `unseen`."""
         return replace(self, unseen=tuple(dict.fromkeys((*self.unseen, *lines))))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
+        """Return strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
         data: dict[str, Any] = plain({
             "url": self.url, "attempt": self.attempt, "steps": self.steps, "verdict": self.verdict,
             "problems": [item.to_json() for item in self.problems],
@@ -206,12 +206,12 @@ class RunSummary:
         return data
 
     def not_evaluated_lines(self, *, whole: bool) -> list[str]:
-        """Return the rules that could not judge and why, as `wording.not_evaluated_lines` does; none if none could."""
+        """Return the rules that were not evaluated and why (see `wording.not_evaluated_lines`); [] without workers."""
         return not_evaluated_lines(self.not_evaluated, whole=whole) if self.workers else []
 
 
 def summary_of(store: Store, judged: Judged) -> RunSummary:
-    """Return the summary of the newest attempt of the run on `store`, with what rules found in it so far.
+    """Return the summary of the newest attempt of the run on `store`, with its findings so far.
 
     Raises:
         StoreError: The store cannot be read.
@@ -247,7 +247,7 @@ def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
 
 
 def _report(store: Store, worker: Worker, judged: Judged | None) -> WorkerReport:
-    """Return how a worker fared; `judged` is None if others of its group recorded, too."""
+    """Return the report of a worker; `judged` is None if others of its group recorded, too."""
     ending = _ending(store, worker)
     if ending is not None:
         return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
@@ -260,7 +260,7 @@ def _report(store: Store, worker: Worker, judged: Judged | None) -> WorkerReport
 
 
 def _is_cut_short(workers: Sequence[WorkerReport]) -> bool:
-    """Return whether it is known that nobody trains any more, and not all have finished."""
+    """Return whether all workers are known to have ended and not all have finished."""
     words = {worker.word for worker in workers}
     return not words & {"running", "silent"} and bool(words - {EndState.FINISHED.value})
 
@@ -275,73 +275,72 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
 
 def _why_nobody_judged(rules: int) -> str:
     if not rules:
-        return "no rule watched"
-    return "the one rule could not" if rules == 1 else f"none of {rules} rules could"
+        return "no rules ran"
+    return f"{'the only rule' if rules == 1 else f'all {rules} rules'} lacked data or failed"
 
 
 def _unseen(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
     lines = list(judged.damage)
     if not workers:
-        return [*lines, "No training was recorded: no process made a step that Barograph hears: of an optimizer of "
-                        "torch, a fit of Keras, a round of boosting by train or fit, a step below "
-                        "barograph.jax.observe or barograph.tensorflow.step. A script that moves its weights itself "
-                        "says where a step ends: attach(explicit_steps=True) and run.step(loss)."]
+        return [*lines, "No training was recorded. Barograph records PyTorch optimizer steps, Keras fit(), boosting "
+                        "rounds of train() or fit(), and steps under barograph.jax.observe or "
+                        "barograph.tensorflow.step. If your script updates weights itself, mark each step: "
+                        "attach(explicit_steps=True) and run.step(loss)."]
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:
-            lines.append(f"Nothing is known{of or ' of the worker'}: it gave no sign that can be read.")
+            lines.append(f"No readable heartbeat{of}, so nothing is known about {'it' if of else 'this run'}.")
             continue
         lines += [sentence(f"{reason.rstrip('.')}{of}.") for reason in worker.last.coverage.reasons]
         lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
         if worker.word == "killed":
-            lines.append(f"The last steps{of}: it was killed, and what it had not published yet is lost.")
+            lines.append(f"The last steps{of} are lost: it was killed before it published them.")
         elif worker.word == "silent":
-            lines.append(f"The last steps{of}: it gives no sign, and has not ended.")
+            lines.append(f"The last steps{of} may be missing: it sends no heartbeats and has not ended.")
         elif worker.word == "running":
-            lines.append(f"What is yet to come{of}: it is still running.")
+            lines.append(f"{worker.name if of else 'The run'} is still running.")
     lines += _unjudged(workers, judged, attempt)
     lines += [text for text in judged.problems if "is not used any more" in text]
     return list(dict.fromkeys(lines))
 
 
 def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
-    """Return where fewer steps were judged than recorded: what was removed, or is lost, before it was looked at."""
+    """Return a sentence per group with fewer steps evaluated than recorded: removed, lost, or still waiting."""
     lines = []
     for group in dict.fromkeys(group_of(worker.name) for worker in workers):
         members = [worker for worker in workers if group_of(worker.name) == group]
         if any(worker.state is None or worker.last is None or worker.last.dropped_steps for worker in members):
-            continue  # that is said already
+            continue  # reported already
         _, recorded = steps_made_and_seen(members)
         progress = judged.progress.get(group)
         seen = progress.with_tensors if progress and progress.attempt == attempt else 0
         if seen < recorded:
             of = f" of {group}" if len(workers) > len(members) else ""
-            lines.append(f"{recorded - seen} of the {_counted(recorded, 'step')}{of} whose tensors were recorded: "
-                         "they were removed (keep_last, max_bytes) or lost before they were judged, or are yet to be.")
+            lines.append(f"{recorded - seen} of {_counted(recorded, 'step')}{of} with tensors were not evaluated: they "
+                         "were removed (keep_last, max_bytes), lost, or are still waiting.")
     return lines
 
 
 def _gaps(last: Heartbeat) -> list[str]:
-    """Return what the counts say was not seen and no reason explains."""
+    """Return what the counts say was not recorded, where no reason explains it."""
     coverage, gaps = last.coverage, []
     if last.dropped_steps:
         gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
     if not coverage.steps:
-        gaps.append("No step of a training was seen" + (
-            ", evaluations alone. If this script trains, by an optimizer that is none of torch's, it says where a step "
-            "ends: attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations else (
-            ". An optimizer of torch that is compiled with fullgraph=True is not seen: leave that away. A step of JAX "
-            "is seen below barograph.jax.observe, a loop of TensorFlow below barograph.tensorflow.step. A script that "
-            "moves weights itself says where a step ends, with run.step")))
+        gaps.append("No training steps were recorded" + (
+            ", only evaluations. If this script trains without a PyTorch optimizer, mark each step: "
+            "attach(explicit_steps=True) and run.step(loss)" if coverage.evaluations else (
+            ". PyTorch: do not compile the optimizer with fullgraph=True. JAX: use barograph.jax.observe. TensorFlow: "
+            "use barograph.tensorflow.step. If your script updates weights itself, mark each step with run.step")))
     elif not coverage.steps_seen:
-        gaps.append(f"The tensors of none of {_counted(coverage.steps, 'step')} were recorded")
+        gaps.append(f"No tensors were recorded in {_counted(coverage.steps, 'step')}")
     elif not coverage.reasons:
         if not coverage.loss_seen:
-            gaps.append("No loss was seen")
+            gaps.append("No loss was recorded")
         for seen, there, what in (
             (coverage.parameters_seen, coverage.parameters, "parameters"),
             (coverage.gradients_seen, coverage.parameters, "gradients"),
-            (coverage.modules_seen, coverage.modules, "modules' outputs"),
+            (coverage.modules_seen, coverage.modules, "module outputs"),
         ):
             if seen < there:
                 gaps.append(f"{there - seen} of {there} {what} were not recorded")
@@ -349,7 +348,7 @@ def _gaps(last: Heartbeat) -> list[str]:
 
 
 def _actions(store: Store, attempt: int) -> list[ActionTaken]:
-    """Return what was asked of the newest attempt, with each worker's answer, in the order it was asked."""
+    """Return the actions requested from the newest attempt, with each worker's response, in order of request."""
     stop = read_stop(store, attempt=attempt)
     asked = [(STOP, stop.finding_id, stop.reason, stop.requested_unix)] if stop else []
     asked += [(item.action, item.finding_id, item.reason, item.requested_unix)

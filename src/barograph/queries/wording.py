@@ -11,39 +11,39 @@ from barograph.model.finding import Evidence, Finding, FindingState, NotEvaluate
 from barograph.model.one_line import shown
 from barograph.model.step import named
 from barograph.queries.problems import Problem
-from barograph.rules.words import number
+from barograph.rules.words import number, sentence
 
 
 def evidence_text(item: Evidence, message: str) -> str:
-    """Return a piece of evidence: on what, in which step, what was seen, and what it was held against.
+    """Return a piece of evidence: key, step, value and threshold.
 
     Args:
-        item: Which.
-        message: Of the finding; what that has said is not said again.
+        item: The evidence.
+        message: Message of the finding; text that it already has is not repeated.
 
     Example:
         >>> from barograph.model.key import key_from_text
         >>> evidence_text(Evidence(key_from_text("weight:fc"), 7, "max_abs", 30.0, 10.0), "It is loud.")
-        'weight:fc at step 7: max_abs 30 against 10'
+        'weight:fc at step 7: max_abs 30, threshold 10'
         >>> evidence_text(Evidence(None, 7, "share", 0.9, 0.5, "dead in 3 of 4"), "It is dead.")
-        'run at step 7: dead in 3 of 4 (share 0.9 against 0.5)'
+        'run at step 7: dead in 3 of 4 (share 0.9, threshold 0.5)'
         >>> evidence_text(Evidence(None, 7, "share", 0.9, 0.5, "a share of 0.9"), "It is dead.")
-        'run at step 7: a share of 0.9 (against 0.5)'
+        'run at step 7: a share of 0.9 (threshold 0.5)'
     """
     where_and_when = f"{item.key or 'run'} at step {item.step}"
     text = after_colon(item.text, message)
-    # Of counts that must be 0, and of numbers that are only shown, there is nothing to be said.
+    # A count that must be 0, or a number without a threshold, needs no comparison.
     if not math.isfinite(item.threshold) or item.threshold in (0.0, item.value):
         return where_and_when + text
     value, limit = number(item.value), number(item.threshold)
     if value in item.text and limit in item.text:
         return where_and_when + text
-    held = f"against {limit}" if text and value in item.text else f"{item.statistic} {value} against {limit}"
+    held = f"threshold {limit}" if text and value in item.text else f"{item.statistic} {value}, threshold {limit}"
     return f"{where_and_when}{text} ({held})" if text else f"{where_and_when}: {held}"
 
 
 def after_colon(text: str, message: str) -> str:
-    """Return the text behind a colon; "" where the message has said just that.
+    """Return the text after a colon; "" if the message already says it.
 
     Example:
         >>> after_colon("it is applied twice", "It is applied twice."), after_colon("in 3 layers", "It is dead.")
@@ -54,13 +54,13 @@ def after_colon(text: str, message: str) -> str:
 
 
 def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[str]:
-    """Return the rules that were not evaluated: those that one thing would feed in one line, with that thing.
+    """Return the rules that were not evaluated; rules that need the same thing share a line.
 
-    Rules that are not applicable to this training are left out unless the whole list is asked for.
+    Rules that are not applicable to this training are left out unless `whole` is set.
 
     Args:
-        items: Which.
-        whole: With those that are not applicable, and the reason of each.
+        items: Rules that were not evaluated.
+        whole: Include those that are not applicable.
     """
     listed = [item for item in items if whole or item.status is not Unmet.NOT_APPLICABLE]
     by_feed: dict[tuple[Unmet, str, bool], list[NotEvaluated]] = {}
@@ -72,17 +72,21 @@ def not_evaluated_lines(items: Iterable[NotEvaluated], *, whole: bool) -> list[s
         if len(together) > 1 and feed:
             lines.append(f"{head}: {', '.join(f'{item.code} {item.rule}' for item in together)}. {feed}")
         else:
-            lines += [f"{head}: {item.code} {item.rule}. {item.reason} {item.feed}".rstrip() for item in together]
+            lines += [f"{head}: {item.code} {item.rule}. {_why(item.reason)} {item.feed}".rstrip() for item in together]
     return lines
+
+
+def _why(reason: str) -> str:
+    return sentence(reason.removeprefix("Not judged yet: "))  # the status has said so
 
 
 _ORDER = (Unmet.FAILED, Unmet.NEEDS_SETTING, Unmet.NOT_ENOUGH_DATA, Unmet.NOT_APPLICABLE)
 
 
 def not_evaluated_line(items: Iterable[NotEvaluated]) -> str:
-    """Return in one line how many rules were not evaluated and what the user can change; "" where there is nothing.
+    """Return in one line how many rules were not evaluated and what the user can change; "" if none.
 
-    Rules that are not applicable, or that judged a part, are not mentioned.
+    Leaves out rules that are not applicable or were evaluated in part.
     """
     items = [item for item in items if not item.in_part]
     needs: dict[str, int] = {}
@@ -103,14 +107,14 @@ def _rules(number: int) -> str:
 
 
 def since(problem: Problem) -> str:
-    """Return since when there is a problem, where its title does not say it, and the rule that shows it."""
+    """Return the first step of a problem, unless its title has it, and the code of its rule."""
     parts = [] if f" {problem.since_step:,}" in problem.title else [f"since step {problem.since_step:,}"]
     parts += ["gone"] if problem.state is FindingState.CLOSED else []
     return f" ({', '.join([*parts, problem.findings[0].code])})"
 
 
 class Part(StrEnum):
-    """What stands below the title of a problem."""
+    """Kinds of lines below the title of a problem."""
 
     EVIDENCE = "evidence"
     REMEDY = "remedy"
@@ -118,7 +122,7 @@ class Part(StrEnum):
 
 
 def problem_rest(problem: Problem, *, evidence: int = 1) -> list[tuple[Part, str]]:
-    """Return the lines below the title of a problem: so much evidence, the remedy, and what follows from it."""
+    """Return the lines below the title of a problem: evidence, remedy and consequences."""
     lines = [(Part.EVIDENCE, shown(text)) for text in problem.evidence[:evidence]]
     if problem.state is not FindingState.CLOSED:
         lines.append((Part.REMEDY, f"{remedy_label(problem)}: {shown(problem.remedy.text)}"))
@@ -128,12 +132,12 @@ def problem_rest(problem: Problem, *, evidence: int = 1) -> list[tuple[Part, str
 
 
 def remedy_label(problem: Problem) -> str:
-    """Return what the remedy is: a fix, or, where the cause is not known, what would find it."""
+    """Return the label of the remedy: "fix", or "cause not known yet"."""
     return "fix" if problem.cause else "cause not known yet"
 
 
 def where(finding: Finding) -> str:
-    """Return in which process and of which optimizer, " (p1, optimizer generator)"; "" where there is but one."""
+    """Return worker and optimizer, as in " (p1, optimizer generator)"; "" if there is only one."""
     # The only process, or all ranks together, need no name.
     parts = [] if finding.worker in ("p0", "r") else [finding.worker]
     if finding.optimizer:
@@ -142,7 +146,7 @@ def where(finding: Finding) -> str:
 
 
 def when(finding: Finding) -> str:
-    """Return from which step on, how long it was seen, and whether it is over."""
+    """Return the first and the last step of a finding, and whether it is gone."""
     if finding.state is FindingState.CLOSED:
         return f"steps {finding.since_step} to {finding.last_step}, gone"
     if finding.last_step > finding.opened_step:

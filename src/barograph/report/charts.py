@@ -13,7 +13,7 @@ from barograph.watch.figures import figure
 WIDTH, HEIGHT = 420, 220
 LEFT, RIGHT, TOP, BOTTOM = 54, 10, 12, 32
 
-COLOURS = 8
+COLORS = 8
 """Number of colors in the style sheet, `s0` and so on; further lines reuse them, dashed."""
 
 _LETTER = 7.0
@@ -113,18 +113,18 @@ def legend(names: Sequence[str]) -> Markup | None:
     """Return the legend; None for a single line."""
     if len(names) < 2:
         return None
-    return element("ul", [element("li", element("i", class_=colour(number)), name) for number, name in
+    return element("ul", [element("li", element("i", class_=color(number)), name) for number, name in
                           enumerate(names)], class_="legend")
 
 
-def colour(number: int) -> str:
+def color(number: int) -> str:
     """Return the CSS classes of the line of that index.
 
     Example:
-        >>> colour(1), colour(9)
+        >>> color(1), color(9)
         ('s1', 's1 dashed')
     """
-    return f"s{number % COLOURS}" + (" dashed" if number >= COLOURS else "")
+    return f"s{number % COLORS}" + (" dashed" if number >= COLORS else "")
 
 
 def axes(
@@ -172,10 +172,10 @@ def _pixel(value: float) -> str:
 
 def _drawn(line: Line, number: int, across: Axis, up: Axis) -> Markup:
     points = [(across.at(x), up.at(y)) for x, y in zip(line.xs, line.ys, strict=True)]
-    parts = [element("path", d=path_of(points), class_=f"line {colour(number)}")]
+    parts = [element("path", d=path_of(points), class_=f"line {color(number)}")]
     known = [point for point in points if not math.isnan(point[1])]
     if len(known) <= _FEW_POINTS:
-        parts += [element("circle", cx=_pixel(x), cy=_pixel(y), r=2, class_=f"dot {colour(number)}") for x, y in known]
+        parts += [element("circle", cx=_pixel(x), cy=_pixel(y), r=2, class_=f"dot {color(number)}") for x, y in known]
     bad = sorted({round(x / _DENSE_PIXELS) * _DENSE_PIXELS for x, y in points if math.isnan(y)})
     if bad:
         crosses = "".join(f"M{x - 2} {TOP - 8}l4 4m0 -4l-4 4" for x in bad)

@@ -164,7 +164,7 @@ def finding_article(finding: Finding, diagnosis: Sequence[Suspicion] = ()) -> Ma
         element("ul", evidence) if evidence else None,
         None if gone else joined(
             element("p", element("b", "Why it matters: "), finding.why) if finding.why else None, likely,
-            element("p", element("b", "Do: "), remedy),
+            element("p", element("b", "Fix: "), remedy),
         ),
         class_=f"{level}{' gone' if gone else ''}",
     )

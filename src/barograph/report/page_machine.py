@@ -51,7 +51,7 @@ def machine(report: Report) -> Markup:
         gauges = [gauge for gauge in report.machine if gauge.unit == unit][:_MOST_LINES]
         if gauges:
             charts.append(_gauges(title, gauges, text, y_range=(0.0, 100.0) if unit == "percent" else ()))
-    heads = ("figure", "unit", "mean", "greatest", "last")
+    heads = ("figure", "unit", "mean", "max", "last")
     rows = [(gauge.name, gauge.unit, *(_told(gauge, value) for value in (gauge.mean, gauge.greatest, gauge.last)))
             for gauge in report.machine]
     return joined(element("div", charts, class_="charts"), element(

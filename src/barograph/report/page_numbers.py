@@ -46,7 +46,7 @@ def numbers(report: Report) -> Markup:
     charts = [chart_of(name, curves, ()) for name, curves in courses[:MOST_CHARTS]]
     rest = [(curve.key, curve.mode, f"{curve.count:,}", figure(curve.first), figure(curve.last), figure(curve.least),
              figure(curve.greatest)) for _, curves in (*courses[MOST_CHARTS:], *once) for curve in curves]
-    heads = ("number", "mode", "points", "first", "last", "least", "greatest")
+    heads = ("number", "mode", "points", "first", "last", "min", "max")
     more = f"{count(report.numbers_left_out, 'more number')}: barograph keys --kind scalar lists all."
     return joined(
         element("div", charts, class_="charts") if charts else None,

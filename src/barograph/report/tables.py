@@ -41,7 +41,7 @@ def behind(curves: Sequence[Curve], names: Sequence[str], text: Callable[[float]
              _at(curve.least, curve.least_step, text), _at(curve.greatest, curve.greatest_step, text),
              f"{curve.nonfinite:,}")
             for name, curve in zip(names, curves, strict=True)]
-    heads = ("series", "mode", "points", "first", "last", "least", "greatest", "NaN or infinite")
+    heads = ("series", "mode", "points", "first", "last", "min", "max", "NaN or infinite")
     points = [(name, "; ".join(f"{step}: {text(value)}" for step, value in some_points(curve)))
               for name, curve in zip(names, curves, strict=True)]
     return element(

@@ -16,7 +16,7 @@ from barograph.runs.reading.view import StepView
 from barograph.store.base import Store
 
 AGAIN_SECS = 10.0
-"""How often a run that goes on, or cannot be read, is asked for more: each time is a request to its store."""
+"""Seconds between two reads of a running or unreadable run; each is a request to its store."""
 
 _MOST_HELD = 1024
 """Steps of the other run that are kept for when the watched one comes to them."""

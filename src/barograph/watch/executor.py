@@ -36,7 +36,7 @@ Item = StepView | NewAttempt
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one rule said of one step, where it said anything.
+    """Result of one rule for one step.
 
     Attributes:
         item: Position of the step among those that were handed over.

@@ -1,4 +1,4 @@
-"""What the user asked to have recorded, and was not met by anything: a pattern with a slip in it, mostly."""
+"""Requested records that matched nothing, usually because of a typo in a pattern."""
 
 from __future__ import annotations
 

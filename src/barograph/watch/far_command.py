@@ -20,7 +20,7 @@ from barograph.watch.far_line import search_path_here
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be begun.
+    """Command to start.
 
     Attributes:
         arguments: Of `barograph`.

@@ -1,4 +1,4 @@
-"""What an executor speaks to, wherever its rules run: messages there and back, and the two ways in which that ends."""
+"""Connection between an executor and its rules: messages in both directions, and the two ways it ends."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 Start = tuple[list[bytes], list[dict[str, Any] | None], dict[int, str]]
-"""What rules begin with: themselves, pickled; what each remembers; and why some are not to be used."""
+"""Initial data of rules: the pickled rules, their state, and why some are disabled."""
 
 
 class RuleLost(Exception):

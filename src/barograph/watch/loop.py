@@ -40,7 +40,7 @@ SAVE_SECS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one turn of the loop did.
+    """Result of one turn of the loop.
 
     Attributes:
         steps: Steps judged.
@@ -130,27 +130,27 @@ class Watcher:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong with the watching itself, once each."""
+        """Problems of the watching itself, without duplicates."""
         return self._announcer.problems
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """What could not be read of the run, once each; every one is among the problems, too."""
+        """Parts of the run that cannot be read, without duplicates; also among the problems."""
         return self._announcer.damage
 
     @property
     def unmet(self) -> tuple[str, ...]:
-        """What was expected and met nothing so far, one sentence each."""
+        """Requested records that matched nothing so far, one sentence each."""
         return self._items.unmet
 
     @property
     def would_have(self) -> tuple[tuple[Finding, str], ...]:
-        """What was not done and would have been, had the run still gone on: the finding, and one sentence."""
+        """Actions that would have been requested if the run had continued: the finding, and one sentence."""
         return tuple(self._queue.would_have)
 
     @property
     def judged(self) -> Judged:
-        """What the rules found so far."""
+        """Findings so far."""
         return Judged(self.rules, self.steps, self.findings, self.not_evaluated(), self.problems, self.unmet,
                       self.damage, self.would_have, self._items.progress)
 
@@ -161,7 +161,7 @@ class Watcher:
 
     @property
     def open_problems(self) -> int:
-        """How many problems there are now."""
+        """Current number of problems."""
         found = problems_of(self.findings, self.rate_jumps)
         return sum(item.state is FindingState.OPEN for item in found)
 

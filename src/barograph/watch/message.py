@@ -34,12 +34,12 @@ class Message:
 
     @property
     def severity(self) -> Severity | None:
-        """How bad; None where no finding says it."""
+        """Severity; None without a finding."""
         return self.finding.severity if self.finding else None
 
     @property
     def notice(self) -> Notice:
-        """What it tells, as terminals are told it."""
+        """Text, as in a terminal."""
         return Notice(self.event, self.text, self.finding)
 
     def body(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What takes messages to somebody outside: one file for each way, and this waist between them and the post."""
+"""Interface of notifiers that send messages to others; one file per transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to tell of a run, and who may be told: the narrow waist between the loop and its notifiers.
+"""Events of a watched run: the interface between the loop and its notifiers.
 
 A notice is given at least once: a watcher that died between telling and remembering tells again. A
 notifier that minds keeps the ids it has seen, as `FileNotifier` does.
@@ -14,7 +14,7 @@ from barograph.model.finding import Finding
 
 
 class Event(StrEnum):
-    """What there is to tell."""
+    """Kinds of events."""
 
     OPENED = "opened"
     CLOSED = "closed"

@@ -38,7 +38,7 @@ class NotifierQueue:
 
     @property
     def labels(self) -> Sequence[str]:
-        """What the recipients are called."""
+        """Names of the recipients."""
         return tuple(recipient.label for recipient in self._recipients.values())
 
     def take(self, notice: Notice) -> None:

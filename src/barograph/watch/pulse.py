@@ -35,7 +35,7 @@ LEAST_SILENCE_SECS = 60.0
 """Shorter silence is no sign of anything: an evaluation, a checkpoint, a slow loader."""
 
 LOOK_SECS = 10.0
-"""How often heartbeats are read while nothing comes: each is a request to the store."""
+"""Seconds between two reads of heartbeats while no steps arrive; each is a request to the store."""
 
 SILENCE, WAITING = Key(Kind.VITAL, "silence_secs"), Key(Kind.VITAL, "waiting_secs")
 DROPPED, KILLED = Key(Kind.VITAL, "dropped_steps"), Key(Kind.VITAL, "killed")
@@ -48,7 +48,7 @@ _NO_SIGN = frozenset({Kind.MACHINE})
 
 @dataclass(slots=True)
 class _Group:
-    """What is known of one group of workers in its newest attempt.
+    """State of one group of workers in its newest attempt.
 
     Attributes:
         attempt: Which.
@@ -67,7 +67,7 @@ class _Group:
 
 @dataclass(slots=True)
 class _Look:
-    """What the watcher itself saw of a group, by its own clock: not to be remembered by another."""
+    """Observations of a group by the watcher's own clock, which another watcher cannot reuse."""
 
     step: int
     since: float

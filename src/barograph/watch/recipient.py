@@ -266,7 +266,7 @@ class Recipient:
             left += [item for item in waiting if item not in quiet]
             stays = "That stays in the run, and the next watcher that notifies tells it."
             if left:
-                why = self._why or f"no answer within {self._notify.timeout_secs:g} s"
+                why = self._why or f"no response within {self._notify.timeout_secs:g} s"
                 self._sayings.append(f"{self.label} was not told of {_counted(left)}: {why}. {stays}")
             if quiet:
                 self._sayings.append(f"{self.label} has quiet hours, and was not told of {_counted(quiet)}. {stays}")

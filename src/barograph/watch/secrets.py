@@ -22,7 +22,7 @@ _SAYS_SECRET = re.compile(r"pass|pwd|secret|token|key|sig|auth|credential", re.I
 _LONG_CHARS = 16
 _HIDDEN = "***"
 _SHORTEST = 3
-"""What is shorter is not looked for in texts: it would be found everywhere."""
+"""Shorter secrets are not masked in texts, because they would match everywhere."""
 
 HOW_TO_WRITE = ("write it as $NAME and set NAME in the environment, or as ${file:PATH} with the secret in a file; "
                 "or give the whole URL so: $NAME, or file:PATH")

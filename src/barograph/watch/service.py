@@ -24,7 +24,7 @@ from barograph.store.base import Store
 from barograph.watch.loop import Watcher
 
 DISCOVER_SECS = 10.0
-"""How often the root is walked for runs that have come."""
+"""Seconds between two searches of the root for new runs."""
 
 IDLE_SECS = 5.0
 """A run from which nothing came at the last turn is asked again after so long; one that is busy at every turn."""
@@ -78,7 +78,7 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one turn did.
+    """Result of one turn.
 
     Attributes:
         steps: Steps judged, over all runs.
@@ -97,7 +97,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """What a service knows of one run.
+    """State of one run in a service.
 
     Attributes:
         name: Below the root.
@@ -151,7 +151,7 @@ class Service:
 
     @property
     def going_on(self) -> int:
-        """How many runs are watched now."""
+        """Number of runs being watched."""
         return len(self._watched)
 
     def verdicts(self) -> Iterator[RunVerdict]:

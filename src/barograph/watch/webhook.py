@@ -1,6 +1,6 @@
-"""Messages as CloudEvents 1.0 over HTTP, so that anybody's automation can start from a finding.
+"""Sends messages as CloudEvents 1.0 over HTTP.
 
-Structured mode: one message is a JSON event (`application/cloudevents+json`), what was gathered is a batch of them
+Structured mode: one message is a JSON event (`application/cloudevents+json`), several are a batch
 (`application/cloudevents-batch+json`).
 
 Source: CloudEvents 1.0.2; JSON Event Format 1.0.2; HTTP 1.1 Web Hooks for Event Delivery 1.0.2.
@@ -33,7 +33,7 @@ _TYPES = {
     Event.ACTION: "org.barograph.action", Event.PROBLEM: "org.barograph.problem",
 }
 _AGAIN = (408, 425, 429)
-"""Answers of the 400s that ask for another try; the others say that it will never be taken."""
+"""4xx status codes worth a retry; the others are final."""
 _LONGEST_AFTER_SECS = 600.0
 _ANSWER_BYTES = 65536
 
@@ -67,7 +67,7 @@ class Webhook:
             late.set()
             self._sockets.cut()
 
-        # The timeout of a socket begins anew with each byte: whoever sends one now and then would hold us for ever.
+        # A socket timeout restarts with each byte, so a slow server could block us forever.
         watch = threading.Timer(self._timeout_secs, cut)
         watch.daemon = True
         watch.start()
@@ -75,14 +75,14 @@ class Webhook:
             with self._opener.open(request, timeout=self._timeout_secs) as answer:
                 answer.read(_ANSWER_BYTES)
             if late.is_set():
-                # What was cut off in the middle of its head reads as if that had ended there.
+                # A response that was cut off in its headers looks complete.
                 raise TimeoutError
         except urllib.error.HTTPError as error:
             with error:
                 raise _refused(error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             timed_out = late.is_set() or isinstance(_reason(error), TimeoutError)
-            why = f"no answer within {self._timeout_secs:g} s" if timed_out else self._url.hide(_in_words(error))
+            why = f"no response within {self._timeout_secs:g} s" if timed_out else self._url.hide(_in_words(error))
             raise NotDelivered(why, again=not isinstance(error, ValueError)) from None
         finally:
             watch.cancel()
@@ -115,7 +115,7 @@ def cloud_event(message: Message) -> dict[str, Any]:
 
 
 def source_of(run: str) -> str:
-    """Return a run's place as a URI reference, without what may be secret in it.
+    """Return the URL of a run as a URI reference, without secrets.
 
     Example:
         >>> source_of("s3://key:secret@bucket/run?token=x")
@@ -129,9 +129,9 @@ def source_of(run: str) -> str:
 
 def _refused(error: urllib.error.HTTPError) -> NotDelivered:
     phrase = http.client.responses.get(error.code, "")
-    why = f"it answered {error.code} {phrase}".rstrip()
+    why = f"HTTP {error.code} {phrase}".rstrip()
     if 300 <= error.code < 400:
-        return NotDelivered(f"{why}: redirects are not followed; give the URL that it leads to", again=False)
+        return NotDelivered(f"{why}: redirects are not followed; use the target URL", again=False)
     again = error.code >= 500 or error.code in _AGAIN
     return NotDelivered(why, again=again, after_secs=_after_secs(error.headers.get("Retry-After", "")))
 

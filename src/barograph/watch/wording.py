@@ -1,4 +1,4 @@
-"""A finding in words, the same wherever one is told: as it happens, in the closing summary, in `show`."""
+"""Findings as text: while watching, in the final summary and in `show`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SEVERITY_STYLES = {
 }
 
 EVIDENCE_SHOWN = 3
-"""Most pieces of evidence that are told; JSON has all."""
+"""Pieces of evidence printed; JSON has all."""
 
 _WIDTH = 10
 
 
 CAUSES_SHOWN = 3
-"""Most causes that are told of one finding."""
+"""Causes printed per finding."""
 
 
 def finding_lines(finding: Finding, diagnosis: Iterable[Suspicion] = ()) -> list[Text]:
-    """Return a finding as lines: what, where, since when; the evidence; and, while it is open, why and what to do.
+    """Return a finding as lines: message, evidence and, while it is open, causes and remedy.
 
-    The first line says all that matters, so that a search shows it whole; the others belong below it.
+    The first line has everything that matters, so that grep shows it.
 
     Args:
-        finding: Which.
-        diagnosis: Of the whole run, where it is known: the finding's causes come in its order.
+        finding: The finding.
+        diagnosis: Diagnosis of the run; determines the order of the causes.
     """
     gone = finding.state is FindingState.CLOSED
     head = Text.assemble(
@@ -56,11 +56,11 @@ def _what_to_do(finding: Finding, diagnosis: Iterable[Suspicion]) -> list[Text]:
         why = shown(after_colon(cause.why, finding.message))
         lines.append(Text.assemble(("likely: " if place == 0 else "or: ", "bold"), shown(cause.cause), why))
     remedy = next((cause.remedy for cause in causes[:1] if cause.remedy), finding.remedy)
-    return [*lines, Text.assemble(("do: ", "bold"), shown(remedy))]
+    return [*lines, Text.assemble(("fix: ", "bold"), shown(remedy))]
 
 
 def problem_head(problem: Problem) -> Text:
-    """Return the first line of a problem: how bad, what, since when."""
+    """Return the first line of a problem: severity, title and first step."""
     gone = problem.state is FindingState.CLOSED
     return Text.assemble(
         (f"{problem.severity.value:<{_WIDTH}}", "dim" if gone else SEVERITY_STYLES[problem.severity]),
@@ -69,11 +69,11 @@ def problem_head(problem: Problem) -> Text:
 
 
 def gone_line(finding: Finding) -> Text:
-    """Return the line that says a finding is gone."""
+    """Return the line for a finding that is gone."""
     return Text.assemble((f"{'gone':<{_WIDTH}}", "green"), f"{finding.code} {finding.rule}{where(finding)}: not seen "
                          f"since step {finding.last_step}")
 
 
 def indented(lines: Iterable[Text], *, by: int = 0) -> list[Text]:
-    """Return the lines of a finding with all but the first moved below its name, and all of them by some more."""
+    """Return the lines of a finding, indented; all but the first align with its name."""
     return [Text(" " * (by + (_WIDTH if place else 0))) + line for place, line in enumerate(lines)]

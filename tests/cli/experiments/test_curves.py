@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_line_for_each_run(call: Call, root: Path) -> None:
     lines = call("curves", "loss", "short", "long", "--root", root).out.splitlines()
-    assert lines[0].split() == ["run", "points", "first", "last", "least", "greatest", "step"]
+    assert lines[0].split() == ["run", "points", "first", "last", "min", "max", "step"]
     assert lines[1].split() == ["short", "3", "1", "0.333", "0.333", "1", "0", "to", "4"]
     assert lines[2].split()[:2] == ["long", "5"]
 

@@ -29,7 +29,7 @@ def test_the_steps_are_told_with_names(call: Call, root: Path) -> None:
     said = call("lineage", "test", "--direction", "up", "--root", root)
     assert said.code == 0
     assert [line.split() for line in said.out.splitlines()[:3]] == [
-        ["away", "this", "is", "that"], ["1", "run", "test", "read", "artifact", "model.bin"],
+        ["distance", "item", "relation", "other"], ["1", "run", "test", "read", "artifact", "model.bin"],
         ["2", "artifact", "model.bin", "made", "by", "run", "train"]]
 
 

@@ -28,7 +28,7 @@ def shown(tmp_path: Path) -> str:
 def test_show_tells_of_each(call: Call, shown: str) -> None:
     said = call("show", shown, "--all")
     assert said.code == 0
-    for line in ("confusion matrix  rows: targets, columns: predictions, 66.7% right", "dog\t1\t1",
+    for line in ("confusion matrix  rows: targets, columns: predictions, accuracy 66.7%", "dog\t1\t1",
                  "ROC curve  ROC: area under the curve", "1\t2\t2\t0.75",
                  "precision and recall  precision-recall", "answers  the first 8 of 20 rows",
                  "picture  image/png, 8 B; shown by barograph report"):

@@ -30,8 +30,8 @@ def test_the_page_lies_here_under_the_runs_name(call: Call, healthy: Path) -> No
     assert said.code == 0
     (page,) = Path().iterdir()
     assert page.name == "ein-lauf-ü.html"
-    assert said.lines[0] == "Nobody has watched this run."
-    assert re.fullmatch(r"ein-lauf-ü\.html \(.* KiB\)\. Open it in a browser\.", said.lines[1])
+    assert said.lines[0] == "This run has not been watched."
+    assert re.fullmatch(r"Wrote ein-lauf-ü\.html \(.* KiB\)\. Open it in a browser\.", said.lines[1])
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
@@ -63,7 +63,7 @@ def test_a_finding_is_told_with_what_stopping_would_have_saved(call: Call, sick:
     said = call("report", sick, "--price-per-hour", "3600", "--currency", "EUR")
 
     assert re.search(r"Stopping when \w\d+ [\w-]+ opened at step 7 would have saved [\d.]+ m?s, [\d.]+ EUR: 4 steps "
-                     r"made after it", said.out)
+                     r"came after it", said.out)
     text = Path("sick.html").read_text(encoding="utf-8")
     assert "could have been saved" in text
     assert "non-finite" in text

@@ -70,7 +70,7 @@ def test_what_can_be_made_again_and_gone_on_from_is_told(call: Call, copy: Path)
 def test_a_run_that_nobody_watched_is_not_called_free_of_findings(call: Call, healthy: Path) -> None:
     said = call("show", healthy)
 
-    assert "  Nobody has watched this run." in said.lines
+    assert "  This run has not been watched." in said.lines
     assert f"  To have it judged: barograph watch {healthy}" in said.lines
     assert "No problems" not in said.out
     assert {layer["health"] for layer in call("show", healthy, "--json").json["layers"]} == {"not judged"}
@@ -141,7 +141,7 @@ def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> 
     assert f"  ● breaking  N101 non-finite since step {finding.since_step}" in said.out
     assert f": {finding.message}" in said.out
     assert f"· {finding.evidence[0].key} at step {finding.evidence[0].step}: {finding.evidence[0].text}" in said.out
-    assert f"do: {finding.remedy}" in said.out
+    assert f"fix: {finding.remedy}" in said.out
     assert "· not applicable: T101 tree-depth" in said.out
 
 

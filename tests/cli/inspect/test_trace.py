@@ -74,18 +74,18 @@ def test_a_sample_and_a_file_tell_their_steps(call: Call, run: Path, words: list
 
 
 def test_a_sample_that_never_came_is_told(call: Call, run: Path) -> None:
-    assert call("trace", run, "--sample", "77").out == "No step that is known saw sample 77.\n"
+    assert call("trace", run, "--sample", "77").out == "No recorded step used sample 77.\n"
     assert call("trace", run, "--sample", "f.png").out == (
-        "No step that is known saw sample f.png. It is a name: ask for it with --file f.png\n")
+        "No recorded step used sample f.png. To search by name: --file f.png\n")
 
 
 def test_two_runs_are_the_same_or_part(call: Call, run: Path, tmp_path: Path) -> None:
     other = trained(tmp_path / "other", order=[0, 1, 3, 2])
     same = call("trace", run, run)
-    assert (same.code, same.out) == (0, "The data of the two runs is the same in all 3 steps that both made.\n")
+    assert (same.code, same.out) == (0, "The data of the two runs is the same in all 3 common steps.\n")
     said = call("trace", run, other)
     assert said.code == 1
-    assert said.lines[0] == "The data of the two runs first differs at step 1. Before, 1 step saw the same."
+    assert said.lines[0] == "The data of the two runs first differs at step 1. 1 step before it used the same data."
     assert said.row(str(other))[-2:] == ["3,", "2"]
     told = call("trace", run, other, "--json").json
     assert (told["step"], told["same_steps"]) == (1, 1)

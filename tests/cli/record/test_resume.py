@@ -21,7 +21,7 @@ from barograph.store.urls import store_from_url
     ("nowhere", ["python"], NotARun, "nowhere"),
     ("run", ["other.py"], SettingsError, "No script at other.py"),
     ("run", [], SettingsError, "No script at train.py"),
-    ("run", ["python"], ResumeFailed, "holds no checkpoint that a training can go on from"),
+    ("run", ["python"], ResumeFailed, "has no checkpoint to resume from"),
 ])
 def test_what_cannot_be_resumed_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, command: list[str], error: type[BarographError],
@@ -52,7 +52,7 @@ def test_of_a_run_that_has_ended_nobody_says_that_it_goes_on(
     clock = ManualClock()
     store = store_from_url("run")
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
-    with pytest.raises(RunFinished, match=r"nothing is left to go on with\. A longer training is a run of its own"):
+    with pytest.raises(RunFinished, match=r"nothing to resume\. Start a longer training as a new run"):
         resume("run", ["python"], inexact=False, own=False, trusts=False, live=False, as_json=False)
     assert capsys.readouterr().err == ""
 
@@ -66,5 +66,5 @@ def test_why_nothing_goes_on_from_the_newest_checkpoint_is_told_where_there_is_n
     claim_run(store, new_manifest(Settings(to=store.url), command=("train.py",), clock=clock), clock=clock)
     write_checkpoint(store, attempt=0, steps=20, who="pid1", content={"place": {"why_not": "of the moon"}}, tensors={})
 
-    with pytest.raises(ResumeFailed, match=r"passed over: of the moon\. All of them: barograph checkpoints run"):
+    with pytest.raises(ResumeFailed, match=r"is skipped: of the moon\. All checkpoints: barograph checkpoints run"):
         resume("run", ["python"], inexact=False, own=False, trusts=False, live=False, as_json=True)

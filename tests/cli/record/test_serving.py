@@ -50,7 +50,7 @@ def test_a_part_that_is_lost_is_begun_again_and_its_last_summary_counts(capsys: 
     assert parts == {0: [], 1: []}
     said = capsys.readouterr()
     assert said.out.count('"name"') == 2
-    assert "lost with its machine and is begun again: no power" in said.err
+    assert "lost with its machine and is restarted: no power" in said.err
 
 
 def test_a_part_that_dies_is_begun_again_but_not_for_ever() -> None:
@@ -80,16 +80,16 @@ def test_losses_with_life_in_between_never_end_the_service() -> None:
 
 
 def test_a_part_that_no_machine_can_hold_ends_the_service() -> None:
-    with pytest.raises(WatchError, match="cannot be kept up on any machine: no power"):
+    with pytest.raises(WatchError, match="cannot run on any machine: no power"):
         shared(lambda number: Part("no power"), processes=1).follow()
 
 
 @pytest.mark.parametrize(("steps", "damage", "text"), [
-    (9, (), "9 steps judged, no findings, 0 open"),
-    (0, (), "0 steps judged, nothing to judge"),
-    (0, ("Chunk 0 is damaged.",), "0 steps judged, nothing could be judged; 1 part of it could not be read"),
+    (9, (), "9 steps evaluated, no findings, 0 open"),
+    (0, (), "0 steps evaluated, nothing to evaluate"),
+    (0, ("Chunk 0 is damaged.",), "0 steps evaluated, nothing could be evaluated; 1 part could not be read"),
     (9, ("Chunk 0 is damaged.", "Chunk 3 too."),
-     "9 steps judged, nothing was found in the rest; 2 parts of it could not be read"),
+     "9 steps evaluated, no findings in the rest; 2 parts could not be read"),
 ])
 def test_no_findings_is_said_only_of_what_was_judged_and_read(steps: int, damage: tuple[str, ...], text: str) -> None:
     assert _summed([RunVerdict("a", False, steps, (), damage, damage)]).endswith(f"  a  ended, {text}")

@@ -148,7 +148,7 @@ def test_what_a_run_names_is_not_loaded_unless_it_is_installed_or_typed(
 
     assert said.code == 0
     assert said.lines[0].endswith("were skipped: theirs:Mine. To load one of your own, name it: --rules theirs:Mine")
-    assert "What the rule theirs:Mine would have found: it is not installed here." in said.out
+    assert "Rule theirs:Mine is not installed here and did not run." in said.out
     assert not (tmp_path / "loaded").exists()
     typed = call("watch", copy, "--json", "--rules", "non-finite,theirs:Mine").json
     assert typed["rules"] == ["N101", "X901"]
@@ -320,14 +320,14 @@ def test_a_damaged_file_is_named_and_the_rest_is_judged(
 def test_on_a_terminal_the_last_line_tells_how_far_it_is(on_terminal: Callable[..., str], copy: Path) -> None:
     shown = on_terminal("watch", copy, "--fresh")
 
-    assert "steps judged" in shown
-    assert "steps judged" not in on_terminal("watch", copy, "--fresh", "--brief")
+    assert "steps evaluated" in shown
+    assert "steps evaluated" not in on_terminal("watch", copy, "--fresh", "--brief")
 
 
 def test_on_a_terminal_that_is_dumb_there_is_no_last_line(on_terminal: Callable[..., str], copy: Path) -> None:
     shown = on_terminal("watch", copy, "--fresh", TERM="dumb")
 
-    assert "steps judged" not in shown
+    assert "steps evaluated" not in shown
     assert "\x1b" not in shown
 
 

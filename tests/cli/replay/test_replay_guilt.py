@@ -49,7 +49,7 @@ def test_the_sample_that_the_users_function_holds_alone_is_named() -> None:
     losses = [1.0] * 7 + [50.0]
     found = asked(losses, OwnAnswer(True, "steep"))
     assert found.rows == (7,)
-    assert said(found, losses) == ["sample 7, of 8: alone it fails, and without it the step passes",
+    assert said(found, losses) == ["sample 7, of 8: it fails alone, and without it the step passes",
                                    "sample 7 is 27 of Rows"]
     assert json.loads(json.dumps(found.to_json()))["guilty"]["samples"][0]["index"] == "27"
 
@@ -57,10 +57,10 @@ def test_the_sample_that_the_users_function_holds_alone_is_named() -> None:
 def test_a_function_that_holds_any_sample_names_none() -> None:
     losses = [9.0] * 8
     assert said(asked(losses, OwnAnswer(True)), losses) == [
-        "no sample: any of them fails by itself, so that the fault is not in the samples"]
+        "no sample: each of them fails alone, so the fault is not in the samples"]
 
 
-@pytest.mark.parametrize(("alone", "says"), [(False, "no sample of this worker's: "), (True, "no sample: any of them")])
+@pytest.mark.parametrize(("alone", "says"), [(False, "no sample of this worker: "), (True, "no sample: each of them")])
 def test_a_function_that_holds_any_sample_of_one_of_several_workers_names_another_worker(
     alone: bool, says: str
 ) -> None:
@@ -120,8 +120,8 @@ def test_of_a_step_of_a_finding_the_heaviest_sample_is_named_with_its_numbers() 
     found = weighed(losses)
     assert (found.guilty, found.rows) == (None, (4,))
     assert said(found, losses) == [
-        "sample 4, of 8, stands out: gradient norm 240, where the median gradient norm is 3.15, and the spread 0.667; "
-        "without it that of the step is 3.11 in place of 32.7",
+        "sample 4, of 8, stands out: gradient norm 240; the median gradient norm is 3.15 (spread 0.667); without it, "
+        "the step has 3.11 instead of 32.7",
         "sample 4 alone: loss 80, gradient norm 240", "sample 5 alone: loss 1.3, gradient norm 3.9",
         "sample 1 alone: loss 1.2, gradient norm 3.6", "sample 4 is 24 of Rows"]
     assert json.loads(json.dumps(found.to_json()))["weighed"]["outliers"] == [4]
@@ -132,7 +132,8 @@ def test_where_none_stands_out_that_is_said_and_the_heaviest_are_shown() -> None
     found = weighed(losses)
     assert found.rows == ()
     first, second, *_ = said(found, losses)
-    assert first.startswith("no sample stands out: each of 8 samples was made alone; the median gradient norm is 3.15")
+    assert first.startswith(
+        "no sample stands out: each of 8 samples was replayed alone; the median gradient norm is 3.15")
     assert second == "sample 4 alone: loss 2, gradient norm 6"
 
 
@@ -140,7 +141,7 @@ def test_too_few_samples_are_shown_and_not_compared() -> None:
     found = weighed([1.0, 900.0, 1.0])
     assert found.rows == ()
     assert said(found, [1.0, 900.0, 1.0])[0] == (
-        "none is named: each of 3 samples was made alone, and too few of them have figures to be compared")
+        "unknown: each of 3 samples was replayed alone, but too few have a loss and gradient norm to compare")
 
 
 def test_where_no_sample_can_be_made_alone_the_reason_is_said() -> None:
@@ -148,7 +149,7 @@ def test_where_no_sample_can_be_made_alone_the_reason_is_said() -> None:
         raise ReplayFailed("The script ended with exit code 1 before its training began a step.")
 
     found = guilt_of(make, replace(ORDER, when=""), held(Held.FINDING), step([1.0] * 8), wanted=True, say=None)
-    assert said(found, [1.0] * 8) == ["not known: the step could be made with no sample alone. The script ended with "
+    assert said(found, [1.0] * 8) == ["unknown: the step cannot be replayed with single samples. The script ended with "
                                       "exit code 1 before its training began a step."]
 
 

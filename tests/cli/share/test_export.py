@@ -99,7 +99,7 @@ def test_a_trace_is_written_and_named(place: str, tmp_path: Path, capsys: pytest
 def test_metrics_are_written_to_a_file(place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
     out = tmp_path / "metrics.jsonl"
-    assert "12 numbers in" in told(capsys, "export", "otel", place, "--json", str(out))
+    assert "Wrote 12 numbers to" in told(capsys, "export", "otel", place, "--json", str(out))
     (line,) = out.read_text(encoding="utf-8").splitlines()
     metrics = json.loads(line)["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
     assert {item["name"] for item in metrics} == {"barograph.loss", "barograph.step.duration", "system.cpu.utilization"}
@@ -234,7 +234,7 @@ def test_an_interrupt_ends_it_and_what_was_handed_on_is_told(
     assert export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)
     said = capsys.readouterr().out
     assert "Ctrl-C stops the export, not the training." in said
-    assert f"24 numbers in {out}.\nInterrupted before the run ended. The same command starts again" in said
+    assert f"Wrote 24 numbers to {out}.\nInterrupted before the run ended. Running the command again" in said
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1
     training.end()
     assert not export_otel(str(tmp_path / "ein lauf ü"), None, out, follow=True, wait=interrupt)

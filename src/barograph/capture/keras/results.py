@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 10
 PENALTY = "regularization"
-"""Path of what Keras adds to a loss: penalties on weights, and whatever `add_loss` was given."""
+"""Path of losses added by Keras: penalties on weights, and `add_loss`."""
 
 
 class ResultRecorder:
     """Passes results to one integration.
 
     Args:
-        integration: It.
-        waits: Reading a number of the step makes the training wait for it: then it is read when the step is published.
-        reader: As of `Fetching`.
+        integration: Receives the results.
+        waits: Reading a number blocks the training; numbers are then read when the step is published.
+        reader: See `Fetching`.
     """
 
     def __init__(self, integration: ArrayIntegration, *, waits: bool, reader: Reader | None = None) -> None:
@@ -47,13 +47,13 @@ class ResultRecorder:
         self._states_of: tuple[Names, Any] | None = None
 
     def tensors(self, seen: Seen, names: Names, losses: Losses, but: Container[Kind] = ()) -> None:
-        """Tell gradients, inputs and outputs of layers, and what the loss was computed of.
+        """Record gradients, inputs and outputs of layers, and the inputs of the loss.
 
         Args:
-            seen: What the step gave out.
-            names: Of what is trained.
-            losses: How the model was compiled.
-            but: Kinds of tensors that are not told: what is not whole yet.
+            seen: Results of the step.
+            names: Names of the variables.
+            losses: Losses of the compiled model.
+            but: Kinds of tensors to leave out because they are incomplete.
         """
         integration = self._integration
         if "read" in seen:
@@ -75,18 +75,18 @@ class ResultRecorder:
         if data:
             self._data(data, losses)
             if not _fed(data):
-                # A step of the script's own may compute its loss of labels and predictions alone.
+                # A custom step may compute its loss from labels and predictions alone.
                 self.fed(seen)
 
     def lost(self, paths: Iterable[str]) -> None:
-        """Say of which layers, and of which losses, inputs and outputs cannot be had."""
+        """Report layers and losses whose inputs and outputs cannot be recorded."""
         for path in paths:
             self._integration.session.seen.reasons[f"keras within {path}"] = (
                 f"{path} is called inside a loop, a branch or a nested tf.function, so its inputs and "
                 "outputs were not recorded")
 
     def fed(self, seen: Seen) -> None:
-        """Tell what a step was fed, where that is due: as it is when a loss is out of range, whatever the schedule."""
+        """Record the inputs of a step if due, which includes steps with a loss out of range."""
         if self._integration.due(Kind.BATCH):
             fed = _fed({name: items[-1] for name, items in seen.get("fed", {}).items()})
             self._integration.take(Kind.BATCH, {f"model{item}": _lazily(value) for item, value in fed.items()})
@@ -112,11 +112,11 @@ class ResultRecorder:
             tell_likeness(integration, handed[0].function, handed[0].predictions, handed[0].from_logits)
 
     def loss(self, value: Any, alone: str = "") -> None:
-        """Tell the loss of the step, or of a batch of an evaluation.
+        """Record the loss of a step or of an evaluation batch.
 
         Args:
-            value: It.
-            alone: What the loss function is called, where nothing is added to what that returns; "": something may be.
+            value: The loss.
+            alone: Name of the loss function if nothing is added to its result; otherwise "".
         """
         given = self._given(value)
         self._integration.loss(given)
@@ -124,12 +124,12 @@ class ResultRecorder:
             self._integration.loss(given, alone)
 
     def penalty(self, seen: Seen) -> None:
-        """Tell how much of the loss is a penalty on weights or outputs, of steps that looked."""
+        """Record the part of the loss that is a penalty on weights or outputs."""
         if "penalty" in seen:
             self._integration.loss(self._given(seen["penalty"]), PENALTY)
 
     def parameters(self, names: Names, modes: Modes | None, value: ValueOf) -> None:
-        """Tell what is known of the parameters, and of the modes in which layers were called, where that is due."""
+        """Record facts about parameters and about the modes in which layers were called, if due."""
         if not self._integration.due(Kind.FACT):
             return
         told: dict[Key, float] = {
@@ -142,13 +142,13 @@ class ResultRecorder:
         self._integration.numbers({key: float(value) for key, value in told.items()})
 
     def evaluated(self, modes: Modes | None) -> None:
-        """Tell how an evaluation called the layers that mind the mode, where that is due."""
+        """Record the modes in which an evaluation called its layers, if due."""
         if modes is not None:
             in_train = modes.layers - modes.in_eval
             self._integration.fact(Fact.LAYERS_IN_TRAIN, in_train / modes.layers if modes.layers else 0.0)
 
     def _untrained(self, names: Names, value: ValueOf) -> dict[Key, float]:
-        """Return what is told of frozen layers that learnt nothing; once one has moved, that is settled."""
+        """Return facts about frozen layers that never learned; none once one has changed."""
         if self._trained_before is not names:
             layers = untrained_in(names, value)
             if layers:
@@ -161,7 +161,7 @@ class ResultRecorder:
         return _number(value) if self._waits else float(array_of(value))
 
     def blame(self, seen: Seen) -> None:
-        """Tell that a logarithm made the loss not finite, where it did: once, since weights are spoilt from then on."""
+        """Record once that a logarithm made the loss non-finite."""
         if self._has_blamed or "least_logarithm" not in seen or np.isfinite(array_of(seen["loss"])):
             return
         self._has_blamed = True
@@ -171,22 +171,22 @@ class ResultRecorder:
             self._integration.fact(Fact.BAD_OPERATION, 1.0, "log_of_negative" if least < 0 else "log")
 
     def metrics(self, logs: Any, *, always: bool = False) -> None:
-        """Tell the metrics among what Keras logs; at every step only where reading them makes nobody wait."""
+        """Record the metrics that Keras logs; at every step only if reading them does not block."""
         if isinstance(logs, Mapping) and (always or not self._waits or self._integration.due()):
             self._integration.metrics(_metrics(logs))
 
     def learning_rate(self, seen: Seen) -> None:
-        """Tell the learning rate that the optimizer has used."""
+        """Record the learning rate that the optimizer used."""
         if "learning_rate" in seen and (not self._waits or self._integration.due()):
             self._integration.learning_rate(float(array_of(seen["learning_rate"])))
 
     def before(self, names: Names, value: ValueOf) -> None:
-        """Keep the weights before their update, where that is due."""
+        """Keep the weights before their update, if due."""
         if self._integration.due(Kind.UPDATE):
             self._integration.before_update(self._fetching.arrays("weights", names.trainable, value))
 
     def after(self, names: Names, optimizer: Any, value: ValueOf) -> None:
-        """Tell weights and what the optimizer keeps."""
+        """Record weights and optimizer states."""
         integration = self._integration
         if integration.due(Kind.WEIGHT, Kind.UPDATE):
             integration.after_update(self._fetching.arrays("weights", names.trainable, value), layers=names.owners)
@@ -199,7 +199,7 @@ class ResultRecorder:
 
 
 def _fed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what models were fed among the data of a step, by the item of the argument that it was."""
+    """Return the model inputs among the data of a step, by argument item."""
     return {name[1:]: item for name, item in data.items() if name == "x" or name.startswith("x[")}
 
 
@@ -212,7 +212,7 @@ def _number(value: Any) -> Callable[[], float]:
 
 
 def _metrics(logs: Mapping[str, Any]) -> dict[str, Callable[[], float]]:
-    """Return the metrics among what Keras logs, but for the loss; those of a group under their own names."""
+    """Return the metrics that Keras logs, except the loss; nested ones under their own names."""
     found: dict[str, Callable[[], float]] = {}
     for name, value in logs.items():
         if isinstance(value, Mapping):

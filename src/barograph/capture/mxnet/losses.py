@@ -37,9 +37,9 @@ class _Unread:
     """A loss whose value may still be computed.
 
     Attributes:
-        name: What it is called.
-        parts: Arrays whose means add up to it.
-        scales: By the id of a Trainer: what the loss was multiplied with for it, where its gradients are scaled.
+        name: Name of the loss.
+        parts: Arrays whose means add up to the loss.
+        scales: Loss scale for mixed precision, by the id of a Trainer.
     """
 
     name: str
@@ -63,14 +63,13 @@ class Losses:
         self._names: set[str] = set()
 
     def began_backward(self, heads: Any, trainers: Iterable[Any]) -> None:
-        """Take what a backward pass starts from.
+        """Take the losses that a backward pass starts from.
 
-        Several arrays of one context are added up, as their gradients are; those of several contexts are parts of one
-        batch.
+        Arrays of one context are added up, like their gradients; those of several contexts are parts of one batch.
 
         Args:
-            heads: An array, or several.
-            trainers: Those that there are.
+            heads: One array or several.
+            trainers: All Trainers.
         """
         scales = {id(trainer): scale for trainer in trainers if (scale := _scale_of(trainer)) != 1.0}
         by_context: dict[str, list[Any]] = {}
@@ -80,12 +79,12 @@ class Losses:
             self._unread.append(_Unread(TOTAL, tuple(parts), scales))
 
     def made(self, block: Any, args: Any, loss: Any, *, keeps_predictions: bool) -> None:
-        """Take what a loss of Gluon returned in training.
+        """Take the result of a Gluon loss in training.
 
         Args:
-            block: It.
-            args: What it was called with.
-            loss: The array.
+            block: The loss block.
+            args: Arguments of the call.
+            loss: Result of the call.
             keeps_predictions: Targets and predictions are due.
         """
         name = type(block).__name__
@@ -96,7 +95,7 @@ class Losses:
             self._predictions.append((block, args[1], args[2]))
 
     def read_old(self) -> None:
-        """Read the oldest, where too many are kept."""
+        """Read all losses if too many are kept."""
         if len(self._unread) > _MOST_UNREAD:
             self._read_all(None)
 
@@ -114,7 +113,7 @@ class Losses:
             record_predictions(integration, block, predictions, labels)
 
     def tell_evaluated(self, integration: ArrayIntegration, block: Any, args: Any, loss: Any) -> None:
-        """Tell what a loss of Gluon returned in an evaluation: the total, too, if it was the only one in training."""
+        """Record the result of a Gluon loss in an evaluation; also as the total if it is the only loss."""
         wait_for([loss])
         name = type(block).__name__
         with integration.guarded("recording the loss of an evaluation"):
@@ -127,7 +126,7 @@ class Losses:
 
     def _read_all(self, trainer: Any) -> None:
         unread, self._unread = self._unread, []
-        # Mostly one array: what a loss of Gluon returned, and what the backward pass started from.
+        # Usually the result of a Gluon loss is also the start of the backward pass.
         means: dict[int, float] = {}
         for item in unread:
             wait_for(item.parts)
@@ -162,7 +161,7 @@ def record_predictions(integration: ArrayIntegration, block: Any, predictions: A
 
 
 def _scale_of(trainer: Any) -> float:
-    """Return what a Trainer has its losses multiplied with now: where mixed precision asks for it, above 1."""
+    """Return the current loss scale of a Trainer; 1 without mixed precision."""
     if getattr(trainer, "_amp_loss_scaler", None) is None or not trainer._scale:
         return 1.0
     return float(trainer._amp_original_scale / trainer._scale)

@@ -1,4 +1,4 @@
-"""What commands that ask a catalog have in common: where it is, and how it is kept up."""
+"""Shared by commands that query a catalog: its location and its updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph compare` prints."""
+"""Output of `barograph compare`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def print_differences(
     names: Sequence[str], root: str | None, *, metric: str | None, at: str | None, along: str, less: bool | None,
     html: Path | None, as_json: bool,
 ) -> None:
-    """Print in what runs differ; arguments as of the command.
+    """Print the differences between runs; arguments as in the command.
 
     Raises:
         UnknownItem: There is none of that name.
@@ -58,7 +58,7 @@ def print_groups(
     names: Sequence[str], by: str, metric: str, root: str | None, *, search: str, at: str | None, less: bool | None,
     level: float, method: str, along: str, html: Path | None, as_json: bool,
 ) -> None:
-    """Print how groups of runs did, and whether the best is better than the next; arguments as of the command.
+    """Print the results of groups of runs, and whether the best is better than the next; arguments as in the command.
 
     Raises:
         UnknownItem, UnknownName, SettingsError, SearchError: What was asked for is not there.
@@ -103,7 +103,7 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
             if not differences:
                 continue
         same = found.same[part]
-        printer.heading(part, f"{count(same, 'other')} the same" if same else "")
+        printer.heading(part, f"{same:,} identical" if same else "")
         printer.table(columns, [[row.name, *map(_shown, row.values)] for row in differences])
 
 

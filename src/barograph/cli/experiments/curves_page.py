@@ -1,4 +1,4 @@
-"""What `barograph curves` prints."""
+"""Output of `barograph curves`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOT_FINITE = "×"
 def print_curves(
     metric: str, names: Sequence[str], root: str | None, *, search: str | None, by: str, as_csv: bool, as_json: bool
 ) -> None:
-    """Print a metric of runs; arguments as of the command.
+    """Print a metric of runs; arguments as in the command.
 
     Raises:
         UnknownItem: There is no run of that name.
@@ -53,7 +53,7 @@ def print_curves(
 
 
 def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
-    """Return numbers as bars of eight heights; where one of those that share a bar is not finite, a cross.
+    """Return numbers as bars of eight heights, with a cross for bars that include a non-finite number.
 
     Example:
         >>> sparkline([0.0, 1.0, 2.0, float("nan"), 7.0])
@@ -70,7 +70,7 @@ def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
 
 
 def csv_of(columns: Mapping[str, Sequence[float]], by: str) -> str:
-    """Return columns as CSV; what a curve lacks is empty.
+    """Return columns as CSV, with empty cells for missing points.
 
     Example:
         >>> csv_of({"at": [0.0, 1.0], "a": [0.5, float("nan")]}, "step")
@@ -95,6 +95,6 @@ def _print(printer: Printer, curves: Mapping[str, Curve], by: str) -> None:
             *(figure(float(value)) for value in ((finite.min(), finite.max()) if len(finite) else (math.nan,) * 2)),
             f"{place(float(curve.at[0]))} to {place(float(curve.at[-1]))}",
         ])
-    right = ("points", "first", "last", "least", "greatest")
+    right = ("points", "first", "last", "min", "max")
     printer.table([Column("run"), Column("", pipe=False, spare=1), *(Column(title, right=True) for title in right),
                    Column(by)], rows)

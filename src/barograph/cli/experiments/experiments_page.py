@@ -1,4 +1,4 @@
-"""What `barograph experiments` prints."""
+"""Output of `barograph experiments`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph gc` does and prints."""
+"""Output of `barograph gc`."""
 
 from __future__ import annotations
 

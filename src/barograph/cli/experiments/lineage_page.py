@@ -1,4 +1,4 @@
-"""What `barograph lineage` prints."""
+"""Output of `barograph lineage`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from barograph.experiments.search.moments import unix_from_text
 from barograph.model.clock import SystemClock
 from barograph.model.items import ItemKind
 
-_COLUMNS = (Column("away", right=True), Column("this"), Column("is"), Column("that"))
+_COLUMNS = (Column("distance", right=True), Column("item"), Column("relation"), Column("other"))
 
 
 def print_lineage(
     target: str, root: str | None, *, direction: str, depth: int | None, kinds: Sequence[str], since: str | None,
     as_json: bool,
 ) -> None:
-    """Print the steps, the nearest first; arguments as of the command.
+    """Print the steps, the nearest first; arguments as in the command.
 
     Raises:
         UnknownItem: There is nothing of that name.

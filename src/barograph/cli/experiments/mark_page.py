@@ -1,4 +1,4 @@
-"""What `barograph mark` does and prints."""
+"""Output of `barograph mark`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def mark(
     archive: bool | None, description: str | None, note: str | None, rename: str | None, delete: bool,
     cascade: bool, restore: bool, as_json: bool,
 ) -> None:
-    """Say what was asked of an item, and print it; arguments as of the command.
+    """Change an item and print it; arguments as in the command.
 
     Raises:
         UnknownItem: There is none of that name.
@@ -79,7 +79,7 @@ def _print(printer: Printer, item: Item, *, as_json: bool) -> None:
         printer.json(item_json(item))
         return
     printer.heading(f"{'★ ' if item.facts['starred'] else ''}{item.name}", str(item.kind))
-    printer.entries([("identity", item.uid), *((name, str(item.facts[name])) for name in _FACTS if item.facts[name])])
+    printer.entries([("id", item.uid), *((name, str(item.facts[name])) for name in _FACTS if item.facts[name])])
     for title, entries in (
         ("parameters", [(name, str(value)) for name, value in item.parameters.items()]),
         ("metrics", [(name, f"last {figure(it.last)}  min {figure(it.min)}  max {figure(it.max)}  of {it.count}")

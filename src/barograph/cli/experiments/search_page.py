@@ -1,4 +1,4 @@
-"""What `barograph search` prints."""
+"""Output of `barograph search`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MORE = "--columns NAME,… or --json"
 
 
 def print_search(question: str, root: str | None, *, columns: str | None, output: str | None, as_json: bool) -> None:
-    """Find components and print them as a table; errors as of `open_catalog`, SearchError, UnknownName."""
+    """Find components and print a table; raises SearchError, UnknownName and the errors of `open_catalog`."""
     catalog = open_catalog(root)
     wanted = [name.strip() for name in columns.split(",") if name.strip()] if columns is not None else None
     found = found_by(catalog, question, wanted)
@@ -34,12 +34,12 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
         print(f"barograph: {shown_lines(sentence)}", file=sys.stderr)
     if output is not None:
         table.write(output)
-        print(f"barograph: {count(len(table), 'row')} written to {output}", file=sys.stderr)
+        print(f"barograph: wrote {count(len(table), 'row')} to {output}", file=sys.stderr)
     elif as_json:
         Printer().json(found.to_json())
     elif not len(table):
         Printer().line(f"Nothing in {catalog.store.url} matches this search." if question else
-                       f"There are no runs and no components in {catalog.store.url} yet.")
+                       f"No runs or components in {catalog.store.url} yet.")
     elif wanted is not None:
         print_table(Printer(), table, hidden="" if "uid" in map(column_name, wanted) else "uid", whole=True)
     else:
@@ -49,7 +49,7 @@ def print_search(question: str, root: str | None, *, columns: str | None, output
 def print_table(
     printer: Printer, table: ComponentTable, *, hidden: str = "uid", left_out: int = 0, whole: bool = False
 ) -> None:
-    """Print a table of components; on a terminal no more rows than anybody reads.
+    """Print a table of components, shortened on a terminal.
 
     Args:
         printer: Prints.
@@ -72,7 +72,7 @@ def print_table(
 
 
 def _ranks(columns: Sequence[tuple[str, Sequence[Any]]]) -> dict[str, int]:
-    """Return how soon each column may be left out on a narrow terminal; 0: never.
+    """Return the rank at which each column may be left out on a narrow terminal; 0: never.
 
     The first column, which the rows are sorted by, and the name stay. Some metrics and the numbers among the parameters
     come next: they are narrow, and what most people look for.
@@ -87,7 +87,7 @@ def _ranks(columns: Sequence[tuple[str, Sequence[Any]]]) -> dict[str, int]:
 
 
 def _field(name: str) -> str:
-    """Return the name of a column as a search and `--columns` know it."""
+    """Return the name of a column in searches and `--columns`."""
     return name.removesuffix("_unix")
 
 

@@ -1,4 +1,4 @@
-"""What `barograph show --around` prints: a step among its neighbours."""
+"""Output of `barograph show --around`: a step and its neighbors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph doctor` prints."""
+"""Output of `barograph doctor`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.queries.doctor import HARMS, Checkup, checkup_of
 from barograph.watch.figures import count, size
 
 _SHOWN = 20
-"""Most sentences of one sort that are printed; JSON has all."""
+"""Lines printed per section; JSON has all."""
 
 _HARMS = dict(zip(HARMS, ("red", "red", "yellow"), strict=True))
 _REMARKS = ("unended", "problems", "removed", "foreign", "leftover")
@@ -28,7 +28,7 @@ _MEANINGS = {
 
 
 def print_diagnosis(place: str, *, as_json: bool) -> bool:
-    """Print what is wrong with the run at `place`; return whether it is whole.
+    """Print damage and missing parts of the run at `place`; return whether it is intact.
 
     Raises:
         NotARun: There is none.

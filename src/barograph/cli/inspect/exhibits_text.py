@@ -1,4 +1,4 @@
-"""What components have to show, in a terminal: matrices and tables as tables, curves by their areas."""
+"""Prints the exhibits of components: matrices and tables as tables, curves by their areas."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _MOST_COLUMNS = 8
 
 
 def print_exhibits(printer: Printer, exhibits: Sequence[Exhibit]) -> None:
-    """Print each with its title; nothing where there is none."""
+    """Print each exhibit with its title."""
     for shown in exhibits:
         _PRINTERS[type(shown)](printer, shown)
 
 
 def _confusion(printer: Printer, shown: ConfusionMatrix) -> None:
-    said = "" if math.isnan(shown.accuracy) else f", {share(shown.accuracy)} right"
+    said = "" if math.isnan(shown.accuracy) else f", accuracy {share(shown.accuracy)}"
     kept = shown.labels[:_MOST_CLASSES]
     printer.heading(shown.title, f"rows: targets, columns: predictions{said}")
     printer.table(
-        [Column("truth"), *(Column(label, right=True) for label in kept)],
+        [Column("target"), *(Column(label, right=True) for label in kept)],
         [[label, *(figure(times) for times in row[:_MOST_CLASSES])]
          for label, row in zip(kept, shown.counts, strict=False)])
     if len(shown.labels) > len(kept):

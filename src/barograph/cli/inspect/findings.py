@@ -16,7 +16,7 @@ _INDENT = 4
 
 
 def print_findings(printer: Printer, findings: Iterable[Finding], diagnosis: Sequence[Suspicion] = ()) -> None:
-    """Print findings, each with a sign in the colour of its severity; those that are gone are dim.
+    """Print findings, each with a sign in the color of its severity; those that are gone are dim.
 
     Args:
         printer: Where to.

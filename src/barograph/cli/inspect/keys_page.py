@@ -1,4 +1,4 @@
-"""What `barograph keys` prints."""
+"""Output of `barograph keys`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers of a model and their health, as `barograph show` prints them."""
+"""Table of layers and their health, as printed by `barograph show`."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _MOST = 24
 
 _COLUMNS = (
     Column("number"), Column("mode"), Column("optimizer"), Column("steps", right=True), Column("first", right=True),
-    Column("last", right=True), Column("least", right=True, spare=1), Column("at step", right=True, spare=2),
+    Column("last", right=True), Column("min", right=True, spare=1), Column("at step", right=True, spare=2),
     Column("over time", pipe=False, spare=3),
 )
 

@@ -1,4 +1,4 @@
-"""What `barograph show` says of what made a run, in a few lines; `--json` has all of it."""
+"""Origin of a run as printed by `barograph show`; `--json` has all of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tell_damage_of_origin(problem: str) -> None:
 
 
 def origin_facts(origin: Origin) -> list[tuple[str, Cell]]:
-    """Return the lines, each with its name."""
+    """Return names and lines."""
     facts: list[tuple[str, Cell]] = [("code", _code(origin.code) if origin.code else "not saved")]
     if origin.code and origin.code.left_out:
         facts.append(("left out", _some([f"{item.what} ({item.why})" for item in origin.code.left_out])))

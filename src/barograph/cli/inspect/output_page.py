@@ -1,4 +1,4 @@
-"""What `barograph show --output` prints: what the script did."""
+"""Output of `barograph show --output`: the printed output of the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph report` does: reads the run, writes the page whole or not at all, and says where it is."""
+"""Implementation of `barograph report`: writes the page atomically and prints its path."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = "report"
 def write_report(
     place: str, out: Path | None, price_per_hour: float | None, currency: str | None, *, as_json: bool
 ) -> None:
-    """Report the run at `place`, and say where the page is.
+    """Write the report of the run at `place` and print its path.
 
     Raises:
         SettingsError: The price is none.
@@ -42,14 +42,14 @@ def write_report(
         if not as_json:
             printer.line(f"{report.judgement.verdict} {report.savings.text}" if report.savings.finding
                          else report.judgement.verdict)
-            printer.line(f"{file} ({size(len(data))}). Open it in a browser.")
+            printer.line(f"Wrote {file} ({size(len(data))}). Open it in a browser.")
     if as_json:
         printer.json(report.to_json())
     tell_damage(run, place)
 
 
 def default_name(place: str) -> str:
-    """Return the name of the page of a run: the last part of its place, in letters that every file system takes.
+    """Return the file name of a report: the last part of the run's path, in portable characters.
 
     Example:
         >>> default_name("s3://bucket/runs/first"), default_name("runs/first/"), default_name("..")

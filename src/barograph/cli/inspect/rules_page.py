@@ -1,4 +1,4 @@
-"""What `barograph rules` prints."""
+"""Output of `barograph rules`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph runs` prints."""
+"""Output of `barograph runs`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph show` prints first: a run on one screen."""
+"""Output of `barograph show` without options: a run on one screen."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
     for number in numbers[:_MOST_NUMBERS]:
         least, step = number.least()
         mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
-        at = f", least {figure(least)} at step {step:,}" if step >= 0 else ""
+        at = f", min {figure(least)} at step {step:,}" if step >= 0 else ""
         lines.append(_line(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}",
                            width))
     return [Text(), *lines] if lines else []

@@ -1,4 +1,4 @@
-"""What `barograph show` prints of a run."""
+"""Output of `barograph show` with options."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WORKERS = (
 
 
 class Part(StrEnum):
-    """What of a run is printed."""
+    """Sections to print."""
 
     BRIEF = "brief"
     """One screen."""

@@ -1,4 +1,4 @@
-"""What `barograph trace` prints."""
+"""Output of `barograph trace`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from barograph.watch.figures import count
 from barograph.watch.wording import shown
 
 _MOST_ON_TERMINAL = 16
-"""Samples of a batch that a line on a terminal names."""
+"""Samples printed per batch on a terminal."""
 
 _STEP, _PASS = Column("step", right=True), Column("pass", right=True, spare=2)
 _WHOSE = (Column("optimizer", spare=4), Column("worker", spare=3))
@@ -28,10 +28,10 @@ _PARTED = (Column("run"), *_BATCHES)
 
 
 def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
-    """Print what a step was fed, and those before it.
+    """Print the samples of a step and of the steps before it.
 
     Raises:
-        UnknownStep: Nothing is known of it.
+        UnknownStep: Its data was not recorded.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)
@@ -47,25 +47,25 @@ def print_step(place: str, step: int, before: int, *, as_json: bool) -> None:
 
 
 def print_sample(place: str, sample: str, *, as_json: bool) -> None:
-    """Print the steps that saw a sample; raises as `print_step`, but for the step."""
+    """Print the steps that used a sample; raises like `print_step`, except for the step."""
     run, trace, printer = _opened(place)
     seen = seen_sample(trace, sample)
-    none = f"No step that is known saw sample {shown(sample)}."
+    none = f"No recorded step used sample {shown(sample)}."
     if seen.is_name:
-        none = f"{none} It is a name: ask for it with --file {shown(sample)}"
+        none = f"{none} To search by name: --file {shown(sample)}"
     _print_seen(printer, seen, none, as_json=as_json)
     _end(run, trace, place)
 
 
 def print_file(place: str, name: str, *, as_json: bool) -> None:
-    """Print the steps that saw samples of a name.
+    """Print the steps that used samples with a name.
 
     Raises:
         UnknownName: No sample is called so.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run, trace, printer = _opened(place)
-    _print_seen(printer, seen_name(trace, name), f"No step that is known saw {shown(name)}.", as_json=as_json)
+    _print_seen(printer, seen_name(trace, name), f"No recorded step used {shown(name)}.", as_json=as_json)
     _end(run, trace, place)
 
 
@@ -91,7 +91,7 @@ def print_parting(place: str, other_place: str, *, as_json: bool) -> bool:
 
 
 def print_known(place: str, *, as_json: bool) -> None:
-    """Print what is known: data sets, passes and steps; raises as `print_parting`."""
+    """Print data sets, passes and steps; raises like `print_parting`."""
     run, trace, printer = _opened(place)
     found = data_sets(trace)
     known = found.known
@@ -147,9 +147,10 @@ def _sample_rows(batch: TracedBatch, rows: Sequence[int]) -> list[list[str]]:
 
 def _verdict(parting: Parting, place: str, other: str) -> str:
     if parting.step is not None:
-        before = f"Before, {count(parting.same_steps, 'step')} saw the same." if parting.same_steps else ""
+        before = f"{count(parting.same_steps, 'step')} before it used the same data." if parting.same_steps else ""
         return f"The data of the two runs first differs at step {parting.step}. {before}".rstrip()
     if not parting.same_steps:
-        return "No step of which the data is known was made by both runs."
-    longer = {"one": f" {shown(place)} made more.", "other": f" {shown(other)} made more.", "": ""}[parting.only]
-    return f"The data of the two runs is the same in all {count(parting.same_steps, 'step')} that both made.{longer}"
+        return "The runs have no step in common with recorded data."
+    longer = {"one": f" {shown(place)} has more steps.", "other": f" {shown(other)} has more steps.",
+              "": ""}[parting.only]
+    return f"The data of the two runs is the same in all {count(parting.same_steps, 'common step')}.{longer}"

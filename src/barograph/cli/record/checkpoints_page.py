@@ -1,4 +1,4 @@
-"""What `barograph checkpoints` prints."""
+"""Output of `barograph checkpoints`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLUMNS = (Column("steps", right=True), Column("attempt", right=True), Column("
 
 
 def print_checkpoints(place: str, *, as_json: bool) -> None:
-    """Print the checkpoints of the run at `place`, oldest first; one that cannot be read is named among them.
+    """Print the checkpoints of the run at `place`, oldest first, including damaged ones.
 
     Raises:
         NotARun: There is none.

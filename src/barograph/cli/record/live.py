@@ -22,7 +22,7 @@ _OWNER = " barograph  "
 
 
 class Terminal(Protocol):
-    """What the view needs of a stream."""
+    """Stream of the view."""
 
     def write(self, text: str, /) -> int: ...
     def flush(self) -> None: ...

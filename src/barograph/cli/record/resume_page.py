@@ -1,4 +1,4 @@
-"""What `barograph resume` does and says."""
+"""Output of `barograph resume`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from barograph.store.base import Store
 def resume(
     place: str, command: Sequence[str], *, inexact: bool, own: bool, trusts: bool, live: bool, as_json: bool
 ) -> None:
-    """Start the script again and have it go on; end as it ends.
+    """Restart the script from a checkpoint; exit like the script.
 
     Raises:
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
@@ -64,17 +64,17 @@ def resume(
 
 
 def _checkpoint(store: Store, place: str) -> tuple[Checkpoint, list[str]]:
-    """Return what to go on from, and of each newer checkpoint why it is not that.
+    """Return the checkpoint to resume from, and why each newer one was skipped.
 
     Raises:
         ResumeFailed: There is none.
     """
     found, passed_over = last_good(store)
     if found is None and passed_over:
-        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). "
-                           f"{passed_over[0]} All of them: barograph checkpoints {place}")
+        raise ResumeFailed(f"The run has no checkpoint to resume from ({store.url}). "
+                           f"{passed_over[0]} All checkpoints: barograph checkpoints {place}")
     if found is None:
-        raise ResumeFailed(f"The run holds no checkpoint that a training can go on from ({store.url}). Save them with: "
+        raise ResumeFailed(f"The run has no checkpoint to resume from ({store.url}). Save checkpoints with: "
                            "barograph run --checkpoint auto …")
     return found, passed_over
 
@@ -83,12 +83,12 @@ def _claimed(run: RunReader) -> Claim:
     try:
         return claim_run(run.store, run.manifest, clock=SystemClock())
     except RunFinished as error:
-        raise RunFinished("The run has finished by itself: nothing is left to go on with. A longer training is a run "
-                          f"of its own: barograph run … ({run.store.url})") from error
+        raise RunFinished("The run has finished, so there is nothing to resume. Start a longer training as a new "
+                          f"run: barograph run … ({run.store.url})") from error
 
 
 def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) -> None:
-    """Say whether the training went on as it was.
+    """Print whether the training continued identically.
 
     Raises:
         ResumeFailed: It did not go on.
@@ -99,25 +99,25 @@ def _tell(file: Path, checkpoint: Checkpoint, exit_code: int, *, quiet: bool) ->
         if worker.failure:
             raise ResumeFailed(worker.failure)
     if not workers:
-        raise ResumeFailed(f"The script ended with exit code {exit_code} before it came to where the checkpoint was "
-                           "saved.")
+        raise ResumeFailed(f"The script ended with exit code {exit_code} before it reached the step of the "
+                           "checkpoint.")
     # Each has its own batches and loss: one that is not the same is told.
     result = next((worker for worker in workers if worker.proof != workers[0].proof), workers[0])
     if not quiet:
         for note in dict.fromkeys(note for worker in workers for note in worker.notes):
-            _say(f"not as it was: {note}")
-        _say(f"went on from step {checkpoint.steps:,}: {result.proof}" if result.proof else
-             f"went on from step {checkpoint.steps:,}; whether the next step was the same is not known: the run before "
-             "was ended within it")
+            _say(f"different: {note}")
+        _say(f"resumed from step {checkpoint.steps:,}: {result.proof}" if result.proof else
+             f"resumed from step {checkpoint.steps:,}; whether the next step was identical is unknown, because the "
+             "earlier run ended within it")
 
 
 def _as_it_was(command: Sequence[str], place: str) -> list[str]:
     words = list(command)
     if not words:
-        raise SettingsError(f"The run does not say how it was started; name the script: barograph resume {place} "
+        raise SettingsError(f"The run does not record its command. Name the script: barograph resume {place} "
                             "train.py")
     if held_back(words):
-        raise SettingsError("The run does not say all of how it was started: a secret in its command was not kept. "
+        raise SettingsError("The command of the run had a secret, which was not saved. "
                             f"Type the command: barograph resume {place} train.py …")
     return words
 

@@ -157,8 +157,8 @@ class _Serving:
         settings, not_used = settings_for(run, self._options)
         if not_used and name not in self._told:
             self._told.add(name)
-            self._console.print(f"barograph: {shown(name or '.')} was started with rules that are not installed here, "
-                                f"and are not used: {shown(', '.join(not_used))}.", soft_wrap=True)
+            self._console.print(f"barograph: {shown(name or '.')} was started with rules that are not installed "
+                                f"here and do not run: {shown(', '.join(not_used))}.", soft_wrap=True)
         one = replace(self._options, processes=1, engine=PROCESSES)
         return watcher_for(run, settings, one, [RunNotifier(self._console, name or ".")])
 
@@ -234,17 +234,17 @@ class _Shared:
         except HostLost as lost:
             working.pop(number, None)
             self._losses[number] += 1
-            print(f"barograph: A part of the service was lost with its machine and is begun again: {lost}",
+            print(f"barograph: a part of the service was lost with its machine and is restarted: {lost}",
                   file=sys.stderr)
             if self._losses[number] > _MOST_LOSSES:
-                self._give_up(working, f"A part of the service cannot be kept up on any machine: {lost}")
+                self._give_up(working, f"A part of the service cannot run on any machine: {lost}")
             return None
         self._losses[number] = 0
         if code:
             self._deaths = [look for look in self._deaths if look > self._looks - _DEATHS_LOOKS] + [self._looks]
             if len(self._deaths) > _MOST_DEATHS:
                 self._give_up(working, f"The processes of the service died {len(self._deaths)} times within an hour, "
-                                       f"the last one with exit code {code}; what it said stands above.")
+                                       f"the last one with exit code {code}; see its output above.")
             del working[number]
         return code
 
@@ -358,19 +358,19 @@ def _summed(verdicts: Sequence[RunVerdict]) -> str:
         open_ = [finding for finding in verdict.findings if finding.state is FindingState.OPEN]
         state = "goes on" if verdict.going_on else "ended"
         worst = f": {open_[0].code} {open_[0].rule}" if open_ else ""
-        lines.append(f"  {shown(verdict.name) or '.'}  {state}, {count(verdict.steps, 'step')} judged, "
+        lines.append(f"  {shown(verdict.name) or '.'}  {state}, {count(verdict.steps, 'step')} evaluated, "
                      f"{_found(verdict, len(open_))}{worst}")
     return "\n".join(lines)
 
 
 def _found(verdict: RunVerdict, still_open: int) -> str:
     """Return how many findings; "no findings" only where something was judged and all of it could be read."""
-    not_all = f"; {count(len(verdict.damage), 'part')} of it could not be read" if verdict.damage else ""
+    not_all = f"; {count(len(verdict.damage), 'part')} could not be read" if verdict.damage else ""
     if verdict.findings:
         return f"{count(len(verdict.findings), 'finding')}{not_all}, {still_open} open"
     if not verdict.steps:
-        return f"nothing could be judged{not_all}" if not_all else "nothing to judge"
-    return f"nothing was found in the rest{not_all}" if not_all else "no findings, 0 open"
+        return f"nothing could be evaluated{not_all}" if not_all else "nothing to evaluate"
+    return f"no findings in the rest{not_all}" if not_all else "no findings, 0 open"
 
 
 def _to_json(place: str, verdict: RunVerdict) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Supervision:
         self._summary: RunSummary | None = None
         self._over = threading.Event()
         for name in asked_and_not_allowed(settings):
-            self._tell(f"{name} is asked for, and is done only where the training allows it: --allow {name} here, or "
+            self._tell(f"action {name} needs permission of the training: --allow {name} here, or "
                        f'attach(…, allow={{"{name.replace("-", "_")}"}}) in the script')
         if self._view:
             self._view.open()
@@ -95,8 +95,8 @@ class Supervision:
             # A little longer than the thread itself allows, since it looks at the time between two requests.
             self._thread.join(self._patience_secs + self._post_secs + 1)
             if self._rules_secs and self._thread.is_alive():
-                self._tell(f"waiting for the rules that do not come with Barograph, {self._rules_secs:g} s more at "
-                           "most (rule_timeout_secs); Ctrl-C ends the waiting")
+                self._tell(f"waiting up to {self._rules_secs:g} s for third-party rules (rule_timeout_secs); Ctrl-C "
+                           "stops waiting")
                 self._thread.join(self._rules_secs)
         except KeyboardInterrupt:
             self._tell("not watched to its end, since it was interrupted")
@@ -138,7 +138,7 @@ class Supervision:
         try:
             self._watch()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - what fails here is told, and the training goes on
-            self._tell(f"cannot watch this run any more. {type(error).__name__}: {error}")
+            self._tell(f"cannot continue to watch this run. {type(error).__name__}: {error}")
 
     def _watch(self) -> None:
         watcher = self._watcher()
@@ -153,7 +153,7 @@ class Supervision:
         watcher.close()
         summary = summary_of(self._store, watcher.judged)
         self._summary = summary if to_the_end else summary.but_not_seen(
-            f"What was left after {self._patience_secs:g} s of waiting for it: the watching gave up."
+            f"Steps still waiting after {self._patience_secs:g} s were not evaluated."
         )
 
     def _watcher(self) -> Watcher | None:
@@ -161,7 +161,7 @@ class Supervision:
             watcher = Watcher(self._store, self._rules, notifiers=self._notifiers, actions=self._actions,
                               post=self._post, expected=self._expected, executors=self._executors)
         except StoreError as error:
-            self._tell(f"cannot watch this run yet; trying again. {error}")
+            self._tell(f"cannot watch this run yet; retrying. {error}")
             return None
         for notifier in self._notifiers:
             if isinstance(notifier, TerminalNotifier):
@@ -175,7 +175,7 @@ class Supervision:
         except BarographError as error:
             # Of some errors a watcher by itself would end (credentials that are refused, a place that is gone);
             # beside a training there is time to try again.
-            self._tell(f"cannot watch this run now; trying again. {error}")
+            self._tell(f"cannot watch this run now; retrying. {error}")
             return False
 
     def _see_the_rest(self, watcher: Watcher) -> bool:

@@ -144,7 +144,7 @@ def asked_settings(options: Options, base: Settings) -> Settings:
     }
     for name, takes_place in OF_TRAINING.items():
         if name in typed:
-            raise SettingsError(f"--set {name}.…: {takes_place} in the training; set it where that is started, with "
+            raise SettingsError(f"--set {name}.…: {takes_place} in the training. Set it where that starts, with "
                                 "barograph run.")
     asked = settings_from_file(options.config, base=base) if options.config is not None else base
     return on_top_of(asked, typed)
@@ -289,7 +289,7 @@ class _Watching:
         # Called by the thread that draws, in the middle of a long poll, too.
         judged, made = self._watcher.steps, self._steps_made
         of = f" of {made:,} made" if made > judged else ""
-        line = line_of(self._parts or [f"{count(judged, 'step')} judged{of}"], self._console.width - _SPINNER_WIDTH)
+        line = line_of(self._parts or [f"{count(judged, 'step')} evaluated{of}"], self._console.width - _SPINNER_WIDTH)
         self._spinner.update(text=Text(line))
         return self._spinner
 
@@ -308,7 +308,7 @@ class _Watching:
 
     def _sum_up(self, *, interrupted: bool) -> None:
         summary = summary_of(self._run.store, self._watcher.judged).but_not_seen(
-            *(f"What the rule {name} would have found: it is not installed here." for name in self._not_used),
+            *(f"Rule {name} is not installed here and did not run." for name in self._not_used),
             *(["What was not judged yet: the watching was interrupted."] if interrupted else []),
         )
         if self._options.as_json:

@@ -1,4 +1,4 @@
-"""Commands of a place and of a script with words of its own: options of ours may stand on either side of the place."""
+"""Parsing of commands such as `barograph replay CAPSULE train.py --lr 1`: our options may follow the first argument."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import typer.core
 
 
 def options_first(words: Sequence[str], takes_value: Mapping[str, bool], bare: Mapping[str, str]) -> list[str]:
-    """Return the words of a command with the options that stand right after the place moved before it.
+    """Return the arguments with the options right after the first argument moved before it.
 
-    From the first word after the place that is no option all words are the script's, and stay as they are.
+    Everything from the script on belongs to the script and stays unchanged.
 
     Args:
-        words: As typed: options, a place, options, a script and its words.
-        takes_value: Each option, and whether a value follows it.
-        bare: Options whose value may be left out, with what stands for it then.
+        words: As typed: options, a path, options, a script and its arguments.
+        takes_value: Whether each option takes a value.
+        bare: Default values of options whose value is optional.
 
     Example:
         >>> options_first(["runs/first", "--try", "lr=1", "train.py", "--try"], {"--try": True}, {})
@@ -40,19 +40,19 @@ def options_first(words: Sequence[str], takes_value: Mapping[str, bool], bare: M
         options.append(word)
         if takes_value.get(word) and left:
             options.append(left.pop(0))
-    # Behind the place, what ends the options has done its part: it is no word of the script.
+    # A "--" after the path only ends our options; the script does not get it.
     return [*options, *place, *(left[1:] if place and left[:1] == ["--"] else left)]
 
 
 def command_class(bare: Mapping[str, str] | None = None) -> type[typer.core.TyperCommand]:
-    """Return the class of a command of which options may stand right after the place.
+    """Return the class of a command whose options may follow its first argument.
 
     Args:
-        bare: Options whose value may be left out, with what stands for it then.
+        bare: Default values of options whose value is optional.
     """
 
     class OptionsEitherSide(typer.core.TyperCommand):
-        """Puts them in front before it reads them."""
+        """Moves options to the front before parsing."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             takes_value = {word: not getattr(param, "is_flag", False) for param in self.get_params(ctx)

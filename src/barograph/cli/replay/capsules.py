@@ -1,4 +1,4 @@
-"""`barograph capsules`: which steps of a run were held."""
+"""`barograph capsules`: list the saved failing steps of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph capsules` prints."""
+"""Output of `barograph capsules`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COLUMNS = (Column("step", right=True), Column("optimizer"), Column("held"), Col
 
 
 def print_capsules(place: str, *, as_json: bool) -> None:
-    """Print the capsules of the run at `place`; one that cannot be read is named among them.
+    """Print the capsules of the run at `place`, including damaged ones.
 
     Raises:
-        NotARun: There is none.
-        StoreError: It cannot be read.
+        NotARun: There is no run.
+        StoreError: The run cannot be read.
     """
     store, printer = run_at(place).store, Printer()
     rows = capsules_of(store, place)
@@ -32,7 +32,7 @@ def print_capsules(place: str, *, as_json: bool) -> None:
                 printer.line(f"Run ended: {shown(state.ending.reason)}")
         return
     printer.table(_COLUMNS, [_cells(row) for row in rows])
-    printer.line(f"Replay one in the folder of its script:  barograph replay {shown(rows[-1].place)}")
+    printer.line(f"Replay one, in the folder of its script:  barograph replay {shown(rows[-1].place)}")
 
 
 def _cells(row: CapsuleRow) -> list[str]:

@@ -1,4 +1,4 @@
-"""`barograph checkout`: the code of a run, as it was, in a folder of its own."""
+"""`barograph checkout`: restore the code of a run into a directory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def command(
 
     Restores the commit with its uncommitted changes and untracked files.
 
-    The folder is a worktree of the repository that the run was made in, or of the one here, or else a clone of its
-    remote. barograph.toml is as it was, and barograph-environment.txt says how the environment was.
+    The directory is a worktree of the run's original repository or of the one here, or else a clone of its remote. It
+    has the run's barograph.toml, and barograph-environment.txt describes the environment.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What `barograph checkout` does and says."""
+"""Output of `barograph checkout`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LISTING = "barograph-environment.txt"
 
 
 def checkout(place: str, out: str | None, *, as_json: bool) -> None:
-    """Lay out the code of a run, and say where.
+    """Restore the code of a run and print the directory.
 
     Raises:
-        CheckoutFailed: It cannot be laid out.
+        CheckoutFailed: The code cannot be restored.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     run = run_at(place)
@@ -45,10 +45,10 @@ def checkout(place: str, out: str | None, *, as_json: bool) -> None:
 
 
 def kept_origin(store: Store, place: str) -> Origin:
-    """Return what made a run.
+    """Return the origin of a run.
 
     Raises:
-        CheckoutFailed: That was not kept.
+        CheckoutFailed: It was not recorded.
     """
     origin = read_origin(store)
     if origin is None:
@@ -57,7 +57,7 @@ def kept_origin(store: Store, place: str) -> Origin:
 
 
 def lay_settings(store: Store, origin: Origin, made: Checkout) -> None:
-    """Have the settings file be as it was.
+    """Restore the settings file.
 
     Raises:
         DamagedChunk, StoreError: They cannot be read, or cannot be written in the folder.

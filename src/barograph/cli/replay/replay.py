@@ -1,4 +1,4 @@
-"""`barograph replay`: make a held step again."""
+"""`barograph replay`: replay a saved step."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What files of a replay are called where nobody says."""
+"""Default names of files written by a replay."""
 
 from __future__ import annotations
 
 NAMED_BY_STEP = "-"
-"""Typed for a file, or put in where none was typed: it is called by its step."""
+"""Value of a file option without a file name: the file is named after the step."""
 
 
 def file_name(typed: str | None, step: int, suffix: str) -> str | None:
-    """Return what a file is called: as it was typed, else by the step; None: none is wanted.
+    """Return the name of a file: as typed, or by the step; None if it was not requested.
 
     Example:
         >>> file_name("-", 412, ".py")

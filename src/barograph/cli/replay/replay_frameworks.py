@@ -1,4 +1,4 @@
-"""What differs in `barograph replay` between frameworks: what can be had, and what to do instead of the rest."""
+"""Differences between frameworks in `barograph replay`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barograph.errors import ReplayFailed, SettingsError
 
 BEGINS: Mapping[str, str] = {
     "torch": "a step", "keras": "a step of Keras", "jax": "a step under barograph.jax.observe"}
-"""What a script has to come to, by framework."""
+"""Steps that a script must reach, by framework."""
 
 _NAMES = {"keras": "Keras", "jax": "JAX", "torch": "PyTorch"}
 _INSTEAD = {
@@ -24,16 +24,16 @@ _INSTEAD = {
 
 
 def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards) -> None:
-    """Check that a step of a framework can be made again, and what was asked for beside that be done.
+    """Check that a step of a framework can be replayed with the given options.
 
     Args:
-        framework: That made it.
-        tries: Remedies that are to be tried.
-        afterwards: What is to be done at the operation that is to blame.
+        framework: Framework of the step.
+        tries: Remedies to try.
+        afterwards: What to do at the bad operation.
 
     Raises:
-        ReplayFailed: Steps of that framework cannot be made again.
-        SettingsError: Something was asked for that can be had for steps of PyTorch alone.
+        ReplayFailed: Steps of this framework cannot be replayed.
+        SettingsError: An option works for PyTorch only.
     """
     if not can_be_made_again(framework):
         raise ReplayFailed(f"This Barograph cannot replay steps of {framework}. The capsule still has the step's data; "
@@ -49,18 +49,18 @@ def check_framework(framework: str, tries: Sequence[str], afterwards: Afterwards
 
 
 def variables_for(content: Mapping[str, Any]) -> dict[str, str]:
-    """Return what has a script run so that its step can be made again: Keras on the backend of then, torch eagerly.
+    """Return environment variables for replaying: the recorded backend of Keras; no compilation for PyTorch.
 
     Args:
-        content: Of the capsule.
+        content: Content of the capsule.
 
     Example:
         >>> variables_for({"framework": "keras", "backend": "jax"}), variables_for({"backend": "a module of theirs"})
         ({'KERAS_BACKEND': 'jax'}, {'TORCHDYNAMO_DISABLE': '1'})
     """
     if content.get("framework", "torch") == "torch":
-        # Whole steps may be compiled, and nobody could look into them.
+        # A compiled step cannot be inspected.
         return {"TORCHDYNAMO_DISABLE": "1"}
     backend = content.get("backend")
-    # A capsule may come from anybody: nothing else of it gets into the environment.
+    # A capsule may be untrusted: nothing else from it gets into the environment.
     return {"KERAS_BACKEND": str(backend)} if backend in ("tensorflow", "torch", "jax") else {}

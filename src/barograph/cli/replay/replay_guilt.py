@@ -1,4 +1,4 @@
-"""Which samples of a step that was made again are to blame, or weigh most: what is looked for, and what is said."""
+"""Finds the samples that make a replayed step fail, or that dominate it."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _ELSEWHERE = ("Everything this worker computed is finite; the NaN or infinity ca
 
 @dataclass(frozen=True, slots=True)
 class Guilt:
-    """What is known of the samples of a step.
+    """Guilty samples of a step.
 
     Attributes:
-        content: Of its capsule.
-        batch: Which of the step's batches it is about; None: none is known.
-        guilty: Samples that alone make it fail, where these were looked for.
-        weighed: How much each weighs, where it failed by nothing that a sample could be asked for.
-        elsewhere: What is not finite came with the gradients of another worker.
-        others: Other workers made the step together with this one.
-        why_not: Why no sample was asked though that was wanted; "" where they were.
+        content: Content of its capsule.
+        batch: Index of the step's batch; None if unknown.
+        guilty: Samples that make it fail on their own, if they were searched.
+        weighed: Contribution of each sample, if no single sample can fail.
+        elsewhere: The NaN or infinity came with the gradients of another worker.
+        others: Other workers took part in the step.
+        why_not: Why samples were not tested though requested; "" if they were.
     """
 
     content: Mapping[str, Any]
@@ -57,16 +57,16 @@ class Guilt:
 
     @property
     def rows(self) -> tuple[int, ...]:
-        """Of the samples that are named."""
+        """Indices of the samples to name."""
         if self.guilty is not None:
             return self.guilty.rows
         return self.weighed.outliers if self.weighed is not None else ()
 
     def entries(self, result: ReplayResult) -> Iterable[tuple[str, str]]:
-        """Yield what is said of them.
+        """Yield the lines to print.
 
         Args:
-            result: Of the step as a whole.
+            result: Result of the whole step.
         """
         if self.why_not:
             yield "guilty", shown(f"unknown: {self.why_not}")
@@ -81,7 +81,7 @@ class Guilt:
             yield "", f"sample {item.row} is {shown(str(item))}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as plain data."""
+        """Return plain data."""
         about: dict[str, Any] = {"batch": self.batch, "samples": self._named(self.rows)}
         return {
             "guilty": None if self.guilty is None else {**asdict(self.guilty), **about},
@@ -94,14 +94,14 @@ class Guilt:
 
 
 def when_of(held: Capsule, named: str) -> str:
-    """Return the user's own function that is asked about a step, as "module:function"; "": none is.
+    """Return the user's function that decides whether a step fails, as "module:function"; "" if none.
 
     Args:
-        held: Its capsule.
-        named: By the user; "": that which held it, where one did.
+        held: Capsule of the step.
+        named: Function from the command line; "" for the one that triggered the capsule, if any.
 
     Raises:
-        SettingsError: What was named is no such place.
+        SettingsError: `named` is not "module:function".
     """
     if named and not is_function_name(named):
         raise SettingsError(f'--when is "{named}"; it must be a function, as in MODULE:FUNCTION.')
@@ -113,15 +113,15 @@ def guilt_of(
     made_again: MadeAgain, order: ReplayOrder, held: Capsule, result: ReplayResult, *, wanted: bool,
     say: Printer | None,
 ) -> Guilt:
-    """Return what is known of the samples of a step, by making it again with parts of its batch.
+    """Return the guilty samples of a step, found by replaying it with parts of its batch.
 
     Args:
-        made_again: Makes it.
-        order: As it was made first.
-        held: Its capsule.
-        result: What came of it.
-        wanted: Samples are to be looked for. Of another framework than PyTorch they were, in the same process.
-        say: Is told what takes long; None: nothing is said.
+        made_again: Replays the step.
+        order: Order of the first replay.
+        held: Capsule of the step.
+        result: Result of the first replay.
+        wanted: Search for samples. For frameworks other than PyTorch, the first replay did it in its process.
+        say: Prints progress; None: silent.
     """
     if came_from_another(result, int(held.content["machine"]["world_size"])):
         if say is not None:
@@ -155,7 +155,7 @@ def _weighed(
 
 
 def _why_not(held: Capsule, order: ReplayOrder, result: ReplayResult) -> str:
-    """Return why the user's own function names no sample; "" where none was to."""
+    """Return why the user's function names no sample; "" if there is no such function."""
     if order.when and result.own is not None:
         if result.own.holds:
             return _ONE if sum(result.batches) == 1 else _NO_ROWS

@@ -1,4 +1,4 @@
-"""What `barograph replay` does and prints."""
+"""Output of `barograph replay`."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from barograph.watch.wording import shown
 
 _MOST_GRADIENTS = 12
 _REPLAYED = {LAUNCH_VARIABLE: ""}
-"""A step that is made again is no training: under `barograph run` it is not recorded, and its bits stay the same."""
+"""Prevents `barograph run` from recording the replay, which could change its bits."""
 
 _TRIALS = (Column("tried"), Column("then"), Column("gradient norm", right=True), Column("update / weights", right=True),
-           Column("losses from here on"))
+           Column("losses from here"))
 _GRADIENTS, _RESULTS = ((Column(of), Column("original norm", right=True), Column("replayed norm", right=True))
                         for of in ("gradient", "result"))
 
 
 def replay(place: str, command: Sequence[str], *, opens_pickle: bool, samples: bool, tries: Sequence[str], steps: int,
            afterwards: Afterwards, as_json: bool, when: str = "") -> bool:
-    """Make the step again and print how far it was the same; return whether it was, or its event happened again.
+    """Replay the step and print the comparison; return whether it matches or the failure happened again.
 
     Raises:
         UnknownName, NewerFormat, DamagedChunk, StoreError: The capsule cannot be read.
-        SettingsError: The script cannot be run here, or what was asked for cannot be written.
-        ReplayFailed: The step could not be made again, or there is no operation to blame.
+        SettingsError: The script cannot run here, or a requested file cannot be written.
+        ReplayFailed: The step could not be replayed, or no operation is bad.
     """
     store = store_at(place)
     held = read_capsule(store)
@@ -115,10 +115,10 @@ def _made_again(
     words: Sequence[str], order: ReplayOrder, *, workers: Sequence[Worker] = (), backend: Mapping[str, str],
     quiet: bool = False,
 ) -> ReplayResult:
-    """Return what came of a replay; of several workers, of the first.
+    """Return the result of a replay; with several workers, of the first one.
 
     Raises:
-        ReplayFailed: The script ended before it began a step.
+        ReplayFailed: The script exited before its first step.
     """
     file = Path(order.result)
     file.unlink(missing_ok=True)
@@ -140,7 +140,7 @@ def _made_again(
 def _tried(
     made_again: MadeAgain, order: ReplayOrder, remedy: Remedy, steps: int, result: ReplayResult, guilt: Guilt
 ) -> Trial | str:
-    """Return what came of a remedy, or why it could not be tried."""
+    """Return the result of a remedy, or why it could not be tried."""
     rows: tuple[int, ...] = ()
     batch = guilt.batch or 0
     if remedy.name == "without-sample":
@@ -190,10 +190,10 @@ def _tensor(seen: TensorSeen) -> str:
 
 
 def _check(held: Capsule) -> None:
-    """Check what is read of a capsule before its script is started.
+    """Check the capsule before its script starts.
 
     Raises:
-        DamagedChunk: It does not say what it must.
+        DamagedChunk: A required field is missing.
     """
     try:
         script, machine = held.content["script"], held.content["machine"]
@@ -220,7 +220,7 @@ def _as_it_was(content: Mapping[str, Any]) -> list[str]:
 
 
 def _changed(content: Mapping[str, Any]) -> list[str]:
-    """Return the files of the script that are others than when the step was held."""
+    """Return the source files that changed since the step was saved."""
     return [name for name, text in content["script"]["sources"].items()
             if Path(name).is_file() and Path(name).read_text(encoding="utf-8", errors="replace") != text]
 

@@ -1,4 +1,4 @@
-"""Which samples of a held step alone make it fail: asked of it by making it again with parts of its batch."""
+"""Finds the samples that make a step fail on their own, by replaying it with parts of its batch."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from barograph.capsule.order import ReplayOrder, ReplayResult
 from barograph.errors import ReplayFailed
 
 MadeAgain = Callable[..., ReplayResult]
-"""Makes a step again as an order says."""
+"""Replays a step as ordered."""
 
 
 def failing_batch(result: ReplayResult, fails: Failing) -> int | None:
-    """Return which batch of the step makes it fail; None where it does not fail so, or no batch is known.
+    """Return the index of the batch that makes the step fail; None if it does not fail or no batch is known.
 
-    That whose loss is not finite; else that of the greatest loss.
+    This is the first batch with a non-finite loss, or else the one with the greatest loss.
     """
     return heaviest_batch(result) if fails(result) else None
 
 
 def heaviest_batch(result: ReplayResult) -> int | None:
-    """Return which batch of a step has a loss that is not finite, or the greatest; None where no batch is known."""
+    """Return the index of the batch with a non-finite loss, or else the greatest; None if no batch is known."""
     if not any(result.batches):
         return None
     losses = [now for _, now in result.losses]
@@ -34,11 +34,11 @@ def heaviest_batch(result: ReplayResult) -> int | None:
 
 
 def came_from_another(result: ReplayResult, workers: int) -> bool:
-    """Return whether what is not finite came to this worker with the gradients of another.
+    """Return whether the NaN or infinity came with the gradients of another worker.
 
     Args:
-        result: Of a replay.
-        workers: That trained together.
+        result: Result of a replay.
+        workers: Number of workers of the training.
     """
     own = all(math.isfinite(now) for _, now in result.losses)
     return workers > 1 and own and not result.finite and result.bad_operation is None
@@ -47,14 +47,14 @@ def came_from_another(result: ReplayResult, workers: int) -> bool:
 def guilty_of(
     made_again: MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int, fails_by: Failing
 ) -> Guilty:
-    """Return the samples of a batch that alone make a step fail, by making it again with parts of the batch.
+    """Return the samples that make a step fail on their own, by replaying it with parts of the batch.
 
     Args:
-        made_again: Makes it.
-        order: As it was made first.
-        result: What came of that.
-        batch: Which of its batches.
-        fails_by: Whether a part of it fails.
+        made_again: Replays the step.
+        order: Order of the first replay.
+        result: Result of the first replay.
+        batch: Index of the batch.
+        fails_by: Decides whether a replay failed.
     """
     failures: list[str] = []
 
@@ -72,14 +72,14 @@ def guilty_of(
 def made_of_rows(
     made_again: MadeAgain, order: ReplayOrder, batch: int, samples: int, failures: list[str]
 ) -> Callable[[tuple[int, ...]], ReplayResult | None]:
-    """Return what makes a step again with some rows of a batch alone; None: the script cannot, which is another matter.
+    """Return a function that replays a step with some rows of a batch, and returns None if that is impossible.
 
     Args:
-        made_again: Makes it.
-        order: As it was made first.
-        batch: Which of its batches.
-        samples: In that.
-        failures: Why it could not be made is put in here.
+        made_again: Replays the step.
+        order: Order of the first replay.
+        batch: Index of the batch.
+        samples: Number of samples in the batch.
+        failures: Receives the reasons for failed replays.
     """
     def made(rows: tuple[int, ...]) -> ReplayResult | None:
         try:
@@ -98,28 +98,28 @@ def made_of_rows(
 def said_of(
     guilty: Guilty, batch: int, sizes: Sequence[int], *, finite: bool = False, others: bool = False
 ) -> str:
-    """Return in a sentence which samples are guilty.
+    """Return a sentence about the guilty samples.
 
     Args:
-        guilty: What was found.
-        batch: Which of the step's.
-        sizes: Of all its batches.
-        finite: The step was finite, and failed otherwise.
-        others: Other workers made it together with this one, each with a batch of its own.
+        guilty: Guilty samples.
+        batch: Index of the batch.
+        sizes: Sizes of the step's batches.
+        finite: The step was finite and failed otherwise.
+        others: Other workers took part in the step, with their own batches.
     """
     passes = "passes" if finite else "is finite"
     of = f" of batch {batch}" if len(sizes) > 1 else ""
     if guilty.failure:
-        return f"not known: the step could be made with no part of the batch{of}. {guilty.failure}"
+        return f"unknown: the step cannot be replayed with parts of the batch{of}. {guilty.failure}"
     if guilty.any_fails and others:
-        return (f"no sample{of} of this worker's: with any of them the step fails, so that the fault came with another "
-                "worker, or is in no sample. Replay the capsule of another, which stands beside this one")
+        return (f"no sample{of} of this worker: the step fails with any of them, so the fault is not in the samples or "
+                "came from another worker. Replay that worker's capsule, in the folder next to this one")
     if guilty.any_fails:
-        return f"no sample{of}: any of them fails by itself, so that the fault is not in the samples"
+        return f"no sample{of}: each of them fails alone, so the fault is not in the samples"
     if not guilty.rows:
-        return f"no sample{of} alone: they fail together"
-    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: alone it fails" if len(
+        return f"no single sample{of}: they fail only together"
+    which = f"sample {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: it fails alone" if len(
         guilty.rows) == 1 else f"samples {', '.join(map(str, guilty.rows))}{of}, of {sizes[batch]}: each fails alone"
     rest = {True: f", and without it the step {passes}" if len(guilty.rows) == 1 else
-            f", and without them the step {passes}", False: "; so do others", None: ""}[guilty.without_them]
+            f", and without them the step {passes}", False: "; so do other samples", None: ""}[guilty.without_them]
     return which + rest

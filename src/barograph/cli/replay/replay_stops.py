@@ -1,4 +1,4 @@
-"""What `barograph replay` does at the operation that is to blame: the debugger, a script, a notebook."""
+"""Actions of `barograph replay` at the bad operation: open the debugger, write a script or a notebook."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from barograph.runs.state.capsules import Capsule
 
 @dataclass(frozen=True, slots=True)
 class Afterwards:
-    """What is to be done at the operation that is to blame, once that is known.
+    """Actions at the bad operation.
 
     Attributes:
-        debugger: Open it there.
-        script, notebook: Files that the operation is written to; None: it is not.
+        debugger: Open the debugger there.
+        script, notebook: Files to write; None: do not write.
     """
 
     debugger: bool = False
@@ -27,28 +27,27 @@ class Afterwards:
     notebook: str | None = None
 
     def named(self, held: Capsule) -> Afterwards:
-        """Return the same with files by their names, also those that nobody has named."""
+        """Return a copy with the default names of files filled in."""
         step = held.head.step
         return replace(self, script=file_name(self.script, step, ".py"),
                        notebook=file_name(self.notebook, step, ".ipynb"))
 
     def check(self, held: Capsule, *, as_json: bool) -> None:
-        """Look whether it can be done with this capsule.
+        """Check that this works with the capsule.
 
         Raises:
-            SettingsError: A file cannot be written where it is to be, or a debugger would write into JSON.
+            SettingsError: A file cannot be written, or the debugger would write into JSON.
         """
         if self.debugger and as_json:
-            raise SettingsError("--pdb is for people, and would write into what --json prints; leave one of them away.")
+            raise SettingsError("--pdb and --json cannot be combined: the debugger would write into the JSON.")
         if self.notebook is not None and not Path(held.where).is_dir():
-            raise SettingsError(f"A notebook opens the capsule, and that is in no directory here ({held.where}); copy "
-                                "it first.")
+            raise SettingsError(f"--notebook needs the capsule in a local directory. Copy it first ({held.where}).")
         for _, file in self._files():
             if Path(file).is_dir() or not Path(file).resolve().parent.is_dir():
-                raise SettingsError(f"{file} cannot be written: there is no such directory, or it is one itself.")
+                raise SettingsError(f"Cannot write {file}: it is a directory, or its directory does not exist.")
 
     def stops(self, bad: BadOperation, held: Capsule, where: tuple[str, ...]) -> Iterable[StopAt]:
-        """Yield each thing that is to be done, the debugger last."""
+        """Yield what to do, the debugger last."""
         for what, file in self._files():
             yield StopAt(bad.number, what, _in_its_folder(file), where, held.where, held.files["tensors"])
         if self.debugger:
@@ -60,27 +59,27 @@ class Afterwards:
 
 
 def _in_its_folder(file: str) -> str:
-    # The folder may be a link. The file is replaced where it is one: who names it may be a capsule of somebody else.
+    # The folder may be a link. A file that is a link is replaced: its name may come from an untrusted capsule.
     return str(Path(file).parent.resolve() / Path(file).name)
 
 
 def do(afterwards: Afterwards, result: ReplayResult, held: Capsule, make: Callable[[StopAt], object]) -> list[str]:
-    """Do what was asked for; return the files that were written.
+    """Do what was requested; return the files that were written.
 
     Args:
-        afterwards: It.
-        result: What came of the replay.
-        held: What was replayed.
-        make: Makes the step once more, and does one thing at its operation.
+        afterwards: What to do.
+        result: Result of the replay.
+        held: Capsule that was replayed.
+        make: Replays the step once more and does one thing at its bad operation.
 
     Raises:
-        ReplayFailed: No operation is to blame.
+        ReplayFailed: No operation is bad.
     """
     if afterwards == Afterwards():
         return []
     bad = result.bad_operation
     if bad is None:
-        raise ReplayFailed("No operation made anything that is not finite, so there is none to stop at.")
+        raise ReplayFailed("No operation produced NaN or infinity, so there is nowhere to stop.")
     written = []
     for stop in afterwards.stops(bad, held, _where(bad, held, result)):
         make(stop)
@@ -89,14 +88,14 @@ def do(afterwards: Afterwards, result: ReplayResult, held: Capsule, make: Callab
 
 
 def _where(bad: BadOperation, held: Capsule, result: ReplayResult) -> tuple[str, ...]:
-    """Return what is to be known of the operation by whoever reads it alone."""
+    """Return comments that describe the operation to a reader of the file."""
     if bad.handed_in:
-        what = f"{bad.module} was not finite when it was handed in; this is the first operation that read it."
+        what = f"{bad.module} was not finite when it was passed in; this is the first operation that read it."
     else:
         part = f"{bad.phase} pass" + (f" (the derivative of {bad.of})" if bad.of else "")
         within = f" in {bad.module}" if bad.module else ""
         at = f", {os.path.relpath(bad.line)}" if bad.line else ""
-        what = f"{bad.name} made what is not finite of finite numbers, in the {part}{within}{at}."
+        what = f"{bad.name} produced NaN or infinity from finite inputs, in the {part}{within}{at}."
     versions = ", ".join(f"{name} {version}" for name, version in held.content["versions"].items())
     return (what, f"Step {held.head.step} of a training. {held.head.text}",
-            f"Held with {versions}, on {held.content['machine']['processor']}. Replay: {result.grade.value}.")
+            f"Saved with {versions}, on {held.content['machine']['processor']}. Replay: {result.grade.value}.")

@@ -1,4 +1,4 @@
-"""How much each sample weighs in a step that a finding asked for: no bound says which of them made it fail."""
+"""Contribution of each sample to a step that a finding saved, for failures without a pass/fail test."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _CALLED = {"norm": "gradient norm", "loss": "loss"}
 
 
 def weights_of(made_again: MadeAgain, order: ReplayOrder, result: ReplayResult, batch: int) -> Weighed:
-    """Return how much the samples of a batch weigh, by making the step again with each of them alone.
+    """Return the contributions of the samples of a batch, by replaying the step with each of them alone.
 
     Args:
-        made_again: Makes it.
-        order: As it was made first.
-        result: What came of that.
-        batch: Which of its batches.
+        made_again: Replays the step.
+        order: Order of the first replay.
+        result: Result of the first replay.
+        batch: Index of the batch.
     """
     failures: list[str] = []
     made = made_of_rows(made_again, order, batch, result.batches[batch], failures)
@@ -35,30 +35,30 @@ def weights_of(made_again: MadeAgain, order: ReplayOrder, result: ReplayResult, 
 
 
 def figures_of(result: ReplayResult) -> Figures:
-    """Return what a step came to that was made again."""
+    """Return loss and gradient norm of a replayed step."""
     return Figures(sum(now for _, now in result.losses) if result.losses else None, result.norm)
 
 
 def weights_said(found: Weighed, batch: int, batches: int) -> Iterable[str]:
-    """Yield in a sentence each what weighing has shown.
+    """Yield sentences about the contributions.
 
     Args:
-        found: It.
-        batch: Which of the step's.
-        batches: How many it has.
+        found: The contributions.
+        batch: Index of the batch.
+        batches: Number of batches of the step.
     """
     of = f" of batch {batch}" if batches > 1 else ""
     if found.failure or not found.alone:
-        yield f"not known: the step could be made with no sample{of} alone. {found.failure}".rstrip()
+        yield f"unknown: the step cannot be replayed with single samples{of}. {found.failure}".rstrip()
         return
     all_of_them = len(found.alone) == found.batch_size
-    looked = (f"each of {found.batch_size} samples was made alone" if all_of_them else
-              f"{len(found.alone)} of {found.batch_size} samples were made alone")
+    looked = (f"each of {found.batch_size} samples was replayed alone" if all_of_them else
+              f"{len(found.alone)} of {found.batch_size} samples were replayed alone")
     if found.by is None:
-        yield f"none is named: {looked}, and too few of them have figures to be compared"
+        yield f"unknown: {looked}, but too few have a loss and gradient norm to compare"
     elif not found.outliers:
-        yield (f"no sample{of} stands out: {looked}; {_spread(found)}, and none lies so far beyond the others (at "
-               f"least {BEYOND_NEXT:g} times the next) that a tenth of the step goes with it")
+        yield (f"no sample{of} stands out: {looked}; {_spread(found)}. An outlier would be at least {BEYOND_NEXT:g} "
+               "times the next sample and a tenth of the step")
     else:
         yield _named(found, of)
     yield from (f"sample {item.row} alone: loss {_figure(item.loss)}, gradient norm {_figure(item.norm)}"
@@ -75,14 +75,14 @@ def _named(found: Weighed, of: str) -> str:
               f"sample {rows}{of}, of {found.batch_size}, stands out")
     figures = ", ".join(_figure(values[row]) for row in found.outliers)
     without = "" if found.without is None else (
-        f"; without {'them' if several else 'it'} that of the step is {_figure(getattr(found.without, found.by.of))} "
-        f"in place of {_figure(getattr(found.whole, found.by.of))}")
-    return f"{stands}: {called} {figures}, where {_spread(found)}{without}"
+        f"; without {'them' if several else 'it'}, the step has {_figure(getattr(found.without, found.by.of))} "
+        f"instead of {_figure(getattr(found.whole, found.by.of))}")
+    return f"{stands}: {called} {figures}; {_spread(found)}{without}"
 
 
 def _spread(found: Weighed) -> str:
     assert found.by is not None
-    return f"the median {_CALLED[found.by.of]} is {figure(found.by.median)}, and the spread {figure(found.by.spread)}"
+    return f"the median {_CALLED[found.by.of]} is {figure(found.by.median)} (spread {figure(found.by.spread)})"
 
 
 def _shown(found: Weighed) -> Iterable[Weight]:

@@ -1,6 +1,6 @@
-"""The workers of a training that several made: each step is made again beside the others' of the same step, here.
+"""Workers of a distributed replay: each replays its own capsule of the same step, on this machine.
 
-Where not all of their capsules are there, one worker is made to believe that the others answer.
+If some capsules are missing, one worker replays alone, with simulated peers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barograph.runs.state.capsules import Capsule, capsule_names, read_capsule, 
 from barograph.store.urls import store_from_url
 
 MOST_WORKERS = 8
-"""That are started on one machine."""
+"""Most workers started on one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Worker:
     """One process of a replay.
 
     Attributes:
-        place: Of its capsule.
-        rank: Its own.
-        variables: Of the environment: what a launcher would have told it.
+        place: Path of its capsule.
+        rank: Its rank.
+        variables: Environment variables that a launcher would set.
     """
 
     place: str
@@ -35,7 +35,7 @@ class Worker:
 
 
 def workers_of(held: Capsule) -> tuple[Worker, ...]:
-    """Return the processes that make a step again, the one that was asked for first; none where it was one alone."""
+    """Return the workers that replay a step, the requested one first; none for a single process."""
     rank, size = held.content["machine"]["rank"], int(held.content["machine"]["world_size"])
     if rank is None or size <= 1:
         return ()
@@ -44,18 +44,18 @@ def workers_of(held: Capsule) -> tuple[Worker, ...]:
     alone = len(places) < size
     port = _free_port()
     ranks = [int(rank), *(() if alone else (other for other in places if other != rank))]
-    # Those that the script starts by itself are told nothing: it says which of them they are.
+    # The script sets the ranks of workers that it starts itself.
     told = is_of_children(held)
     return tuple(Worker(places[other], other, {} if told else _told(other, size, port)) for other in ranks)
 
 
 def is_of_children(held: Capsule) -> bool:
-    """Return whether the step was made in a process that the script had started by itself."""
+    """Return whether the step ran in a process that the script started itself."""
     return held.content["machine"].get("child") is True
 
 
 def _beside(held: Capsule, size: int) -> dict[int, str]:
-    """Return the places of the other workers' capsules of the same step, by rank."""
+    """Return the paths of the other workers' capsules of the same step, by rank."""
     run, found, _ = held.where.rpartition(f"/{CAPSULES}/")
     if not found:
         return {}
@@ -64,7 +64,7 @@ def _beside(held: Capsule, size: int) -> dict[int, str]:
         names = [name for name in capsule_names(store) if _is_same_step(read_head(store, name), held.head)]
         machines = {name: read_capsule(store, name).content["machine"] for name in names}
     except BarographError:
-        return {}  # one that is damaged is as one that is not there
+        return {}  # damaged counts as missing
     return {int(machine["rank"]): f"{run}/{CAPSULES}/{name}" for name, machine in machines.items()
             if machine["world_size"] == size and machine["rank"] is not None}
 
@@ -86,5 +86,5 @@ def _free_port() -> int:
 
 
 def are_alone(workers: Sequence[Worker]) -> bool:
-    """Return whether one worker is made again without the others that there were."""
+    """Return whether one worker replays without its peers."""
     return len(workers) == 1

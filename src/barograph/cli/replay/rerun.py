@@ -1,4 +1,4 @@
-"""`barograph rerun`: make a run again from what it kept, and compare the two."""
+"""`barograph rerun`: rerun a recorded run and compare the two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barograph rerun` does and says."""
+"""Implementation of `barograph rerun`."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def rerun(
     place: str, changes: Sequence[str], *, to: str | None, out: str | None, environment: bool, data_changed: bool,
     trusts: bool, live: bool, as_json: bool,
 ) -> None:
-    """Make a run again, compare, and say how the two stand; end with 1 where they are different.
+    """Rerun a run, compare the two and print the verdict; exit with 1 if they differ.
 
     Raises:
-        RerunFailed: Data or environment are not as they were, or the command was not kept whole.
-        CheckoutFailed: The code cannot be laid out.
-        SettingsError: A change is none, or the run is somebody else's and the user has not agreed to start its command.
+        RerunFailed: Data or environment differ, or the command is incomplete.
+        CheckoutFailed: The code cannot be restored.
+        SettingsError: A change is invalid, or the run belongs to someone else and the user did not confirm its command.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
     first = run_at(place)
@@ -94,8 +94,8 @@ def _command(origin: Origin, changes: Sequence[str], place: str) -> list[str]:
         wanted[name.lstrip("-")] = value
     words = parameters.replaced(origin.command, wanted, origin.flags)
     if held_back(words):
-        raise RerunFailed(f"The command held a secret, which was not kept and stands there as {MARK}; give it anew as "
-                          f"NAME=VALUE, or better have the script read it from the environment ({place}).")
+        raise RerunFailed(f"The command had a secret, which was replaced with {MARK}. Pass it as NAME=VALUE, or better "
+                          f"let the script read it from the environment ({place}).")
     return words
 
 
@@ -124,7 +124,7 @@ def _python(origin: Origin, folder: Path, *, wanted: bool) -> Environment:
 
 
 def _moved(command: Sequence[str], origin: Origin, folder: Path) -> list[str]:
-    """Return the command with its script where the code is now; what else it names stays."""
+    """Return the command with the new path of its script."""
     at = parameters.script_at(command)
     words = list(command)
     if origin.script and os.path.isabs(words[at]):
@@ -151,7 +151,7 @@ def _run(
 
 
 def _with_python(words: list[str], python: Environment) -> list[str]:
-    """Return the command as the Python that was chosen runs it: by its path, or found first on the search path."""
+    """Return the command with the chosen Python: by its path, or first on the search path."""
     if python.python == sys.executable and words[0].endswith(".py"):
         return words
     folder = os.path.dirname(python.python)

@@ -1,4 +1,4 @@
-"""What `barograph export archive` and `barograph import archive` do and print."""
+"""Output of `barograph export archive` and `barograph import archive`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from barograph.share.manifest import ArchiveManifest
 from barograph.watch.figures import count, size
 
 _SHOWN = 20
-"""Most lines of one sort that are printed; JSON has all."""
+"""Lines printed per section; JSON has all."""
 
 
 def export_and_tell(
     names: Sequence[str], out: str, root: str | None, *, checkpoints: bool, capsules: bool, skip_running: bool,
     as_json: bool
 ) -> bool:
-    """Write an archive and say what is in it; return whether all of it was whole.
+    """Write an archive and print its contents; return whether everything in it was undamaged.
 
     Raises:
-        UnknownItem: There is none of that name.
-        RunInUse, ExportError: A run is still written, or its folder is gone.
+        UnknownItem: No item has that name.
+        RunInUse, ExportError: A run is still being written, or its folder is gone.
         StoreDenied, StoreFull: The file cannot be written.
         StoreError: A store cannot be read.
     """
@@ -45,12 +45,12 @@ def export_and_tell(
 
 
 def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
-    """Bring an archive in and say what became of it.
+    """Import an archive and print the result.
 
     Raises:
-        ImportFailed: It is no archive, it is damaged, or a run is there already with other content.
+        ImportFailed: Not an archive, a damaged one, or a run exists with different content.
         NewerFormat: A newer Barograph wrote it.
-        StoreError: The archive cannot be read, or the root not read or written.
+        StoreError: The archive or the root cannot be read or written.
     """
     with ArchiveReader(file) as archive:
         with progress("checking") as on_progress:
@@ -65,7 +65,7 @@ def import_and_tell(file: str, root: str | None, *, as_json: bool) -> None:
 
 
 def check_and_tell(file: str, *, as_json: bool) -> None:
-    """Look an archive through and say what is in it; errors as of `import_and_tell`."""
+    """Check an archive and print its contents; raises the errors of `import_and_tell`."""
     with progress("checking") as on_progress:
         manifest = check_archive(file, on_progress=on_progress)
     printer = Printer()

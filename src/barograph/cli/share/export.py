@@ -1,4 +1,4 @@
-"""`barograph export`: hand runs on to other people and programs."""
+"""`barograph export`: export runs to files and other programs."""
 
 from __future__ import annotations
 
@@ -57,12 +57,11 @@ def archive(
 ) -> None:
     """Write runs and experiments to one file, for barograph import archive.
 
-    With a run goes all that is known of it: records, findings, what made it, what it printed, parameters, tags, notes,
-    lineage, and its artifacts; with an experiment its trials and everything in them, what several share once. The
-    file is a ZIP whose members are stored as they are, each with its digest; unpacked, it is a root of runs. The same
-    content is the same file, byte for byte.
+    A run is exported with its records, findings, origin, output, parameters, tags, notes, lineage and artifacts; an
+    experiment with its trials and everything in them. The file is an uncompressed ZIP with a digest per member;
+    unzipped, it is a directory of runs. The same content gives the same bytes.
 
-    Exit code 1: the file was written, but part of its content was already damaged or removed.
+    Exit code 1: the file was written, but part of the content was damaged or missing.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""What `barograph export` does: opens the run, hands it on, and says how much that was."""
+"""Implementation of `barograph export chrome` and `barograph export otel`."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from barograph.runs.reading.view import StepView
 from barograph.watch.figures import count
 
 SEND_SECS = 1.0
-"""Time between two batches of a run that is followed."""
+"""Seconds between two batches with --follow."""
 AWAY_SECS = 60.0
-"""How long an endpoint may refuse while a run is followed."""
+"""Seconds that an endpoint may refuse data with --follow."""
 _MOST_WAITING = 1_000_000
 
 
 def export_chrome(place: str, out: Path) -> None:
-    """Write the run at `place` as a trace, and say so.
+    """Write the run at `place` as a trace.
 
     Raises:
-        ExportError: The run holds nothing that a trace could show.
+        ExportError: The run has nothing to put into a trace.
         StoreDenied, StoreFull: The file cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
@@ -56,11 +56,11 @@ def export_chrome(place: str, out: Path) -> None:
 
 
 class Handed(NamedTuple):
-    """What was handed on.
+    """Result of an export.
 
     Attributes:
-        numbers: How many.
-        interrupted: Ctrl-C came before the run had ended.
+        numbers: Numbers that were exported.
+        interrupted: Ctrl-C came before the run ended.
     """
 
     numbers: int
@@ -71,13 +71,13 @@ def export_otel(
     place: str, endpoint: str | None, json_file: Path | None, *, follow: bool,
     wait: Callable[[float], object] = time.sleep,
 ) -> bool:
-    """Hand the numbers of the run at `place` on as metrics, and say how many; return whether it was interrupted.
+    """Export the numbers of the run at `place` as metrics; return whether it was interrupted.
 
     Raises:
         MissingExtra: OpenTelemetry is not installed.
-        EndpointFailed: The endpoint did not take them.
-        ExportError: The run holds none.
-        SettingsError: Nothing says where to send them.
+        EndpointFailed: The endpoint did not accept them.
+        ExportError: The run has no numbers.
+        SettingsError: No endpoint was given.
         StoreDenied, StoreFull: The file cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
@@ -90,21 +90,21 @@ def export_otel(
         else:
             destination = sender = Endpoint(address or "")
             stack.callback(sender.close)
-        where = f"{'in' if json_file else 'to'} {json_file or address}"
+        where = f"to {json_file or address}"
         if follow:
             print(f"following {run.url} {where}. Ctrl-C stops the export, not the training.", flush=True)
         handed = follow_run(run, destination, wait=wait) if follow else Handed(send_all(run, destination))
     if not handed.numbers and not handed.interrupted:
         raise _nothing(run)
-    print(f"{count(handed.numbers, 'number')} {where}.")
+    print(f"{'Wrote' if json_file else 'Sent'} {count(handed.numbers, 'number')} {where}.")
     if handed.interrupted:
-        print("Interrupted before the run ended. The same command starts again at the first step.")
+        print("Interrupted before the run ended. Running the command again starts at the first step.")
     tell_damage(run, place)
     return handed.interrupted
 
 
 def send_all(run: RunReader, destination: Destination) -> int:
-    """Hand on every number there is by now; return how many."""
+    """Export every number recorded so far; return how many."""
     readings = readings_of(run)
     resources = resources_of(run)
     for batch in batches(readings):
@@ -116,9 +116,9 @@ def follow_run(
     run: RunReader, destination: Destination, *, monotonic: Callable[[], float] = time.monotonic,
     wait: Callable[[float], object] = time.sleep,
 ) -> Handed:
-    """Hand on every number as it is recorded, until the run has ended or Ctrl-C comes; return how many.
+    """Export every number as it is recorded, until the run ends or Ctrl-C; return how many.
 
-    What an endpoint does not take is offered again with what came since, for a minute.
+    Data that an endpoint refuses is sent again with the next batch, for up to a minute.
     """
     sending = _Sending(run, destination, monotonic)
     try:
@@ -134,11 +134,11 @@ def follow_run(
 
 
 class _Sending:
-    """Hands on a run that goes on.
+    """Exports a running run.
 
     Attributes:
-        told: Numbers that were taken.
-        interrupts: Ctrl-C, which does not come between a batch that was taken and its count.
+        told: Numbers that were accepted.
+        interrupts: Delays Ctrl-C between sending a batch and counting it.
     """
 
     def __init__(self, run: RunReader, destination: Destination, monotonic: Callable[[], float]) -> None:
@@ -150,7 +150,7 @@ class _Sending:
         self._refused_since: float | None = None
 
     def add(self, view: StepView) -> None:
-        """Take up the numbers of a step; hand on what waits, where that is due."""
+        """Add the numbers of a step; send the waiting ones if that is due."""
         self._waiting.extend(readings_in(view))
         now = self._monotonic()
         if now - self._sent_at < SEND_SECS or not self._waiting:
@@ -167,7 +167,7 @@ class _Sending:
             del self._waiting[: max(0, len(self._waiting) - _MOST_WAITING)]
 
     def send(self) -> None:
-        """Hand on what waits, a batch at a time; what was taken waits no more."""
+        """Send the waiting numbers in batches."""
         self._run.refresh()
         resources = resources_of(self._run)
         while self._waiting:
@@ -178,14 +178,14 @@ class _Sending:
                 del self._waiting[: len(batch)]
 
     def end(self) -> None:
-        """Hand on what waits still, unless nobody takes it."""
+        """Send the remaining numbers, unless the endpoint refuses them."""
         if self._refused_since is None and not self.interrupts.in_the_middle:
             self.interrupts = Interrupts(ignored=False)
             self.send()
 
 
 def resources_of(run: RunReader) -> dict[str, Attributes]:
-    """Return what is known of each worker, by OpenTelemetry's names."""
+    """Return the OpenTelemetry resource attributes of each worker."""
     name = run.manifest.name or run.manifest.run_id
     return {
         state.worker.name: {

@@ -1,4 +1,4 @@
-"""`barograph import`: bring in an archive, or make a run of what another program has written."""
+"""`barograph import`: import an archive or the data of another program."""
 
 from __future__ import annotations
 
@@ -40,10 +40,9 @@ def archive(
 ) -> None:
     """Import the runs, experiments and artifacts of an archive.
 
-    The whole file is looked through first: a digest that differs, a name that leads elsewhere, a link, what is
-    compressed or declared larger than it is, a newer format is refused by name, and nothing is written. What is there
-    already stays: an archive that is imported twice changes nothing, and a run that is there with other content is
-    refused.
+    The whole archive is checked before anything is written. It is refused if a digest differs, a path leaves the root,
+    or it has links, compressed members, wrong sizes or a newer format. Existing files stay: importing an archive twice
+    changes nothing. A run that exists with different content is refused.
 
     Examples:
 
@@ -69,10 +68,10 @@ def smdebug(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Import a run that smdebug 1.0, the library of Amazon SageMaker Debugger, saved.
+    """Import a run saved by smdebug 1.0, the library of Amazon SageMaker Debugger.
 
-    Tensors, reductions and scalars keep their values to the last bit, and their modes, steps and workers. What is
-    damaged is named, and the rest imported. Exit code 1: something could not be imported.
+    Tensors, reductions and scalars keep their exact values, modes, steps and workers. Damaged files are listed and
+    skipped. Exit code 1: something could not be imported.
 
     Examples:
 
@@ -98,11 +97,11 @@ def tensorboard(
     """Import TensorBoard event files as one or more runs, so that rules can evaluate them.
 
     Reads what torch.utils.tensorboard, Keras's callback, tf.summary and tensorboardX write. Folders named after a mode
-    (train, validation) are one run; any other folder with event files is a run of its own, RUN/FOLDER. A tag whose
-    name says so plainly becomes a loss (train/loss, val_loss), a learning rate (lr) or a metric, in its mode; others
-    keep their names. Images, audio and graphs are counted and passed over.
+    (train, validation) become one run; any other folder with event files becomes its own run, RUN/FOLDER. Tags with a
+    clear name become losses (train/loss, val_loss), learning rates (lr) or metrics, in their mode; others keep their
+    names. Images, audio and graphs are skipped and counted.
 
-    What is damaged is named, and the rest imported. Exit code 1: something could not be imported.
+    Damaged files are listed and skipped. Exit code 1: something could not be imported.
 
     Examples:
 

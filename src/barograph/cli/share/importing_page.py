@@ -1,4 +1,4 @@
-"""What `barograph import smdebug` does and prints."""
+"""Output of `barograph import smdebug`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from barograph.ingest.smdebug.importing import Imported, import_smdebug
 from barograph.watch.figures import count
 
 _SHOWN = 20
-"""Most sentences of one sort that are printed; JSON has all."""
+"""Lines printed per section; JSON has all."""
 _NAMED = 5
 
 
 def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
-    """Make the run and say what became of everything; return whether all of it was imported.
+    """Import the run and print the result; return whether all of it was imported.
 
     Raises:
-        ImportFailed: The source is nothing of smdebug's, nothing of it can be read, or something is at the target.
-        SettingsError, StoreError: A place is none, or cannot be read or written.
+        ImportFailed: The source has no readable smdebug data, or the target exists.
+        SettingsError, StoreError: A path is invalid, or cannot be read or written.
     """
     with progress("importing", "steps") as on_progress:
         imported = import_smdebug(store_at(source), store_at(target), on_progress=on_progress)
@@ -42,7 +42,7 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     if len(imported.workers) > 1:
         entries.append(("workers", ", ".join(f"{ours}: {theirs}" for ours, theirs in imported.workers.items())))
     if imported.unproved:
-        entries.append(("unproved", f"{count(imported.unproved, 'value')} without a checksum (smdebug writes none)"))
+        entries.append(("unverified", f"{count(imported.unproved, 'value')} without a checksum (smdebug writes none)"))
     if imported.custom:
         entries.append(("custom", f"{_some(imported.custom)}: stored under custom:, because no other kind fits"))
     if imported.foreign:

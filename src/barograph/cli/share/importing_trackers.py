@@ -1,4 +1,4 @@
-"""`barograph import mlflow`, `wandb` and `aim`: runs that another tracker has kept."""
+"""`barograph import mlflow`, `wandb` and `aim`: import runs of other trackers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def mlflow(
     ] = None,
     as_json: _Json = False,
 ) -> None:
-    """Make runs of what MLflow has kept: its experiments, with metrics, parameters, tags, notes and artifacts.
+    """Import MLflow experiments: runs with metrics, parameters, tags, notes and artifacts.
 
-    MLflow need not be installed. Every point of every metric keeps its step, time and value, to the last bit. A
-    nested run is tied to the one that it is part of. Run it again at any time: what is unchanged is left alone, what
-    has changed is made anew, and nothing is there twice. A server asks for MLFLOW_TRACKING_TOKEN, or
-    MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD. Exit code 1: something could not be imported.
+    MLflow need not be installed. Every metric keeps all its points with exact step, time and value. Nested runs stay
+    linked to their parent. You can repeat the import: unchanged runs are skipped and changed ones are imported again.
+    Set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, to authenticate. Exit code 1:
+    something could not be imported.
 
     Examples:
 
@@ -75,11 +75,11 @@ def wandb(
     by_reference: _ByReference = False,
     as_json: _Json = False,
 ) -> None:
-    """Make runs of what Weights & Biases has written to this machine: config, history, summary, tags, notes and files.
+    """Import local Weights & Biases runs: config, history, summary, tags, notes and files.
 
-    Neither wandb nor its server is needed: the logs of offline runs, and of others where they are still there, are
-    read as they are, their checksums verified. A log of a run that was killed may end in the middle of a record; that
-    is no damage. Run it again at any time: nothing is there twice. Exit code 1: something could not be imported.
+    Needs neither wandb nor its server: reads the local logs of offline and online runs and verifies their checksums. A
+    log that ends within a record, because its run was killed, is not damage. You can repeat the import without getting
+    duplicates. Exit code 1: something could not be imported.
 
     Examples:
 
@@ -108,12 +108,11 @@ def aim(
     by_reference: _ByReference = False,
     as_json: _Json = False,
 ) -> None:
-    """Make runs of a repository of Aim: metrics with their contexts, parameters, tags, images, texts, commit.
+    """Import an Aim repository: metrics with their contexts, parameters, tags, images, texts and commit.
 
-    Aim keeps them in a database that its own package alone reads, so a Python that has it (`pip install aim`) is
-    asked; it may be of another environment. Run it again at any time: nothing is there twice. Images, audio, texts
-    and figures become artifacts; distributions are counted, and passed over. Exit code 1: something could not be
-    imported.
+    Needs a Python with Aim installed (`pip install aim`), because only Aim can read its database; it may be in another
+    environment (--python). Images, audio, texts and figures become artifacts; distributions are skipped and counted.
+    You can repeat the import without getting duplicates. Exit code 1: something could not be imported.
 
     Examples:
 

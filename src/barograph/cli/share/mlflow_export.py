@@ -1,4 +1,4 @@
-"""What `barograph export mlflow` does and prints."""
+"""Output of `barograph export mlflow`."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _SHOWN = 20
 
 
 def export_and_tell(name: str, to: str, root: str | None, *, as_json: bool) -> None:
-    """Tell the server of a run, or of all runs of an experiment, and say what became of it.
+    """Export a run, or all runs of an experiment, to a server and print the result.
 
     Args:
-        name: Of a run, a component, a trial or an experiment; or the place of a run.
+        name: Name of a run, a component, a trial or an experiment; or the path of a run.
         to: URL of the server.
-        root: Where the runs are; None: as of `Experiment.create`, or above the run.
+        root: Directory of the runs; None: the default of `Experiment.create`, or the one above the run.
         as_json: Print JSON.
 
     Raises:
-        UnknownItem: There is nothing of that name.
-        ExportError: There is nothing to tell of.
-        EndpointFailed: The server cannot be reached, or does not take it.
-        SettingsError: `to` is no URL of a server.
+        UnknownItem: No item has that name.
+        ExportError: There is nothing to export.
+        EndpointFailed: The server cannot be reached, or refuses the data.
+        SettingsError: `to` is not the URL of a server.
         StoreError: A run cannot be read.
     """
     server = MlflowServer(web_from_environment(_checked(to)))
@@ -78,13 +78,13 @@ def _items(catalog: Catalog, item: Item) -> list[Item]:
 
 
 def _parents_first(items: Sequence[Item]) -> list[Item]:
-    """Return items in an order in which each comes behind the one that it is part of."""
+    """Return items sorted so that each comes after its parent."""
     waiting = {item.uid: item for item in items}
     order: list[Item] = []
     while waiting:
         ready = [item for item in waiting.values() if not any(
             relation == Relation.CONTRIBUTED_TO and target in waiting for relation, target in item.relations)]
-        # In a circle nobody is first.
+        # A cycle has no first item.
         for item in ready or list(waiting.values()):
             order.append(waiting.pop(item.uid))
     return order
@@ -97,10 +97,10 @@ def _print(printer: Printer, sent: Sequence[SentRun], url: str) -> None:
                                                            f"and {count(artifacts, 'artifact')}."))
     entries = [("to", url)]
     if len(new) < len(sent):
-        entries.append(("unchanged", f"{count(len(sent) - len(new), 'run')} had been exported before"))
+        entries.append(("unchanged", f"{count(len(sent) - len(new), 'run')} exported before"))
     printer.entries(entries)
     printer.lines([shown(f"{run.name}: {run.mlflow_run_id} ({count(run.points, 'number')})") for run in new], _SHOWN)
     told = [sentence for run in new for sentence in run.told]
     if told:
-        printer.heading("elsewhere", Text("", "dim"))
+        printer.heading("notes", Text("", "dim"))
         printer.lines([shown(f"· {sentence}") for sentence in told], _SHOWN)

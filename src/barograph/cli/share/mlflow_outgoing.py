@@ -1,4 +1,4 @@
-"""What a catalog knows of a run or a component, in the words of MLflow."""
+"""Converts a run or a component of the catalog for MLflow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 DEFAULT_EXPERIMENT = "Default"
-"""Of runs that are for no experiment, as MLflow calls its own."""
+"""Experiment of runs without one, as in MLflow."""
 
 _TRACKERS = ("mlflow", "wandb", "aim")
 _STATUS = {"finished": "FINISHED", "failed": "FAILED", "damaged": "FAILED", "killed": "KILLED", "stopped": "KILLED",
@@ -29,11 +29,11 @@ _REGISTERED = "models:/"
 
 
 def outgoing_from_item(item: Item, root: Store) -> Outgoing:
-    """Return a run or a component as it is told to MLflow.
+    """Return a run or a component as it is sent to MLflow.
 
     Args:
-        item: As the catalog knows it.
-        root: Where the runs are, with the artifacts beside them.
+        item: Item of the catalog.
+        root: Store of the runs and their artifacts.
 
     Raises:
         NotARun, NewerFormat, DamagedChunk, StoreError: Its records cannot be read.
@@ -73,7 +73,7 @@ def _tags(item: Item, run: RunReader | None) -> Iterator[tuple[str, str]]:
 
 
 def _datasets(item: Item, book: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield what it read: those that came from MLflow as they were there."""
+    """Yield the inputs of an item; datasets imported from MLflow are returned unchanged."""
     kept = {f"{it['name']} ({it['context']})" if it.get("context") else it["name"]: it
             for it in book.get("datasets") or []}
     for link in item.inputs:
@@ -81,13 +81,13 @@ def _datasets(item: Item, book: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def _file(link: ArtifactLink, root: Store) -> OutgoingFile:
-    # Only what is kept beside the runs: any other address may be one that somebody else has written.
+    # Only artifacts stored with the runs: another address may come from an untrusted source.
     kept = link.uri.startswith("artifact:")
     return OutgoingFile(link.name, link.uri, partial(bytes_of, root, link) if kept else None)
 
 
 def _metadata_file(run: RunReader | None) -> tuple[str, Mapping[str, Any]]:
-    """Return which tracker a run was imported from, and what was kept of that; "" where it was recorded here."""
+    """Return the tracker that a run was imported from and its metadata; "" if it was recorded here."""
     if run is None:
         return "", {}
     for item in run.store.list(IMPORTED):

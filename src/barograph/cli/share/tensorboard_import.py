@@ -1,4 +1,4 @@
-"""What `barograph import tensorboard` does and prints."""
+"""Output of `barograph import tensorboard`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from barograph.watch.figures import count
 from barograph.watch.wording import shown
 
 _SHOWN = 20
-"""Most sentences of one sort that are printed; JSON has all."""
+"""Lines printed per section; JSON has all."""
 _NAMED = 6
 
 
 def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
-    """Make the runs and say what became of everything; return whether all of it was imported.
+    """Import the runs and print the result; return whether all of it was imported.
 
     Raises:
-        ImportFailed: There are no event files, nothing of them can be imported, or something is at the target.
-        SettingsError, StoreError: A place is none, or cannot be read or written.
+        ImportFailed: There are no event files, none can be imported, or the target exists.
+        SettingsError, StoreError: A path is invalid, or cannot be read or written.
     """
     top, only = _split(source)
     with progress("importing") as on_progress:
@@ -42,7 +42,7 @@ def import_and_tell(source: str, target: str, *, as_json: bool) -> bool:
 
 
 def _split(source: str) -> tuple[str, str]:
-    """Return the folder of what was typed, and the name of the file in it; "" where it is no file."""
+    """Return a folder and the name of a file in it; "" if the path is a folder."""
     if "://" not in source:
         path = Path(source)
         return (str(path.parent), path.name) if path.is_file() else (source, "")
@@ -57,10 +57,10 @@ def _print(printer: Printer, imported: Imported, target: str) -> None:
     printer.entries([("from", imported.source)])
     for run in imported.runs:
         if len(imported.runs) > 1:
-            printer.heading(shown(run.name) or "the top itself")
+            printer.heading(shown(run.name) or "(top folder)")
         printer.entries(_entries(run))
     if imported.empty:
-        printer.entries([("no run", f"{_some(list(imported.empty))}: nothing there that a run could hold")])
+        printer.entries([("no run", f"{_some(list(imported.empty))}: no data to import")])
     one = imported.runs[0].run if len(imported.runs) > 1 else target
     printer.entries([("next", f"barograph watch {one} --once")])
     if imported.damage:
@@ -79,17 +79,17 @@ def _entries(run: ImportedRun) -> list[tuple[str, str]]:
     if run.parameters:
         entries.append(("parameters", _some([f"{name} = {value}" for name, value in run.parameters.items()])))
     if run.recounted:
-        entries.append(("by epoch", f"{_some(run.recounted)}: put at the steps of training of their time"))
+        entries.append(("by epoch", f"{_some(run.recounted)}: moved to the training step of that time"))
     if run.again:
-        entries.append(("written again", f"{count(run.again, 'point')} of steps that were made anew, left out"))
+        entries.append(("overwritten", f"{count(run.again, 'point')} of repeated steps, skipped"))
     if run.passed_over:
         what = ", ".join(count(number, shown(name)) for name, number in sorted(run.passed_over.items()))
-        entries.append(("passed over", f"{what}: a run has no place for them"))
+        entries.append(("skipped", f"{what}: not supported"))
     return entries
 
 
 def _places(found: Mapping[str, str]) -> str:
-    """Return tags and what became of them."""
+    """Return tags with the names that they were imported as."""
     return _some([f"{tag} → {place}" for tag, place in found.items()])
 
 

@@ -1,4 +1,4 @@
-"""What `barograph export tensorboard` does and prints."""
+"""Output of `barograph export tensorboard`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from barograph.runs.reading.reader import AWAY_SECS, RunReader
 from barograph.watch.figures import count
 
 DEFAULT_ROOT = "tensorboard"
-"""Folder, below the working directory, of events whose place nobody chose: what TensorBoard is to be shown."""
+"""Default output folder, below the working directory."""
 
 FOLLOW_SECS = 5.0
-"""How often a run that is followed is looked at: TensorBoard itself looks as often."""
+"""Seconds between updates with --follow; TensorBoard reloads as often."""
 
 
 def export_and_tell(place: str, out: Path | None, *, as_json: bool) -> None:
-    """Write the run at `place` as event files, and say what they hold.
+    """Write the run at `place` as event files and print what they contain.
 
     Raises:
-        ExportError: The folder holds other events, or the run nothing to show.
+        ExportError: The folder has other events, or the run has nothing to export.
         StoreDenied: The folder cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
@@ -53,17 +53,17 @@ def follow_and_tell(
     place: str, out: Path | None, *, every_secs: float, as_json: bool, wait: Callable[[float], object] = time.sleep,
     clock: Clock | None = None,
 ) -> bool:
-    """Write the run at `place` as event files that grow with it, until it has ended; return whether it was interrupted.
+    """Write the run at `place` as event files until it ends; return whether it was interrupted.
 
     Args:
-        place, out, as_json: As of the command.
-        every_secs: How often to look.
-        wait: Lets some seconds pass.
-        clock: For how long workers have been silent, and the store away.
+        place, out, as_json: Options of the command.
+        every_secs: Seconds between updates.
+        wait: Sleeps for some seconds.
+        clock: Clock for timeouts of workers and of the store.
 
     Raises:
-        ExportError: The folder holds other events, or another process follows the run into it; the run has ended with
-            nothing to show.
+        ExportError: The folder has other events, another process exports the run to it, or the run has ended with
+            nothing to export.
         StoreDenied, StoreFull: The folder cannot be written.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
     """
@@ -83,13 +83,13 @@ def follow_and_tell(
                 interrupts.came = True
         exported, damage = follower.exported, follower.damage
     if not exported.folders and not interrupts.came:
-        raise ExportError(f"The run holds nothing that TensorBoard could show ({run.url}).")
+        raise ExportError(f"The run has nothing to show in TensorBoard ({run.url}).")
     if as_json:
         printer.json({**exported.to_json(), "damage": damage, "interrupted": interrupts.came})
     else:
         _print(printer, exported)
         if interrupts.came:
-            printer.line("Interrupted before the run ended. The same command continues where this one stopped.")
+            printer.line("Interrupted before the run ended. Run the command again to continue where it stopped.")
     for text in damage:
         print(f"barograph: {shown_lines(text)}", file=sys.stderr)
     return interrupts.came
@@ -108,7 +108,7 @@ def _follow(
             if clock.monotonic() - seen_at >= AWAY_SECS:
                 raise
             interrupts.end_of_poll()
-            tell("the store is away; trying again")
+            tell("store unreachable; retrying")
             wait()
             continue
         seen_at = clock.monotonic()
@@ -122,7 +122,7 @@ def _follow(
 
 @contextlib.contextmanager
 def _state_line() -> Iterator[Callable[[str], object]]:
-    """Show how far it is, where a person looks on."""
+    """Show progress in a terminal."""
     console = console_on(stderr=True, lasting=not sys.stderr.isatty())
     if not console.is_terminal:
         yield lambda text: None

@@ -1,4 +1,4 @@
-"""What `barograph import mlflow`, `wandb` and `aim` do and print."""
+"""Output of `barograph import mlflow`, `wandb` and `aim`."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from barograph.watch.figures import count
 from barograph.watch.wording import shown
 
 _SHOWN = 20
-"""Most runs, and most sentences, that are printed; JSON has all."""
+"""Lines printed per section; JSON has all."""
 _NAMED = 6
 
 
 def import_and_tell(
     open_source: Callable[[], ForeignSource], root: str | None, *, wanted: Wanted, by_reference: bool, as_json: bool
 ) -> bool:
-    """Make the runs and say what became of everything; return whether all of it was imported.
+    """Import the runs and print the result; return whether all of it was imported.
 
     Args:
-        open_source: Opens what is to be imported.
-        root: Directory or URL of the runs; None: as of `Experiment.create`.
-        wanted: Which of them.
-        by_reference: No bytes of artifacts are copied.
+        open_source: Opens the source.
+        root: Directory or URL of the runs; None: the default of `Experiment.create`.
+        wanted: Runs to import.
+        by_reference: Store links to artifacts instead of copies.
         as_json: Print JSON.
 
     Raises:
-        ImportFailed: There are no runs, or none of them can be imported.
-        SettingsError, StoreError: The root is no place, or cannot be written to.
+        ImportFailed: There are no runs, or none can be imported.
+        SettingsError, StoreError: The root is invalid, or cannot be written to.
     """
     place = root or root_place()
     store = store_at(place)
@@ -53,7 +53,7 @@ def import_and_tell(
     finally:
         source.close()
     if again := {run.folder for run in imported.runs if run.again}:
-        # A catalog does not look again at what ended long ago, and ended when it had before.
+        # The catalog skips runs that ended long ago and whose end did not change.
         catalog_at(place).feed(again=again)
     printer = Printer()
     if as_json:
@@ -78,7 +78,7 @@ def _print(printer: Printer, imported: Imported, root: str) -> None:
     if imported.runs:
         printer.entries([("next", f"barograph watch {imported.runs[0].run} --once")])
     if imported.damage:
-        printer.heading("not imported", Text("the rest was", "dim"))
+        printer.heading("not imported", Text("the rest was imported", "dim"))
         printer.lines([Text.assemble(("· ", "red"), shown(sentence)) for sentence in imported.damage], _SHOWN)
 
 
@@ -87,17 +87,16 @@ def _totals(imported: Imported) -> list[tuple[str, str]]:
     if imported.experiments:
         entries.append(("experiments", _some(imported.experiments)))
     if imported.unchanged:
-        entries.append(("unchanged", f"{count(imported.unchanged, 'run')} had been imported before, and stayed as they "
-                                     "are"))
+        entries.append(("unchanged", f"{count(imported.unchanged, 'run')} imported before"))
     if again := sum(run.again for run in imported.runs):
-        entries.append(("again", f"{count(again, 'run')} had changed since, and were made anew"))
+        entries.append(("changed", f"{count(again, 'run')} imported again"))
     copied, referenced = (sum(numbers) for numbers in
                           ([run.copied for run in imported.runs], [run.referenced for run in imported.runs]))
     if copied or referenced:
-        entries.append(("artifacts", f"{copied:,} copied, {referenced:,} by their place"))
+        entries.append(("artifacts", f"{copied:,} copied, {referenced:,} linked"))
     if imported.passed_over:
         what = ", ".join(count(number, what) for what, number in sorted(imported.passed_over.items()))
-        entries.append(("passed over", shown(what)))
+        entries.append(("skipped", shown(what)))
     return entries
 
 

@@ -144,7 +144,7 @@ class Survey:
             last_chunks: Cache of last chunks from endings; extended here.
 
         Raises:
-            StoreError: These metadata files cannot be read.
+            StoreError: The endings or retention notes cannot be read.
         """
         ended = {(attempt, worker) for folder, worker, attempt in self.metadata if folder == ENDINGS}
         for stream in ended - set(last_chunks):

@@ -1,6 +1,6 @@
-"""How a training process writes its run: records are taken in at once, a thread of its own publishes them.
+"""Writes the records of a worker: a queue accepts them immediately, and a thread publishes them.
 
-The thread that trains only touches the `Inbox`; Arrow is loaded by the writer's own thread, too.
+The training thread only touches the `Inbox`. The writer thread also imports Arrow.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _TURN_SECS = 0.1
 
 
 class RunWriter(RecordWriter):
-    """Writes what one worker records.
+    """Writes the records of one worker.
 
     Args:
-        store: Where the run is.
-        worker: Who writes, as `claim_worker` returned it.
-        settings: `flush_secs`, `queue_bytes`, `close_timeout_secs`, `keep_last` and `max_bytes` are used.
-        clock: Time.
-        status: Tells how training goes, for the heartbeat; called in the writer's thread.
-        on_control: Called in the writer's thread every half second with the store, to see what is asked.
-        background: Publish from a thread. False: nothing happens but in `turn` and `close`.
-        wait: Lets some seconds pass, where `close` has no thread to wait for.
-        first_chunk: Sequence number of the first chunk: past those of a writer of this worker that is gone.
-        inbox: Where records are taken in, if some were before there was a writer; None: a new one.
-        sampler: Makes, in the writer's thread, what tells of the machine; None: nobody does.
+        store: Store of the run.
+        worker: Worker, as returned by `claim_worker`.
+        settings: Uses `flush_secs`, `queue_bytes`, `close_timeout_secs`, `keep_last` and `max_bytes`.
+        clock: Clock.
+        status: Returns the state of the training for the heartbeat; called in the writer thread.
+        on_control: Called in the writer thread every half second with the store, to look for requests.
+        background: Publish from a thread. False: only `turn` and `close` publish.
+        wait: Sleeps for some seconds, if `close` has no thread to wait for.
+        first_chunk: Sequence number of the first chunk, after those of an earlier writer of this worker.
+        inbox: Queue with records from before the writer existed; None: a new one.
+        sampler: Creates the machine sampler, in the writer thread; None: no machine metrics.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RunWriter(RecordWriter):
         self._deadline = float("inf")
         self._complete = False
         self._closed: Closing | None = None
-        # The hot path of `run.log`, so without a call in between: takes in the number of a series.
+        # The hot path of `run.log`, so without a call in between: queues one number of a series.
         # (name, value, step, mode, time_unix) -> None; drops and counts it when the queue is full.
         self.log: Callable[[str, float, int, Mode, float], None] = self._inbox.log
         self._thread: threading.Thread | None = None
@@ -89,44 +89,44 @@ class RunWriter(RecordWriter):
             self._thread.start()
 
     def put(self, records: StepRecords | Pending) -> bool:
-        """Take in what was recorded in one step; never waits.
+        """Queue the records of one step; never blocks.
 
         Args:
-            records: They, or what will resolve to them in the writer's thread. Not to be changed after.
+            records: The records, or an object that the writer thread resolves to them. Do not change it afterwards.
 
         Returns:
-            False when the queue was full, or the writer is closed; then the whole step was dropped, and counted.
+            False if the queue is full or the writer closed; the step is then dropped and counted.
         """
         return self._inbox.put(records)
 
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
-        """Take in a step of which nothing but a few numbers was recorded; never waits.
+        """Queue a step with only a few numbers; never blocks.
 
         Returns:
-            False when the queue was full, and the whole step was dropped, and counted.
+            False if the queue is full; the step is then dropped and counted.
         """
         return self._inbox.put_numbers(step, numbers)
 
     def note(self, numbers: Mapping[Key, float], *, step: int, time_unix: float) -> bool:
-        """Take in numbers that belong to no step, with the step that is going on; see `Inbox.note`."""
+        """Queue numbers that belong to no step, with the current step; see `Inbox.note`."""
         return self._inbox.note(numbers, step=step, time_unix=time_unix)
 
     def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
-        """Return what takes in the same few numbers of one training step after another; see `Inbox.channel`."""
+        """Return a function that queues the same numbers for each training step; see `Inbox.channel`."""
         return self._inbox.channel(keys, optimizer)
 
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
-        """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
+        """Queue the batches of a step; never blocks. If the queue is full, they are dropped and counted."""
         self._inbox.put_batches(batches)
 
     @property
     def dropped_steps(self) -> int:
-        """Steps that were dropped so far."""
+        """Steps dropped so far."""
         return (self._publisher or self._inbox).dropped_steps
 
     @property
     def dropped_points(self) -> int:
-        """Logged numbers that were dropped so far."""
+        """Logged numbers dropped so far."""
         return (self._publisher or self._inbox).dropped_points
 
     @property
@@ -136,31 +136,31 @@ class RunWriter(RecordWriter):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong so far, first of each cause."""
+        """Problems so far, the first of each cause."""
         return self._problems.texts
 
     def turn(self) -> None:
-        """Do once what the thread does ten times a second; for tests, with `background=False`."""
+        """Run one iteration of the writer thread; for tests with `background=False`."""
         self._publish().turn()
 
     def close(self, state: EndState, reason: str = "") -> Closing:
-        """Publish what waits and write the ending; a store that does not answer is waited for `close_timeout_secs`.
+        """Publish the queue and write the ending; wait at most `close_timeout_secs` for the store.
 
         Args:
             state: How the worker ended.
             reason: Why, for people.
 
         Returns:
-            What became of everything. A second call returns the same.
+            What was published and lost. A second call returns the same.
         """
         return self._close((state, reason))
 
     def abandon(self) -> Closing:
-        """Publish what waits and write no ending: the process whose records these are was killed."""
+        """Publish the queue without an ending, because the training process was killed."""
         return self._close(None)
 
     def after_fork_in_child(self) -> None:
-        """Do nothing: the thread that publishes exists in the parent only."""
+        """Do nothing: the writer thread exists only in the parent."""
 
     def _close(self, ending: tuple[EndState, str] | None) -> Closing:
         if self._closed is not None:

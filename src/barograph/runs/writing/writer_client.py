@@ -1,4 +1,4 @@
-"""The training process's end of the line to its writer process: takes records in at once and hands them over."""
+"""Client of the writer process in the training process: queues records and sends them."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ _NO_ANSWER = ("the writer process did not answer, so its last records may be los
 
 
 class AroundTraining(Protocol):
-    """What tells of what goes on around a training."""
+    """Source of opened files, output and options of a training script."""
 
     def opened_since(self, number: int) -> tuple[Sequence[str], int]:
-        """Return the files that were opened, from the one of that number on, and how many openings were beyond."""
+        """Return the files opened, from that index on, and the number of files not listed."""
         ...
 
     def take_printed(self) -> tuple[list[tuple[str, str]], int]:
-        """Return what was printed since the last call, by stream, and how many characters are left out."""
+        """Return the output since the last call, by stream, and the number of characters left out."""
         ...
 
     def options_seen(self) -> dict[str, Option]:
-        """Return the options of the script that its parser has told of by now."""
+        """Return the options that the script's parser has parsed so far."""
         ...
 
 
 @dataclass(slots=True)
 class _Parcel:
-    """What is on its way to the writer process."""
+    """Data on its way to the writer process."""
 
     points: Points
     held_bytes: int
@@ -68,24 +68,24 @@ class _Parcel:
 
 
 class WriterClient(RecordWriter):
-    """Writes what one worker records, by way of a process of its own.
+    """Writes the records of one worker through a separate process. Callbacks run in a background thread.
 
     Args:
-        url: Of the run.
-        attempt: Which life of it.
-        rank: Of this process; None where there are no ranks.
-        world_size: How many ranks there are.
-        versions: Package to version, in this process.
-        settings: As for `RunWriter`.
-        status: Tells how training goes; called in a thread of ours.
-        on_stop: Called in a thread of ours when somebody asks that training stop.
-        on_asked: Called likewise when something else is asked of it.
-        reports: Returns what became of what was asked, from the one of that number on; called likewise.
-        on_loss: Called likewise with why some of what is recorded is lost.
-        on_trouble: Called likewise with what the person who trains is to know now, though nothing is lost yet.
-        around: Tells what goes on around the training; None: nobody does.
-        start: Starts the process, and returns it with our end of the line.
-        claim: What this worker's place in the run is claimed with; "": what nobody else knows.
+        url: URL of the run.
+        attempt: Number of the attempt.
+        rank: Rank of this process; None without ranks.
+        world_size: Number of ranks.
+        versions: Versions of packages in this process.
+        settings: See `RunWriter`.
+        status: Returns the state of the training.
+        on_stop: Called when the training is asked to stop.
+        on_asked: Called with any other request.
+        reports: Returns the results of requests, from that index on.
+        on_loss: Called with the reason when records are lost.
+        on_trouble: Called with a problem that the user should see, although nothing is lost yet.
+        around: Source of opened files, output and options; None: not recorded.
+        start: Starts the process and returns it with our end of the connection.
+        claim: Claim of this worker's slot in the run; "": a new random one.
 
     Raises:
         OSError: The process cannot be started.
@@ -146,32 +146,32 @@ class WriterClient(RecordWriter):
         self._thread.start()
 
     def put(self, records: StepRecords | Pending) -> bool:
-        """Take in what was recorded in one step; never waits. False: no room, dropped and counted."""
+        """Queue the records of one step; never blocks. False: the queue is full, so they are dropped and counted."""
         return self._inbox.put(records)
 
     def put_numbers(self, step: Step, numbers: Mapping[Key, float]) -> bool:
-        """Take in a step of which nothing but a few numbers was recorded; never waits.
+        """Queue a step with only a few numbers; never blocks.
 
         Returns:
-            False when the queue was full, and the whole step was dropped, and counted.
+            False if the queue is full; the step is then dropped and counted.
         """
         return self._inbox.put_numbers(step, numbers)
 
     def channel(self, keys: Sequence[Key], optimizer: str) -> Callable[[int, int, float, Sequence[float]], bool]:
-        """Return what takes in the same few numbers of one training step after another; see `Inbox.channel`."""
+        """Return a function that queues the same numbers for each training step; see `Inbox.channel`."""
         return self._inbox.channel(keys, optimizer)
 
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
-        """Take in what fed a step; never waits. When the queue is full the batches are dropped, and counted."""
+        """Queue the batches of a step; never blocks. If the queue is full, they are dropped and counted."""
         self._inbox.put_batches(batches)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong on our side of the line."""
+        """Problems on our side of the connection."""
         return self._problems.texts
 
     def close(self, state: EndState, reason: str = "") -> Closing:
-        """Hand everything over, and wait until it is published; at most `close_timeout_secs` and a little.
+        """Send everything and wait until it is published, for slightly more than `close_timeout_secs` at most.
 
         Returns:
             What became of everything. A second call returns the same.
@@ -198,7 +198,7 @@ class WriterClient(RecordWriter):
         )
 
     def after_fork_in_child(self) -> None:
-        """Close the child's end of the line, so that the writer process notices when the training process ends."""
+        """Close the child's copy of the connection, so that the writer process notices the end of training."""
         # Nothing here may take a lock: a thread that does not exist in the child may have held it.
         with contextlib.suppress(OSError):
             self._line.close()
@@ -261,7 +261,7 @@ class WriterClient(RecordWriter):
                 time.sleep(_TURN_SECS)
 
     def _deliver(self, *, last: bool = False) -> bool:
-        """Hand over what waits; False when that was given up."""
+        """Send the queue; False if that failed for good."""
         if self._unsent is None:
             pending, points = self._inbox.take()
             batches = self._inbox.take_batches()
@@ -330,7 +330,7 @@ class WriterClient(RecordWriter):
         return self._last_status
 
     def _begin_again(self, error: Exception) -> bool:
-        """Start another writer process in place of one that is gone, a few times; False when it is given up."""
+        """Restart a writer process that is gone, up to a limit; False if that fails."""
         why = f"the writer process has ended ({error or type(error).__name__})"
         try:
             if self._restarts >= _MOST_RESTARTS:
@@ -349,7 +349,7 @@ class WriterClient(RecordWriter):
         self._subjects, self._told_series, self._told_drops = None, 0, (0, 0, 0)
         self._told_opened = self._told_beyond = 0
         self._told_options = {}
-        self._reported = 0  # the one before may not have written it; writing it twice changes nothing
+        self._reported = 0  # the old process may not have written it; writing it twice changes nothing
         self._on_loss(f"{why} and was restarted; steps of the last second may be lost")
         return True
 
@@ -364,18 +364,18 @@ class WriterClient(RecordWriter):
                 self._on_trouble(message.text)
             elif isinstance(message, Closing):
                 self._answer = message
-                return  # its last word: what comes after it is the end of the line, and no loss
+                return  # the last message: the connection closes after it, and nothing is lost
 
     def _await_answer(self) -> None:
         deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         while self._answer is None and self._line.poll(max(0.0, deadline - time.monotonic())):
             self._hear()
-        # It may wait for a store that does not answer; it ends by itself.
+        # It may be waiting for an unresponsive store; it exits on its own.
         self._process.wait(_MARGIN_SECS)
 
 
 class _Line(Connection):
-    """Our end. Where the script has closed it, whatever lies under its number now is not written to, nor closed."""
+    """Our end of the connection. If the script closed its descriptor, a reused one is neither written nor closed."""
 
     def __init__(self, handle: int) -> None:
         super().__init__(handle)
@@ -398,18 +398,18 @@ class _Line(Connection):
 
 
 def _above_standard(line: socket.socket) -> socket.socket:
-    """Return an end of the line whose descriptor is not taken for a standard stream, should these be closed."""
+    """Return the socket with a descriptor above those of the standard streams, which may be closed."""
     return socket.socket(fileno=above_standard(line.detach()))
 
 
 def _start() -> tuple[LocalProcess, Connection]:
-    """Start a writer process, and return it with our end of the line."""
+    """Start a writer process; return it with our end of the connection."""
     ours, theirs = map(_above_standard, socket.socketpair())
     try:
         with theirs:
             command = own_module("barograph.runs.writing.writer_process", str(theirs.fileno()),
                                  environment=environment_without([LAUNCH_VARIABLE]))
-            # In a session of its own: Ctrl-C at the terminal is for the training.
+            # In its own session: Ctrl-C in the terminal is for the training.
             process = LocalProcess(command, stdout=DEVNULL, stderr=DEVNULL, pass_fds=(theirs.fileno(),))
     except OSError:
         ours.close()

@@ -22,16 +22,16 @@ class Assignment:
     """First message to a writer process.
 
     Attributes:
-        url: Of the run.
-        attempt: Which life of it.
-        rank: Of the training process; None where there are no ranks.
-        world_size: How many ranks there are.
-        versions: Package to version, in the training process.
-        settings: As `Settings.to_json` gives them.
-        claim: Tells this worker from every other one, see `claim.new_claim`.
-        again: A writer process of this worker was there before and is gone: go on where it was.
-        process: The training process. Its writer process could not tell once that was killed: its parent is another
-        then.
+        url: URL of the run.
+        attempt: Number of the attempt.
+        rank: Rank of the training process; None without ranks.
+        world_size: Number of ranks.
+        versions: Versions of packages in the training process.
+        settings: Result of `Settings.to_json`.
+        claim: Unique claim of this worker; see `claim.new_claim`.
+        again: Continue after an earlier writer process of this worker.
+        process: The training process. The writer process cannot find it by its own parent, which changes when the
+            training process is killed.
     """
 
     url: str
@@ -47,17 +47,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the training process recorded since the last one.
+    """Records of the training process since the last delivery.
 
     Attributes:
-        subjects: The table that the steps' rows speak of, where it is new; else None: as before.
-        steps: Each without its subjects.
-        new_series: Series that no delivery spoke of before; they are numbered on from those.
-        points: Numbers that were logged, an array of `POINT`.
-        status: How training goes.
-        dropped_steps, dropped_points: How many more could not be taken in.
-        batches: What fed the steps since.
-        dropped_batches: How many more of these could not be taken in.
+        subjects: Table that the rows of steps refer to; None if unchanged.
+        steps: Steps without their subjects.
+        new_series: Series that no earlier delivery had; numbered consecutively.
+        points: Logged numbers, an array of `POINT`.
+        status: State of the training.
+        dropped_steps, dropped_points: Steps and points dropped since the last delivery.
+        batches: Batches since the last delivery.
+        dropped_batches: Batches dropped since the last delivery.
     """
 
     subjects: tuple[Subject, ...] | None
@@ -85,8 +85,8 @@ class StopAsked:
 
     Attributes:
         reason: One sentence for people.
-        after_steps: Steps to be made before, counted from the training's first; 0: stop after the one under way.
-        finding_id: The finding that asks; "" where a person does.
+        after_steps: Step after which to stop, counted from the first; 0: after the current one.
+        finding_id: ID of the finding that requests it; "" for a person.
         checkpoint: Save model and optimizers first.
     """
 
@@ -101,8 +101,8 @@ class Asked:
     """Request of an action after which training continues.
 
     Attributes:
-        request: What.
-        after_steps: Steps to be made before, as in `StopAsked`.
+        request: The request.
+        after_steps: As in `StopAsked`.
     """
 
     request: Request
@@ -121,11 +121,11 @@ class Around:
     """Opened files, output and options of the training since the last message.
 
     Attributes:
-        opened: Files that were opened to read.
-        beyond: How often others were, in all.
-        printed: By stream, in order.
-        left_out: Characters that were printed and are not there.
-        options: All options of the script that its parser has told of by now; None: as before.
+        opened: Files opened for reading.
+        beyond: Total number of opened files that are not listed.
+        printed: Output by stream, in order.
+        left_out: Characters of output that are missing.
+        options: All options that the script's parser has parsed so far; None if unchanged.
     """
 
     opened: tuple[str, ...]
