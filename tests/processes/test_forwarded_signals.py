@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 from barograph.processes.forwarded_signals import ForwardedSignals
@@ -37,3 +40,43 @@ def test_an_ignored_signal_stays_ignored() -> None:
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+FOLLOWER = """
+import os, signal, sys
+from barograph.processes.forwarded_signals import ForwardedSignals
+
+pipe = open(sys.argv[1], "w", buffering=1)
+
+class Process:
+    def send(self, number):
+        print("sent", number, file=pipe)
+
+arrived, wakeup = os.pipe()
+os.set_blocking(wakeup, False)
+signal.set_wakeup_fd(wakeup)
+with ForwardedSignals() as signals:
+    signals.to(Process())
+    print("ready", file=pipe)
+    os.read(arrived, 1)
+    print("came", file=pipe)
+"""
+
+
+def test_ctrl_c_is_not_sent_again_also_if_no_standard_stream_is_the_terminal(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        os.execv(sys.executable, [sys.executable, "-c", FOLLOWER, str(pipe)])
+    try:
+        with pipe.open() as said:
+            assert said.readline() == "ready\n"
+            os.write(terminal, b"\x03")
+            assert said.read() == "came\n"
+    finally:
+        os.waitpid(pid, 0)
+        os.close(terminal)

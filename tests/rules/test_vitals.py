@@ -77,6 +77,10 @@ def test_an_error_that_is_not_known_is_told_as_it_is() -> None:
     assert symptom.remedy.startswith("Read the traceback from the end")
 
 
+def test_ctrl_c_is_no_error() -> None:
+    assert said(ScriptError(), [failed("KeyboardInterrupt: ")]) == [[Unjudged("the run has not ended with an error")]]
+
+
 def test_a_run_that_goes_on_has_no_error() -> None:
     assert said(ScriptError(), [silent(0.0)]) == [[Unjudged("the run has not ended with an error")]]
 

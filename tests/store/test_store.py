@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,6 +138,15 @@ def test_of_many_that_create_at_once_one_succeeds(store: Store) -> None:
 def test_getting_what_is_not_there_says_so(store: Store) -> None:
     with pytest.raises(ObjectNotFound, match="nothing"):
         store.get("nothing")
+
+
+def test_a_pipe_and_a_device_are_no_objects(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    store = store_from_url(tmp_path)
+    for name in ("pipe", "device"):
+        with pytest.raises(ObjectNotFound):
+            store.get(name)
 
 
 def test_a_listing_shows_names_and_sizes_in_order(store: Store) -> None:

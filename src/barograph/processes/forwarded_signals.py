@@ -56,8 +56,11 @@ class ForwardedSignals:
 
 
 def _in_foreground() -> bool:
-    for stream in (0, 1, 2):
-        with contextlib.suppress(OSError):
-            if os.isatty(stream):
-                return os.tcgetpgrp(stream) == os.getpgrp()
+    """Return whether our group is in the foreground of a terminal, also if all standard streams are redirected."""
+    with contextlib.suppress(OSError):
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            return os.tcgetpgrp(terminal) == os.getpgrp()
+        finally:
+            os.close(terminal)
     return False

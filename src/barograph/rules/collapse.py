@@ -104,8 +104,10 @@ class ActivationCollapse(Rule):
         slower = sentence(lower_rate(learning_rate(view), 10))
         return Symptom(
             message=f"{sentence(why)}.",
-            remedy=f"{slower}; add a normalization layer before {which}, or initialize with kaiming_normal_ (He); in "
-                   "self-supervised learning, prevent collapse (stop-gradient, negatives, a variance term).",
+            # From the start, no learning rate can be the reason.
+            remedy=(f"{slower}; add" if "was_well" in memory else "Add") + f" a normalization layer before {which}, or "
+                   "initialize with kaiming_normal_ (He); in self-supervised learning, prevent collapse (stop-gradient, "
+                   "negatives, a variance term).",
             evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),
                                     self.threshold, f"between-sample variance {number(float(shares[row]))} of the "
                                                     "mean square")

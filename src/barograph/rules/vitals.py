@@ -69,7 +69,7 @@ class ScriptError(Rule):
       reported with that cause.
     Why it matters: the run is over, and the error message is often far from the mistake.
     What to do: see the finding; otherwise read the traceback, starting at the last line in your own code.
-    When it is wrong: errors on purpose, such as a script that raises to exit.
+    When it is wrong: errors on purpose, such as a script that raises to exit. Ctrl-C is not an error.
     Tried on: the errors of a label outside the classes, in a training; the other messages as literal strings.
     Source: messages of PyTorch, and the mistakes behind them that users report.
     """
@@ -84,7 +84,7 @@ class ScriptError(Rule):
 
     def judge(self, view: StepView, memory: Memory) -> Iterable[Symptom | Unjudged]:
         failures = [key for key, value in view.scalars(Kind.VITAL).items()
-                    if value and key.path.partition("[")[0] == _FAILED]
+                    if value and key.path.partition("[")[0] == _FAILED and not key.path.startswith(_INTERRUPTED)]
         if not failures:
             # Only the end of a run proves that there was no error, and it is not a step.
             yield Unjudged("the run has not ended with an error")
@@ -106,4 +106,5 @@ class ScriptError(Rule):
 
 
 _FAILED = "failed"
+_INTERRUPTED = f"{_FAILED}[KeyboardInterrupt"
 _SUBJECT_LENGTH = 80

@@ -386,7 +386,7 @@ def _why_frozen(
                       f"{why}, although a gradient reaches it"),
         )
     if stopped is not None and silent and not unreached:
-        died = f"{why}; since then {silent} outputs zero for almost every sample"
+        died = f"{why}; since then all outputs of {silent} are zero or negative"
         remedy = f"{sentence(slower)} and start again: units that died do not come back."
         thrown, weight = (f"{died}, and {stopped}", 0.8) if stopped else (died, 0.4)
         return ranked(
@@ -397,7 +397,8 @@ def _why_frozen(
         Suspicion(Cause.DETACHED_GRAPH, 0.9 if unreached else 0.3,
                   f"{why}; the graph of the loss does not reach {unreached:.0f} parameters" if unreached else
                   f"{why}, and its gradient is exactly zero"),
-        Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and {silent} outputs zero for almost every sample") if silent
+        Suspicion(Cause.DEAD_RELU, 0.7, f"{why}, and all outputs of {silent} are zero or negative",
+                  "Initialize biases to 0, or use LeakyReLU.") if silent
         else Suspicion(Cause.DEAD_RELU, 0.2, f"{why}, and its gradient is exactly zero"),
         Suspicion(Cause.CONSTANT_INITIALIZATION, 0.5 if at_zero and not silent else 0.1,
                   f"{why}, and one of these weights is all zeros" if at_zero else

@@ -109,12 +109,17 @@ class FileStore:
                 yield part
 
     def opened(self, name: str) -> IO[bytes]:
-        """See `Openable.opened`."""
+        """See `Openable.opened`. Pipes and devices, which `list` skips, do not exist here either."""
         with self._mapped("get", name):
+            path = self._place(name, make=False)
             try:
-                return self._place(name, make=False).open("rb")
+                file = open(path, "rb", opener=_opened_at_once)
             except IsADirectoryError as error:
                 raise FileNotFoundError(errno.ENOENT, "This is a directory", error.filename) from error
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                file.close()
+                raise FileNotFoundError(errno.ENOENT, "This is not a regular file", str(path))
+            return file
 
     def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """See `Streaming.put_parts`. None of the parts is copied."""
@@ -215,6 +220,11 @@ def _leads_up(link: str, directory: Path) -> bool:
     """Return whether following this link in a directory would loop."""
     here = directory.resolve()
     return Path(link).resolve() in (here, *here.parents)
+
+
+def _opened_at_once(path: str, flags: int) -> int:
+    # Opening a pipe waits for somebody who writes into it.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _can_be_named(name: str) -> bool:
