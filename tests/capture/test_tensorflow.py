@@ -373,4 +373,4 @@ def test_a_loss_that_is_called_where_nothing_can_leave_is_named() -> None:
     assert run.keys("label") == []
     (state,) = run.workers
     assert state.last is not None
-    assert any("sparse_categorical_crossentropy is called within" in reason for reason in state.last.coverage.reasons)
+    assert any("sparse_categorical_crossentropy is called inside" in reason for reason in state.last.coverage.reasons)

@@ -113,7 +113,7 @@ class FileStore:
         with self._mapped("get", name):
             path = self._place(name, make=False)
             try:
-                file = open(path, "rb", opener=_opened_at_once)
+                file = open(path, "rb", opener=_opened_at_once)  # noqa: SIM115 - the caller closes it
             except IsADirectoryError as error:
                 raise FileNotFoundError(errno.ENOENT, "This is a directory", error.filename) from error
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -19,7 +19,7 @@ MOST_LINES = 12
 _LABEL = 10
 _LINES_OF_A_PROBLEM = 4
 """Title, evidence, remedy, consequences."""
-_FIX_LINES = 2
+_FIX_LINES = 3
 _RULES = "(barograph show RUN --rules)"
 
 RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss). In JAX use "

@@ -21,7 +21,7 @@ from barograph.model.items import STATISTICS
 from barograph.share.comparison import MOST_LINES, ComparisonContent, overlays_of
 from barograph.share.page_comparison import page_of_comparison
 from barograph.store.whole_file import check_writable, write_whole
-from barograph.watch.figures import count, figure, size
+from barograph.watch.figures import figure, size
 
 _MOST_REPEATS = 10
 _COLORS = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNDECIDED: "yellow"}
