@@ -77,7 +77,7 @@ def test_rules_of_a_run_on_two_machines_find_what_they_find_here(store: Any, new
     rules = [LossSpike(), Counting(), VanishingGradient(), LossNotDecreasing()]
     here = Watcher(store, rules, record=False)
     there = Watcher(store, rules, record=False, executors=seats(processes=2, line=FarLine))
-    assert len(there._executors) == 3
+    assert len(there._executors._executors) == 3
     for watcher in (here, there):
         while watcher.poll().more:
             pass

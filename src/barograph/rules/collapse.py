@@ -106,8 +106,8 @@ class ActivationCollapse(Rule):
             message=f"{sentence(why)}.",
             # From the start, no learning rate can be the reason.
             remedy=f"{f'{slower}; add' if 'was_well' in memory else 'Add'} a normalization layer before {which}, or "
-                   "initialize with kaiming_normal_ (He); in self-supervised learning, prevent collapse (stop-gradient, "
-                   "negatives, a variance term).",
+                   "initialize with kaiming_normal_ (He); in self-supervised learning, prevent collapse "
+                   "(stop-gradient, negatives, a variance term).",
             evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),
                                     self.threshold, f"between-sample variance {number(float(shares[row]))} of the "
                                                     "mean square")
