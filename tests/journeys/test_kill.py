@@ -67,7 +67,7 @@ def test_a_training_killed_at_any_moment_keeps_what_was_published_and_is_resumed
         killed = desk.end(process)
         assert killed.code == -signal.SIGKILL
         assert "p0 killed" in killed.err
-        assert "it was killed, and what it had not published yet is lost" in killed.err
+        assert "The last steps are" in killed.err
         _check_losses(desk)
         diagnosis = examine(desk.open().store)
         assert diagnosis.damaged == []
@@ -137,7 +137,7 @@ def test_a_writing_process_that_is_killed_is_replaced_and_training_goes_on(desk:
     trained = int(ended.text.split()[1])
     assert ended.err.count("BarographWarning") == 1
     assert "the writer process has ended" in ended.err
-    assert "steps may be lost (2 times)" in ended.err
+    assert "last second may be lost (2 times)" in ended.err
     assert "No problems found. " in ended.err
     run = desk.open()
     steps = run.steps().tolist()

@@ -237,5 +237,5 @@ for wrong in ({"notify": ["slak://x"]}, {"on_finding": "lower-lr"}, {"allow": ["
     assert 'Did you mean "slack"' in lines[0]
     assert 'attach(…, allow={"lower_lr"})' in lines[1]
     assert "There are: lower-lr, skip-step" in lines[2]
-    assert '"wks" is no unit' in lines[3]
+    assert '"wks" is not a unit' in lines[3]
     assert not (desk.folder / "run").exists()
