@@ -99,11 +99,10 @@ def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debu
     assert "0.weight" in told.text, told.err
 
 
-
 @pytest.mark.parametrize(("options", "says"), [
     (["--pdb", "--json"], "cannot be combined"),
-    (["--to-script", "nowhere/bug.py"], "nowhere/bug.py cannot be written"),
-    (["--notebook", "."], "cannot be written"),
+    (["--to-script", "nowhere/bug.py"], "Cannot write nowhere/bug.py"),
+    (["--notebook", "."], "Cannot write ."),
 ])
 def test_what_cannot_be_shown_is_said_before_anything_is_run(held: Any, options: list[str], says: str) -> None:
     ended = held.end(held.start("barograph", "replay", *options, "run"))
