@@ -53,8 +53,8 @@ def test_the_table_shows_the_ratio_the_control_the_own_cost_and_the_failure(caps
     assert "bare step 1,000.0 ms" in printed
     assert "barograph       ×1.500 [1.500–1.500]" in printed
     assert "bare (control)  ×1.000" in printed
-    assert "the control strays by 0.0%" in printed
-    assert "barograph itself says that it cost 5.00% of the training time" in printed
+    assert "the control varies by 0.0%" in printed
+    assert "barograph reports its own cost as 5.00% of the training time" in printed
     assert "wandb failed: exit code 1" in printed
 
 
@@ -64,7 +64,7 @@ def test_the_control_says_what_the_run_resolves(capsys):
     steps.print_steps(report_of(measured))
 
     # 1.1 between two of 1.0, 1.0 between 1.1 and 0.8, 0.8 between two of 1.0
-    assert "the control strays by 20.0%" in capsys.readouterr().out
+    assert "the control varies by 20.0%" in capsys.readouterr().out
 
 
 def test_a_point_weighs_the_difference_to_an_empty_log():

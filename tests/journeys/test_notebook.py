@@ -107,7 +107,7 @@ def test_a_cell_that_trains_shows_its_losses_and_what_was_found(notebook: Notebo
     assert "loss:total" in html
     assert "<svg" in html
     assert "W104 frozen-parameter" in html
-    assert "<b>Do: </b>" in html
+    assert "<b>Fix: </b>" in html
     [finding] = barograph.open(notebook.folder / "runs/first").findings
     assert finding.code == "W104"
 
