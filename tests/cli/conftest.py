@@ -141,7 +141,9 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def _sick(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _sick(tmp_path_factory: pytest.TempPathFactory, healthy: Path) -> Path:
+    # After the healthy run, whichever test comes first: lists of runs are ordered by their start.
+    assert healthy
     return train(tmp_path_factory.mktemp("cli") / "sick", steps=12, poisoned_step=7)
 
 
