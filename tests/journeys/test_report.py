@@ -42,7 +42,7 @@ def test_the_page_says_what_went_wrong_and_what_it_cost(desk: Any) -> None:
 
     assert "at step 20 would have saved" in told.text
     page = (desk.folder / "poisoned.html").read_text(encoding="utf-8")
-    assert "The batch of step 20 held 1 NaN" in page
+    assert "1 NaN values in the batch" in page
     assert "could have been saved" in page
     assert "Confusion over time" in page
 
