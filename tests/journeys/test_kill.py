@@ -100,7 +100,7 @@ def _check_losses(desk: Any) -> None:
     missing = " ".join(examine(run.store).missing)
     for step in lost:
         if step - 1 not in lost:
-            assert re.search(rf"Steps? {step} (to \d+ )?went with worker p0", missing)
+            assert re.search(rf"Steps? {step} (to \d+ )?of worker p0", missing)
 
 
 # Trains until it is told to end.

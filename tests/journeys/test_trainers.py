@@ -91,7 +91,7 @@ def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script
     replay = desk.end(desk.start("barograph", "replay", "--no-samples", "held"))
     assert "bitwise" in replay.text, replay.text + replay.err
     # What the loader gave then is what the step was made of.
-    assert "first bad  batch" in replay.text
+    assert "first bad  the input of batch" in replay.text
     assert "taken from the capsule" not in replay.text
 
 
