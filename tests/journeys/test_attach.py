@@ -33,7 +33,8 @@ def test_a_dictionary_of_numbers_is_logged_as_other_trackers_take_it(tmp_path: P
                 attached.log({"note": "text", "image": np.ones((2, 2)), "none": None, **numbers}, step=step)
             attached.log(given)
     messages = [str(warning.message) for warning in told]
-    starts = ["'note' is not a number (str)", "'image' is not a number (ndarray)", "run.log expects a dictionary"]
+    starts = ["'note' is not a number (str)", "'image' is not a number (ndarray)",
+              "run.log expects a dictionary of names to numbers"]
     assert [start in message for start, message in zip(starts, messages, strict=True)] == [True] * 3, messages
     run = barograph.open(tmp_path / "run")
     recorded = {str(key): run.series(key).values.tolist() for key in run.keys(kind="scalar")}

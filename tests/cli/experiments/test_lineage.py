@@ -48,7 +48,7 @@ def test_an_artifact_is_named_by_what_it_was_logged_as(call: Call, root: Path) -
 
 def test_wrong_words_are_said(call: Call, root: Path) -> None:
     for words, expected in (
-        (["tset"], 'o experiment, trial, component or run "tset"'),
+        (["tset"], 'No experiment, trial, component or run "tset"'),
         (["test", "--direction", "left"], '"left" is not a direction; use "up", "down" or "both"'),
         (["test", "--kind", "runs"], '"runs" is not a kind of item. Did you mean "run"?'),
         (["test", "--since", "soon"], '--since is "soon"; it must be a time'),
