@@ -27,16 +27,6 @@ class Integration(Protocol):
         """Take out every hook and wrapper; nothing of Barograph is left in the framework. Called once, at the end."""
 
 
-class StandsAside(Protocol):
-    """An integration that can pause while another one records."""
-
-    def stand_aside(self) -> None:
-        """Hear nothing until `take_part`."""
-
-    def take_part(self) -> None:
-        """Listen again."""
-
-
 class ScriptIntegration(Integration, Protocol):
     """An integration that also accepts data from the script."""
 

@@ -388,11 +388,3 @@ def _names(item: Found) -> _Names:
 
 def _scans(item: Found) -> tuple[str, ...]:
     return tuple(axis for axis in item.axes if axis != DEVICES)
-
-
-def layers_and_parameters(found: Sequence[Any]) -> Mapping[Kind, set[str]]:
-    """Return the paths of what is marked, by kind."""
-    by_kind: dict[Kind, set[str]] = {}
-    for mark in found:
-        by_kind.setdefault(mark.kind, set()).add(mark.path)
-    return by_kind

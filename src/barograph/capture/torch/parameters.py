@@ -353,7 +353,3 @@ def _parameter(slot: Slot) -> torch.Tensor:
 
 def _gradient(slot: Slot) -> torch.Tensor | None:
     return slot.gradient
-
-
-def _always(tensor: torch.Tensor) -> Callable[[Slot], torch.Tensor]:
-    return lambda slot: tensor
