@@ -46,7 +46,7 @@ class ArrayEvaluation:
         if self._mask is None:
             self._mask = self._session.choice.choose(number, mode)
         elif not self._is_whole and not self._session.choice.evaluation_goes_on(self._mask):
-            # What is a sum over the whole evaluation must not be told of a part of it.
+            # Sums over part of an evaluation would be recorded as sums over all of it.
             self._mask = 0
             self.buffer.gathered.clear()
         return self._mask

@@ -106,7 +106,7 @@ def versions(frameworks: Iterable[str] | None = None) -> dict[str, str]:
     """Return the version of each framework that this process has loaded.
 
     Args:
-        frameworks: Top-level modules. None: those with an integration.
+        frameworks: Top-level modules. None: every framework that has an integration.
     """
     if frameworks is None:
         frameworks = (integration.framework for integration in installed_integrations().found)

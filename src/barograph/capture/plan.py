@@ -1,4 +1,4 @@
-"""What is recorded of each key at each step: the cached union of all Selections."""
+"""Decides which statistics of each key to record at each step: the union of all Selections, cached."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from barograph.model.step import Mode
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """What is recorded of one tensor.
+    """The statistics to record for one tensor.
 
     Attributes:
-        histogram: How much of the exponent histogram.
+        histogram: Detail of the exponent histogram.
         units: Per-unit summaries too.
         raw: The whole tensor too.
     """
@@ -28,8 +28,8 @@ class Taking:
 class Plan:
     """The union of Selections.
 
-    Which Selections are active in a step travels as a bit mask, so what a mask takes of a key is looked
-    up once and then remembered.
+    A bit mask says which Selections are active in a step. The statistics for a mask and a key are looked up once and
+    then cached.
     """
 
     def __init__(self, selections: Iterable[Selection]) -> None:

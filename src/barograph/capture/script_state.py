@@ -1,4 +1,4 @@
-"""What the script says that it does."""
+"""Settings that the training script changes while it runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from barograph.model.step import Mode
 
 @dataclass(slots=True)
 class ScriptState:
-    """The mode that the script has set, who ends its steps, and whether it only catches up with a checkpoint.
+    """The mode set by the script, who ends its steps, and whether it is still replaying steps before a checkpoint.
 
     Attributes:
-        mode: Mode that the script has set; None: Barograph finds it out.
-        explicit_steps: The script ends its steps itself; they do not end where an optimizer steps.
-        passes_over: The script is being taken to a checkpoint: what it hands over was recorded before.
+        mode: Mode set by the script; None: Barograph detects it.
+        explicit_steps: The script marks the end of its steps; an optimizer step does not end one.
+        passes_over: The script has not reached its checkpoint yet: these steps were recorded before.
     """
 
     mode: Mode | None = None
@@ -26,9 +26,9 @@ class ScriptState:
         self.mode = mode
 
     def end_steps(self, explicit_steps: bool) -> None:
-        """Let the script end its steps itself, or not."""
+        """Set whether the script marks the end of its steps."""
         self.explicit_steps = explicit_steps
 
     def pass_over(self, passes_over: bool) -> None:
-        """Record nothing of what the script hands over, until it has come to its checkpoint."""
+        """Set whether to ignore what the script logs, until it reaches its checkpoint."""
         self.passes_over = passes_over

@@ -13,7 +13,7 @@ NO_LOSS_OF_TORCH = "none went through `backward` or a PyTorch loss function"
 
 @dataclass(slots=True)
 class Seen:
-    """What exists in a training and what was recorded of it, for the coverage.
+    """Counts the parameters, modules and evaluations of a training, and which of them were recorded.
 
     Attributes:
         parameters: Number of trainable parameters.

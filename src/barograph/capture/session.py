@@ -63,17 +63,17 @@ class Session:
         worker: This process. None: the only one of its run.
 
     Attributes:
-        guard: Where errors of ours end.
-        plan: What is recorded of each key.
+        guard: Catches errors of Barograph.
+        plan: The statistics to record for each key.
         price: What recording costs.
         seen: What exists in the training.
         counts: The steps made.
-        choice: What is recorded of each step.
-        progress: How the training goes.
-        output: The way to the writer.
+        choice: Chooses the data to record at each step.
+        progress: Progress of the training.
+        output: Sends records to the writer.
         startup: Time spent on starting up.
-        script: What the script says that it does.
-        steering: What is asked of the training.
+        script: Settings that the script changes while it runs.
+        steering: Requests to the training, such as a stop.
         closed: Nothing is recorded any more.
     """
 

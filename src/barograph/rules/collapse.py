@@ -102,10 +102,11 @@ class ActivationCollapse(Rule):
                f"square, threshold {number(self.threshold)})")
         dead = float(np.mean([_dead(found[row][1]) for row in rows]))
         slower = sentence(lower_rate(learning_rate(view), 10))
+        # From the start, no learning rate can be the reason.
+        first = f"{slower}; add" if "was_well" in memory else "Add"
         return Symptom(
             message=f"{sentence(why)}.",
-            # From the start, no learning rate can be the reason.
-            remedy=f"{f'{slower}; add' if 'was_well' in memory else 'Add'} a normalization layer before {which}, or "
+            remedy=f"{first} a normalization layer before {which}, or "
                    "initialize with kaiming_normal_ (He); in self-supervised learning, prevent collapse "
                    "(stop-gradient, negatives, a variance term).",
             evidence=tuple(Evidence(found[row][0].key, view.step.number, "varying_share", float(shares[row]),

@@ -145,7 +145,7 @@ class Phase:
         if self.evaluation_mask is None:
             self.evaluation_mask = self.session.choice.choose(self.session.counts.of_training, mode)
         elif not self.session.choice.evaluation_goes_on(self.evaluation_mask):
-            # What is a sum over the whole evaluation must not be told of a part of it.
+            # Sums over part of an evaluation would be recorded as sums over all of it.
             self.evaluation_mask = 0
             self.evaluation.gathered.clear()
         return self.evaluation_mask
