@@ -47,6 +47,7 @@ OWNERS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("processes/ray_cluster",),
+    "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking",),
     "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),
