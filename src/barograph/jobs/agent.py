@@ -33,7 +33,7 @@ from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.format.metadata import sealed
 from barograph.runs.state.claim import begin_attempt
-from barograph.runs.state.process import this_process
+from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
@@ -105,8 +105,6 @@ class Agent:
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
         self._layout.make()
-        if self._index == 0:
-            begin_attempt(self._store, self._attempt, started_unix=time.time())
         place = Place(self._index, self._peers(spec.instances), port if self._index == 0 else self._first_port())
         write_config(self._layout, spec, place)
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
@@ -130,6 +128,8 @@ class Agent:
         script = Script([self._command(submission, place, going_on)], self._log,
                         ends_with_us=submission.spec.engine != "local")
         try:
+            if self._index == 0:
+                begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
             while (code := script.turn(_TURN_SECS)) is None:
                 if self._asked_to_end.is_set():
                     script.terminate(GRACE_SECS)

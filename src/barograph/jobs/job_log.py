@@ -67,7 +67,7 @@ class EventLog:
         Raises:
             StoreError: The store cannot be read.
         """
-        found = []
+        found: list[Event] = []
         while True:
             name = f"{self._folder}/{self._next:08d}.json"
             try:

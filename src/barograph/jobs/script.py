@@ -68,6 +68,11 @@ class Script:
             raise
 
     @property
+    def pid(self) -> int:
+        """Number of its first process."""
+        return self._processes[0].pid
+
+    @property
     def tail(self) -> str:
         """The end of its output."""
         return self._tail.decode("utf-8", "replace")

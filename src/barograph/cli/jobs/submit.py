@@ -25,8 +25,8 @@ def _own(
         list[str] | None,
         typer.Option(metavar="NAME=SOURCE", help="A channel of data: a directory, a file, a glob or "
                                                  "s3://bucket/prefix. Suffixes: :sharded, :lazy, :pipe, :shuffle. "
-                                                 "The script finds it in SM_CHANNEL_NAME, or through {data.NAME} in its arguments. "
-                                                 "Repeatable.")
+                                                 "The script finds it in SM_CHANNEL_NAME, or through {data.NAME} in "
+                                                 "its arguments. Repeatable.")
     ] = None,
     algorithm: Annotated[
         str | None, typer.Option(help="Train a built-in algorithm instead of a script: xgboost, lightgbm, linear, mlp, "

@@ -122,10 +122,21 @@ def claim_run(
             return Claim(stored, attempt)
 
 
-def begin_attempt(store: Store, attempt: int, *, started_unix: float, launch: str = "") -> bool:
-    """Begin an attempt; return False if another process was faster."""
+def begin_attempt(
+    store: Store, attempt: int, *, started_unix: float, launch: str = "", process: Process | None = None
+) -> bool:
+    """Begin an attempt; return False if another process was faster.
+
+    Args:
+        store: Store of the run.
+        attempt: The attempt.
+        started_unix: Time by the clock of the caller.
+        launch: See `launch_of`.
+        process: The process that trains or starts what trains: the attempt goes on while it lives. None: the caller.
+    """
     name, claim = attempt_name(attempt), new_claim()
-    body = {"attempt": attempt, "started_unix": started_unix, "launch": launch, **asdict(this_process())}
+    body = {"attempt": attempt, "started_unix": started_unix, "launch": launch,
+            **asdict(process or this_process())}
     try:
         store.create(name, sealed({**body, CLAIM: claim}))
     except ObjectExists:
