@@ -104,7 +104,7 @@ def claim_run(
         NewerFormat, DamagedChunk: The existing manifest cannot be used.
         StoreError: An operation of the store failed.
     """
-    stored = _write_manifest(store, manifest)
+    stored = create_run(store, manifest)
     vitals = Vitals(store, clock, dead_secs)
     launch = launch_of(rank)
     while True:
@@ -270,7 +270,13 @@ def _run_id(store: Store) -> str:
         return ""
 
 
-def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
+def create_run(store: Store, manifest: Manifest) -> Manifest:
+    """Write the manifest of a run unless it has one; return the one that it has.
+
+    Raises:
+        DamagedChunk, NewerFormat: The existing manifest cannot be used.
+        StoreError: An operation of the store failed.
+    """
     try:
         store.create(MANIFEST, manifest_bytes(manifest))
     except ObjectExists:
