@@ -113,7 +113,7 @@ class Agent:
         if self._attempt:
             sync.download()
         going_on = resuming(self._store, self._attempt, self._layout.base)
-        if going_on.order:
+        if self._attempt:
             self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._check_asked_to_end()
         self._events.append("training")

@@ -74,7 +74,7 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
         return None
     if state.phase is Phase.QUEUED:
         return _of_queued(state, spec, now_unix)
-    if state.open_instances or len(state.handles) < spec.instances and not state.ended:
+    if state.open_instances or (len(state.handles) < spec.instances and not state.ended):
         return _of_running(state, spec, now_unix)
     return _of_ended(state, spec, now_unix)
 

@@ -20,7 +20,7 @@ def last_error(output: str) -> str:
         'fit.sh: line 3: no such command'
     """
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
-    begins = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].lstrip().startswith("Traceback (most")), None)
+    begins = next((at for at in reversed(range(len(lines))) if lines[at].lstrip().startswith("Traceback (most")), None)
     if begins is not None:
         # The line after the indented ones; ranks may be named in front.
         for line in lines[begins + 1:]:

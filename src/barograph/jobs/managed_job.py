@@ -112,7 +112,8 @@ class ManagedJob:
             try:
                 self._note("started", index=index, handle=dict(self._engine.start(order)))
             except (OSError, JobError) as error:
-                self._note("ended", index=index, outcome=Outcome.LOST, reason=f"The instance cannot be started: {error}.")
+                self._note("ended", index=index, outcome=Outcome.LOST,
+                           reason=f"The instance cannot be started: {error}.")
 
     def _take_requests(self) -> None:
         if self._state.stop:

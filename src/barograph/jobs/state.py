@@ -78,6 +78,8 @@ class JobState:
         exit_code: Exit code of the script of the last attempt; None if unknown.
         users_fault: Whether a failed job failed by its script or what was given to it.
         notice: Reason of the notice of interruption of the current attempt; "" if none.
+        repeated_steps: Steps that were made again after interruptions, as far as known.
+        resumed_steps: Steps made before the current attempt that it did not repeat.
     """
 
     phase: Phase = Phase.QUEUED
@@ -95,6 +97,8 @@ class JobState:
     exit_code: int | None = None
     users_fault: bool = False
     notice: str = ""
+    repeated_steps: int = 0
+    resumed_steps: int = 0
 
     @property
     def open_instances(self) -> tuple[int, ...]:
@@ -125,6 +129,9 @@ def _after(state: JobState, event: Event) -> JobState:
                            intervals=(*state.intervals, (now, math.nan)))
         case "notice":
             return replace(state, notice=str(data["reason"]))
+        case "resumed" if data["index"] == 0:
+            return replace(state, repeated_steps=state.repeated_steps + int(data["repeated"]),
+                           resumed_steps=int(data["steps"]))
         case "ended":
             end = Ended(Outcome(data["outcome"]), data.get("exit_code"), str(data.get("reason", "")))
             return replace(state, ended={**state.ended, int(data["index"]): end},

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from barograph.capture.integrations import installed_integrations
 from barograph.errors import JobRefused
@@ -20,6 +21,7 @@ from barograph.jobs.submission import Submission, write_submission
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.plain import plain
 from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance.secrets import Secrets
@@ -56,6 +58,35 @@ def problems_of(spec: JobSpec, home: JobsHome) -> list[str]:
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a job would do.
+
+    Attributes:
+        spec: The job.
+        data: Channel to what it would get.
+        code: What would be sent.
+        packages: Which packages the script would have.
+        problems: What keeps it from running.
+    """
+
+    spec: JobSpec
+    data: Mapping[str, str]
+    code: str
+    packages: str
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
+    """Return what a job would do; nothing is started or stored."""
+    return Plan(spec, dict(spec.data), os.getcwd(), sys.executable, tuple(problems_of(spec, home)))
 
 
 def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:

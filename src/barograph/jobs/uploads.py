@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from barograph.errors import ObjectNotFound
 from barograph.jobs.job_log import JOB
 from barograph.jobs.layout import InstanceLayout
 from barograph.runs.format.layout import MANIFEST
@@ -46,6 +47,12 @@ def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: 
     return len(links)
 
 
+def _parts_of_file(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while part := file.read(_PART_BYTES):
+            yield part
+
+
 class CheckpointSync:
     """Keeps the checkpoint directory of a script in the job's store.
 
@@ -84,16 +91,13 @@ class CheckpointSync:
             return
         for name, stamp in now.items():
             if self._known.get(name) != stamp and not is_stopping():
-                with (self._directory / name).open("rb") as file:
-                    put_parts(self._store, f"{self._folder}/files/{name}", iter(lambda file=file: file.read(_PART_BYTES), b""))
+                put_parts(self._store, f"{self._folder}/files/{name}", _parts_of_file(self._directory / name))
         self._store.put(f"{self._folder}/names.json", json.dumps(sorted(now)).encode())
         for name in self._known.keys() - now.keys():
             self._store.delete(f"{self._folder}/files/{name}")
         self._known = now
 
     def _names(self) -> list[str]:
-        from barograph.errors import ObjectNotFound
-
         try:
             names: list[str] = json.loads(bytes(self._store.get(f"{self._folder}/names.json")))
         except ObjectNotFound:
