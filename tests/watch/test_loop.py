@@ -349,7 +349,7 @@ def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
         def notify(self, notice: Notice) -> None:
             raise RuntimeError("no line")
 
-        def act(self, finding: Finding, store: Store) -> str:
+        def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
             raise RuntimeError("no hand")
 
     told = Told()

@@ -136,8 +136,9 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
         rest = f" and {count(len(summary.held) - 1, 'more step')}" if len(summary.held) > 1 else ""
         verb = "replay" if len(summary.held) == 1 else "capsules"
         entries.append(("held", f"step {first.step}{of}{rest}: {first.text} (barograph {verb} {place})"))
-    entries += _with_more("done", [str(item) for item in summary.actions], most=actions)
-    entries += _with_more("not done", [text for _, text in summary.would_have], most=1)
+    entries += _with_more("done", [str(item) for item in summary.actions if not item.came_too_late], most=actions)
+    entries += _with_more("not done", [*(str(item) for item in summary.actions if item.came_too_late),
+                                       *(text for _, text in summary.would_have)], most=1)
     ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
              for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
              if item.word != EndState.FINISHED.value]

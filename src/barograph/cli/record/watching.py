@@ -219,7 +219,7 @@ class _Watching:
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
         self._watcher = watcher_for(run, settings, options, [self._notifier])
-        self._notifier.jumps = lambda: self._watcher.rate_jumps
+        self._notifier.found = lambda: self._watcher.found
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""
