@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,12 +17,13 @@ from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEv
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
+from barograph.queries.preset_advice import advised
 from barograph.queries.problems import Problem, problems_of
 from barograph.queries.wording import not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
-from barograph.runs.format.layout import ENDINGS, metadata_name
-from barograph.runs.format.metadata import ending_from_bytes
+from barograph.runs.format.layout import ENDINGS, MANIFEST, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes, manifest_from_bytes
 from barograph.runs.reading.view import group_of
 from barograph.runs.state.capsules import withheld_steps
 from barograph.runs.state.checkpoints import steps_to_go_on_from
@@ -233,7 +234,8 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     return RunSummary(
         url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
-        rules=_codes(judged.rules), not_evaluated=judged.not_evaluated,
+        rules=_codes(judged.rules),
+        not_evaluated=advised(judged.not_evaluated, _settings(store), tensors=steps_made_and_seen(workers)[1] > 0),
         warnings=(*judged.problems, *judged.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
         workers=workers, unseen=tuple(_unseen(workers, judged, attempt)),
@@ -280,6 +282,13 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+def _settings(store: Store) -> Mapping[str, Any]:
+    try:
+        return manifest_from_bytes(store.get(MANIFEST), MANIFEST).settings
+    except (ObjectNotFound, DamagedChunk):
+        return {}  # readers and the doctor report it
 
 
 def _why_nobody_judged(rules: int) -> str:

@@ -102,7 +102,7 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     Raises:
         UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
-        MissingExtra, WatchError: The engine cannot be used.
+        MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
     run = run_at(place)
     settings, not_used = settings_for(run, options)
