@@ -101,6 +101,9 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
         chosen = split(known, given.validation_fraction, given.seed)
         tables["validation"], targets["validation"] = train, learned
         usable["train"], usable["validation"] = (usable["train"][rows] for rows in chosen)
+        if not len(usable["validation"]):
+            raise BadData(f"{train.of} has no two rows of one class, so none can be kept for validation. Add rows, or "
+                          "pass --data validation=FILE.")
     described, notes = describe(train.take(usable["train"]), target, one_hot=one_hot, decimal=given.decimal)
     for note in (*train.notes, *notes):
         say(note)

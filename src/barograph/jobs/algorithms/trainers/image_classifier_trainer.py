@@ -184,7 +184,7 @@ def _fit(
             optimizer.step()
             total += loss.item() * len(target)
         validation_loss = _loss(network, validation, device, model)
-        log({"train_loss": total / len(sets["train"]), "validation_loss": validation_loss})
+        log({"epoch_loss": total / len(sets["train"]), "validation_loss": validation_loss})
         say(f"epoch {epoch}: loss {total / len(sets['train']):.4g}, validation loss {validation_loss:.4g}")
         if validation_loss < best:
             best, best_epoch = validation_loss, epoch

@@ -37,7 +37,8 @@ def train(arguments: Sequence[str]) -> None:
     if model.solver == "lbfgs" or model.early_stopping:
         raise SettingsError("This trainer trains epoch by epoch: use solver adam or sgd, and not early_stopping, which "
                             "it does itself after n_iter_no_change epochs.")
-    mean, scale = (0.0, 1.0) if task.classes else (float(task.train.target.mean()), float(task.train.target.std()))
+    numbers = task.train.target
+    mean, scale = (0.0, 1.0) if task.classes else (float(numbers.mean()), float(numbers.std()) or 1.0)
     best_epoch, losses, (weights, biases) = _best_epoch(task, model, kind, mean, scale)
     np.savez(task.folders.model / "model.npz", **{f"weight{place}": weight for place, weight in enumerate(weights)},
              **{f"bias{place}": bias for place, bias in enumerate(biases)})
@@ -58,7 +59,7 @@ def _best_epoch(task: Task, model: Any, kind: Any, mean: float, scale: float) ->
         losses.append(float(model.loss_))
         predicted = (model.predict_proba if task.classes else model.predict)(task.validation.matrix)
         loss = scores(task.validation.target, predicted * scale + mean, task.classes)["loss"]
-        log({"train_loss": losses[-1], "validation_loss": loss})
+        log({"epoch_loss": losses[-1], "validation_loss": loss})
         say(f"epoch {len(losses)}: loss {losses[-1]:.4g}, validation loss {loss:.4g}")
         stalled = 0 if loss < best - model.tol * scale else stalled + 1
         if loss < best:
