@@ -109,7 +109,8 @@ def _head(summary: RunSummary, width: int | None) -> list[str]:
     recorded = recorded_line(summary)
     if problems := summary.problems:
         return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)
-    unjudged = not_evaluated_line(summary.not_evaluated)
+    # Of steps that could not be read, no rule knows what it lacked.
+    unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
     verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
     return [*_said(recorded, width), *wrapped("  ", verdict, width)]
 
