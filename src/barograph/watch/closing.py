@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,8 +11,8 @@ from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
-from barograph.watch.figures import count, share
-from barograph.watch.wording import problem_head, shown
+from barograph.watch.figures import count
+from barograph.watch.wording import problem_head, recording_cost, shown
 
 MOST_LINES = 12
 _LABEL = 10
@@ -129,8 +128,7 @@ def recorded_line(summary: RunSummary) -> str:
     parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
     dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     if dearest is not None:
-        budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
-        parts.append(f"recording cost {share(dearest.share)}{budget}")
+        parts.append(recording_cost(dearest))
     return "; ".join(parts)
 
 

@@ -32,7 +32,7 @@ from barograph.runs.reading.roster import WorkerState
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
-from barograph.watch.wording import problem_head, shown
+from barograph.watch.wording import problem_head, recording_cost, shown
 
 _BELOW = 12
 """Columns that what belongs to a problem is moved below its title."""
@@ -204,9 +204,7 @@ def _coverage(last: Heartbeat) -> str:
 
 
 def _cost(last: Heartbeat) -> str:
-    cost = last.cost
-    budget = "" if math.isnan(cost.budget) else f" (budget {100 * cost.budget:g}%)"
-    return f"{share(cost.share)} of the training time{budget}, {duration(cost.startup_secs)} to start"
+    return f"{recording_cost(last.cost).removeprefix('recording cost ')}, {duration(last.cost.startup_secs)} to start"
 
 
 def _worker(state: WorkerState) -> list[Cell]:
@@ -218,4 +216,5 @@ def _worker(state: WorkerState) -> list[Cell]:
         return [*head, "", "", "", "", "", *tail]
     loss = figure(last.loss) if last.coverage.loss_seen else ""
     a_step = "" if math.isnan(last.step_secs) else duration(last.step_secs)
-    return [*head, f"{last.step}", f"{last.coverage.steps_seen}", loss, a_step, share(last.cost.share), *tail]
+    cost = "" if last.cost.too_short else share(last.cost.share)
+    return [*head, f"{last.step}", f"{last.coverage.steps_seen}", loss, a_step, cost, *tail]
