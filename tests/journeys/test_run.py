@@ -288,7 +288,7 @@ def test_a_command_that_cannot_run_is_an_error_and_leaves_nothing(
 @pytest.mark.parametrize(("options", "toml", "message"), [
     (["--to", "memory://x"], "", "A run in memory cannot be shared by two processes"),
     (["--to", "ftp://x/y"], "", '"ftp://" is not supported'),
-    (["--to", "train.py"], "", "Reading or writing is not allowed there."),
+    (["--to", "train.py"], "", "Cannot record a run there: it is a file."),
     (["--budget", "lots"], "", 'budget is "lots"'),
     (["--budget", "0"], "", "budget is 0; it must be above 0"),
     (["--preset", "standart"], "", '"standart" is not a preset. Did you mean "standard"?'),
