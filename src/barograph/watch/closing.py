@@ -104,7 +104,8 @@ def _consequences(names: Sequence[str], width: int | None) -> str:
 
 def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
-        return [*_said(summary.verdict, width), *wrapped(_labeled("fix"), RECORD_STEPS, width)]
+        fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
+        return [*_said(summary.verdict, width), *fix]
     recorded = recorded_line(summary)
     if problems := summary.problems:
         return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)

@@ -116,7 +116,7 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
     unjudged = now.recall.watched and not now.recall.problem
     print_brief(
         printer, place, head=_title(place, now), facts=facts, verdict=now.verdict, problems=summary.problems,
-        hint=now.hint(place) if summary.workers else RECORD_STEPS, unseen=summary.unseen,
+        hint=now.hint(place) if summary.workers else RECORD_STEPS if summary.may_train else "", unseen=summary.unseen,
         unjudged=not_evaluated_line(summary.not_evaluated) if unjudged else "",
         numbers=numbers_of(run), layers=layer_rows(run, now.findings, judged=now.judged))
 
