@@ -21,6 +21,7 @@ from barograph.cli.signs import state_text
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.manifest import Heartbeat
 from barograph.queries.layers import layer_rows
+from barograph.queries.memory_at_end import out_of_memory
 from barograph.queries.numbers import numbers_of
 from barograph.queries.run import RunNow, origin_of, run_details, run_now
 from barograph.queries.step_time import step_time_of
@@ -157,8 +158,8 @@ def _facts(run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
     if last is None:
         return [*facts, ("workers", "none received" if now.state is RunState.STARTING else "none")]
     facts.append(("steps", _steps(last, steps)))
-    if now.reason:
-        facts.append(("because", now.reason))
+    if reason := now.reason or (out_of_memory(run) if now.state is RunState.KILLED else ""):
+        facts.append(("because", reason))
     facts += [("coverage", _coverage(last)), ("cost", _cost(last))]
     if time := time_line(step_time_of(run)):
         facts.append(("time", time))
