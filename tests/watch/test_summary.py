@@ -18,6 +18,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.origin import Untrained
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
@@ -25,6 +26,7 @@ from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
 from barograph.store.failures import NO_SPACE
 from barograph.watch.closing import closing_text
@@ -244,6 +246,36 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert lines[0] == "barograph: 0 training steps were recorded."
     assert lines[1].startswith("  fix       Mark where a step ends: run = barograph.attach(explicit_steps=True)")
     assert len(lines) == 3
+
+
+NEVER = replace(CLEAN, steps=0, workers=())
+
+
+@pytest.mark.parametrize(("untrained", "verdict", "hint"), [
+    (Untrained((), loops=True), "No training was seen. The script imported no framework that Barograph records.",
+     False),
+    (Untrained(("PyTorch",), loops=False), "No training was seen. The script imported PyTorch.", False),
+    (Untrained(("PyTorch", "Keras", "JAX"), loops=True),
+     "No training was seen. The script imported PyTorch, Keras and JAX.", True),
+    (None, "0 training steps were recorded.", True),
+])
+def test_a_script_that_never_trained_is_told_to_mark_steps_only_if_it_may_have_some(
+    untrained: Untrained | None, verdict: str, hint: bool
+) -> None:
+    lines = closing_text(replace(NEVER, untrained=untrained)).splitlines()[1:]
+
+    assert lines[0] == f"barograph: {verdict}"
+    assert any("Mark where a step ends" in line for line in lines) == hint
+
+
+def test_what_a_script_that_never_trained_had_imported_is_read_from_its_run(
+    store: Store, clock: ManualClock, high: type[Rule]
+) -> None:
+    write_options(store, 0, "p0", {}, Untrained(("PyTorch",), loops=True))
+
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
+
+    assert summary.untrained == Untrained(("PyTorch",), loops=True)
 
 
 def held_at(step: int) -> CapsuleHead:

@@ -15,6 +15,7 @@ from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.origin import Untrained
 from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
 from barograph.queries.preset_advice import advised
@@ -29,6 +30,7 @@ from barograph.runs.state.capsules import withheld_steps
 from barograph.runs.state.checkpoints import steps_to_go_on_from
 from barograph.runs.state.claim import attempts_of, workers_of
 from barograph.runs.state.control import STOP, read_answers, read_requests, read_stop
+from barograph.runs.state.origins import read_untrained
 from barograph.runs.state.process import is_alive, process_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
@@ -136,6 +138,8 @@ class RunSummary:
         held: Steps of this attempt whose update was withheld and whose capsules can be read, in order.
         go_on_from: Steps made at the last checkpoint that an unfinished attempt can resume from; None if it has
             finished, still runs, or saved none.
+        rate_jumps: Jumps of the learning rate.
+        untrained: What is known of the script if it ended without a training step.
     """
 
     url: str
@@ -153,6 +157,7 @@ class RunSummary:
     go_on_from: int | None = None
     rate_jumps: tuple[RateJump, ...] = ()
     incidents: tuple[str, ...] = ()
+    untrained: Untrained | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -177,13 +182,18 @@ class RunSummary:
         return any(item.last is None or item.steps for item in self.workers) or self.steps > 0
 
     @property
+    def may_train(self) -> bool:
+        """Whether the script may train without being seen: it has a loop and a framework, or nothing is known of it."""
+        return self.untrained is None or (self.untrained.loops and bool(self.untrained.frameworks))
+
+    @property
     def _verdict_of_rules(self) -> str:
         if problems := self.problems:
             gone = sum(item.state is not FindingState.OPEN for item in problems)
             over = "" if not gone else " (gone)" if gone == len(problems) == 1 else f" ({gone} of them gone)"
             return f"{_counted(len(problems), 'problem')}{over}: {problems[0].title}."
         if not self.trained:
-            return NOTHING_RECORDED
+            return NOTHING_RECORDED if self.untrained is None else _untrained_line(self.untrained)
         if self.incidents:
             # Who reads only the beginning must not take such a run for a healthy one.
             rest = "The rest shows no problems." if self.steps else "Nothing could be evaluated."
@@ -256,6 +266,7 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
         held=tuple(withheld_steps(store, attempt)),
         go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
         incidents=_incidents(workers, judged),
+        untrained=None if workers else _untrained(store, attempt),
     )
 
 
@@ -302,6 +313,19 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+def _untrained(store: Store, attempt: int) -> Untrained | None:
+    try:
+        return read_untrained(store, attempt)
+    except DamagedChunk:
+        return None  # readers and the doctor report it
+
+
+def _untrained_line(untrained: Untrained) -> str:
+    *others, last = untrained.frameworks or ("no framework that Barograph records",)
+    before = f"{', '.join(others)} and " if others else ""
+    return f"No training was seen. The script imported {before}{last}."
 
 
 def _settings(store: Store) -> Mapping[str, Any]:
