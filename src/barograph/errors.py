@@ -19,6 +19,9 @@
     │   ├── UnknownStep (LookupError)     the run has no such step
     │   ├── UnknownWorker (LookupError)   the run has no such worker
     │   └── SplitTensor (LookupError)     each worker saved only a part of the tensor
+    ├── JobError                          a training job failed, or cannot be managed
+    │   ├── JobRefused (ValueError)       the job has problems and was not started
+    │   └── UnknownJob (LookupError)      there is no job of that name
     ├── MeasureError                      a statistic of a tensor cannot be computed
     │   ├── ShapeMismatch (ValueError)    two arrays differ in shape
     │   └── UnsupportedDtype (TypeError)  no statistics are defined for this dtype
@@ -237,6 +240,18 @@ class StillNeeded(CatalogError):
 
 class SearchError(CatalogError, ValueError):
     """A search is invalid."""
+
+
+class JobError(BarographError):
+    """A training job failed, or cannot be managed."""
+
+
+class JobRefused(JobError, ValueError):
+    """A job has problems and was not started; the message lists them."""
+
+
+class UnknownJob(JobError, LookupError):
+    """There is no job of that name."""
 
 
 class MissingExtra(BarographError, ImportError):

@@ -1,4 +1,4 @@
-"""A folder with scripts, and what a person types there: real processes, real files."""
+"""A folder with scripts, and commands run in it: real processes, real files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def train_step():
 
 
 class Ended(NamedTuple):
-    """How a command ended and what it wrote."""
+    """The exit code and output of a command."""
 
     code: int
     out: bytes
@@ -95,7 +95,7 @@ class Desk:
         return process
 
     def end(self, process: subprocess.Popen[bytes], stdin: bytes | None = None) -> Ended:
-        """Wait for a command, which is killed if it takes too long."""
+        """Wait for a command, and kill it if it takes too long."""
         try:
             out, err = process.communicate(stdin, timeout=PATIENCE_SECS)
         except subprocess.TimeoutExpired:
@@ -105,14 +105,14 @@ class Desk:
         return Ended(process.returncode, out or b"", (err or b"").decode())
 
     def run(self, *words: str | Path, to: str = "run", **options: Any) -> Ended:
-        """Type `barograph run --to …` with more words, and wait."""
+        """Run `barograph run --to …` with more arguments, and wait."""
         return self.end(self.start("barograph", "run", "--to", to, *words, **options))
 
     def python(self, *words: str | Path, **options: Any) -> Ended:
         return self.end(self.start("python", *words, **options))
 
     def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Return what a condition on other processes gives, once that is true; it can only be looked at."""
+        """Poll a condition on other processes until it is true, and return its value."""
         deadline = time.monotonic() + PATIENCE_SECS
         while not (found := condition()):
             if time.monotonic() > deadline:
@@ -121,7 +121,7 @@ class Desk:
         return found
 
     def read_until(self, file: Any, text: bytes) -> bytes:
-        """Return what a process wrote to a pipe or terminal, up to and with a text."""
+        """Return the output of a process on a pipe or terminal up to and including a text."""
         seen = b""
         deadline = time.monotonic() + PATIENCE_SECS
         while not seen.endswith(text):
@@ -135,7 +135,7 @@ class Desk:
         return seen
 
     def close(self) -> None:
-        """Leave no process behind, however a test ended."""
+        """End all processes, even if the test failed."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -162,14 +162,14 @@ def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkSer
 
 @pytest.fixture
 def desk(tmp_path: Path, programs: Path) -> Iterator[Desk]:
-    """A folder of this test's own."""
+    """A new folder for the test."""
     with closing(Desk(tmp_path, programs=programs)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def make_desk(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Callable[[str], Desk]]:
-    """Make folders for stories that several tests of one file look at."""
+    """Create folders shared by several tests of a file."""
     made: list[Desk] = []
 
     def make(name: str = "desk") -> Desk:
