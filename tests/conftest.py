@@ -13,11 +13,13 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forking import ForkServer
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -86,6 +88,21 @@ def few_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[Callable[..., ForkServer]]:
+    """The fork servers of this test session, by the modules that they have imported."""
+    started: dict[tuple[str, ...], ForkServer] = {}
+
+    def server(*modules: str) -> ForkServer:
+        if modules not in started:
+            started[modules] = ForkServer(*modules)
+        return started[modules]
+
+    yield server
+    for item in started.values():
+        item.close()
 
 
 @pytest.fixture(scope="session")

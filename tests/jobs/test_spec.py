@@ -36,7 +36,7 @@ def test_wrong_options_are_named(options: dict[str, object], message: str) -> No
 
 
 def test_an_unknown_option_names_the_nearest() -> None:
-    with pytest.raises(UnknownName, match='"instance" is not an option of a job. Did you mean "instances"?'):
+    with pytest.raises(UnknownName, match=r'"instance" is not an option of a job. Did you mean "instances"\?'):
         spec_from_options({"command": ["a"], "instance": 2})
 
 
@@ -54,7 +54,7 @@ def test_a_job_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="is not valid TOML"):
         spec_from_file(file)
-    with pytest.raises(SettingsError, match="Cannot read the job file .*: No such file or directory"):
+    with pytest.raises(SettingsError, match=r"Cannot read the job file .*: No such file or directory"):
         spec_from_file(tmp_path / "none.toml")
 
 

@@ -18,6 +18,7 @@ import pytest
 
 import barograph
 from barograph.runs.reading.reader import RunReader
+from forking import AVAILABLE, ForkServer
 
 PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""
@@ -64,10 +65,12 @@ class Desk:
     Attributes:
         folder: Where the commands are typed.
         environment: On top of this process's own.
+        programs: The folder with `python` and `barograph`.
     """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    programs: Path = BIN
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> Path:
@@ -82,7 +85,8 @@ class Desk:
     def start(self, *command: str | Path, stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH")}
         environment |= {"BAROGRAPH_TRUST": str(self.folder)}
-        environment |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}", **self.environment}
+        path = os.pathsep.join([str(self.programs), str(BIN), environment["PATH"]])
+        environment |= {"OMP_NUM_THREADS": "1", "PATH": path, **self.environment}
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen(
             [str(word) for word in command], cwd=self.folder, env=environment, stdin=stdin, **piped
@@ -149,20 +153,27 @@ class Desk:
         return data
 
 
+@pytest.fixture(scope="module")
+def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkServer]) -> Path:
+    """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
+    modules = getattr(request.module, "FORKED", ())
+    return fork_servers(*modules).programs if modules and AVAILABLE else BIN
+
+
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path, programs: Path) -> Iterator[Desk]:
     """A new folder for the test."""
-    with closing(Desk(tmp_path)) as made:
+    with closing(Desk(tmp_path, programs=programs)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def make_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Desk]]:
+def make_desk(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Callable[[str], Desk]]:
     """Create folders shared by several tests of a file."""
     made: list[Desk] = []
 
     def make(name: str = "desk") -> Desk:
-        made.append(Desk(tmp_path_factory.mktemp(name)))
+        made.append(Desk(tmp_path_factory.mktemp(name), programs=programs))
         return made[-1]
 
     yield make

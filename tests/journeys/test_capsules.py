@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from barograph.runs.format.metadata import sealed
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import sys

@@ -100,7 +100,7 @@ def _check_losses(desk: Any) -> None:
     missing = " ".join(examine(run.store).missing)
     for step in lost:
         if step - 1 not in lost:
-            assert re.search(rf"Steps? {step} (to \d+ )?of worker p0 .*were lost when it was killed", missing)
+            assert re.search(rf"Steps? {step} (to \d+ )?of worker p0 .*(was|were) lost when it was killed", missing)
 
 
 # Trains until it is told to end.

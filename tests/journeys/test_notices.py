@@ -96,7 +96,7 @@ def test_pending_notifications_are_sent_by_the_next_watcher(desk: Any) -> None:
     desk.environment["OPS_HOOK"] = f"http://127.0.0.1:{port}/hook"
     process = desk.start("barograph", "run", "--to", "run", "--notify", "$OPS_HOOK", "train.py")
     watched = until(desk, process, lambda: list((desk.folder / "run" / "findings").glob("N101*")))
-    assert "The webhook $OPS_HOOK cannot be told now: Connection refused; trying again." in watched.err
+    assert "The webhook $OPS_HOOK cannot be told now: Connection refused; retrying." in watched.err
     assert str(port) not in watched.err + state_of(desk)
     with hook() as server:
         # It is the same one to tell, at another place.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -18,9 +17,13 @@ from pathlib import Path
 from types import FrameType
 
 from barograph.errors import BarographError, JobError, SettingsError, StoreError
+from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.code import unpack
 from barograph.jobs.instance_log import InstanceLog
-from barograph.jobs.job_log import EventLog, NotLeading, instance_folder
+from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
+from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
+from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import GRACE_SECS, Script, recording_environment
@@ -28,7 +31,6 @@ from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
-from barograph.processes.command import Command
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.format.metadata import sealed
@@ -38,9 +40,13 @@ from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 
 _TURN_SECS = 0.1
+_PORTS = 16
+"""Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
 _HEARTBEAT_SECS = 2.0
 _SYNC_SECS = 10.0
 _PEERS_SECS = 600.0
+_UPLOAD_SECS = 2.0
+"""Time between the end of the script and that of the instance, to store what it left."""
 _STORE_SECS = 600.0
 """How long the end of an instance waits for a store that is unreachable."""
 
@@ -66,6 +72,8 @@ class Agent:
         self._events = EventLog(store, instance_folder(attempt, index))
         self._asked_to_end = threading.Event()
         self._notice = ""
+        self._grace_secs = GRACE_SECS
+        self._notices = NoticeWatch(())
         self._beat, self._beat_at, self._sync_at = 0, 0.0, 0.0
         self._log = InstanceLog(store, attempt, index, secrets=Secrets(os.environ))
 
@@ -80,7 +88,7 @@ class Agent:
             NotLeading: Another agent runs this instance.
             StoreError: The store was unreachable for ten minutes.
         """
-        port = _free_port()
+        port = free_ports(_PORTS)
         self._events.append("ready", **_process_data(), address=_address(), port=port)
         ended = self._to_the_end(port)
         _patiently(lambda: self._log.write(last=True))
@@ -104,7 +112,13 @@ class Agent:
 
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
+        # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
+        self._notices = NoticeWatch(sources_named("auto" if spec.spot or spec.engine != "local" else "file",
+                                                  directory=self._layout.base))
+        signal.signal(signal.SIGTERM, self.ask_to_end)
         self._layout.make()
+        if submission.code:
+            unpack(bytes(self._store.get(f"{CODE}.{submission.code}")), self._layout.code)
         place = Place(self._index, self._peers(spec.instances), port if self._index == 0 else self._first_port())
         write_config(self._layout, spec, place)
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
@@ -114,25 +128,26 @@ class Agent:
         if self._attempt:
             self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._check_asked_to_end()
+        plan = self._plan(submission, place, going_on)
         self._events.append("training")
-        code, tail = self._train(submission, place, going_on, sync)
+        code, tail = self._train(submission, plan, sync)
         self._events.append("uploading")
         _patiently(sync.upload)
         if code == 0 or not self._asked_to_end.is_set():
             _patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()))
         return self._ended(code, tail, going_on)
 
-    def _train(self, submission: Submission, place: Place, going_on: Resuming, sync: CheckpointSync) -> tuple[int, str]:
+    def _train(self, submission: Submission, plan: LaunchPlan, sync: CheckpointSync) -> tuple[int, str]:
         """Run the script; return its exit code and the end of its output."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
-        script = Script([self._command(submission, place, going_on)], self._log,
-                        ends_with_us=submission.spec.engine != "local")
+        script = Script(plan.commands, self._log, ends_with_us=submission.spec.engine != "local")
         try:
             if self._index == 0:
                 begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
             while (code := script.turn(_TURN_SECS)) is None:
+                self._take_notice()
                 if self._asked_to_end.is_set():
-                    script.terminate(GRACE_SECS)
+                    script.terminate(self._grace_secs)
                 self._care(sync)
                 if watcher:
                     watcher.turn()
@@ -142,14 +157,33 @@ class Agent:
             watcher.finish()
         return code, script.tail
 
-    def _command(self, submission: Submission, place: Place, going_on: Resuming) -> Command:
+    def _plan(self, submission: Submission, place: Place, going_on: Resuming) -> LaunchPlan:
+        """Return the commands that start the script here."""
         spec = submission.spec
-        words = filled(spec.words, self._layout, list(spec.data))
-        if words[0].endswith(".py"):
-            words = (submission.python or sys.executable, "-u", *words)
+        words = spec.words
+        if spec.algorithm:
+            target = ("--target", spec.target) if spec.target else ()
+            words = (str(algorithm_named(spec.algorithm).script), *words, *target)
         environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
-        return Command(words, directory=submission.directory, environment=recording_environment(
-            environment, submission.launch, attempt=self._attempt, resume=going_on.order))
+        directory = self._layout.code if submission.code or spec.algorithm else Path(submission.directory)
+        return launch_plan(
+            filled(words, self._layout, list(spec.data)),
+            World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
+            directory=directory, python=submission.python if Path(submission.python).exists() else "", cpus=spec.cpus,
+            environment=recording_environment(environment, submission.launch, attempt=self._attempt,
+                                              resume=going_on.order))
+
+    def _take_notice(self) -> None:
+        """Ask for the end when this instance is about to be taken away."""
+        notice = self._notices.poll()
+        if notice is None:
+            return
+        self._events.append("notice", **notice.to_json())
+        if not notice.advisory:
+            self._notice = f"The instance was taken away: {notice.reason.rstrip('.')}."
+            if notice.deadline_unix is not None:
+                self._grace_secs = max(1.0, min(GRACE_SECS, notice.deadline_unix - time.time() - _UPLOAD_SECS))
+            self._asked_to_end.set()
 
     def _care(self, sync: CheckpointSync) -> None:
         """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
@@ -183,6 +217,7 @@ class Agent:
             for index in set(range(count)) - set(found):
                 for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
                     found[index] = str(event.data["address"])
+            self._take_notice()
             self._check_asked_to_end(_TURN_SECS / 2)
             if time.monotonic() > deadline:
                 missing = sorted(set(range(count)) - set(found))
@@ -218,13 +253,6 @@ def _process_data() -> dict[str, object]:
 
 def _address() -> str:
     return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"
-
-
-def _free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("", 0))
-        port: int = server.getsockname()[1]
-        return port
 
 
 def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:

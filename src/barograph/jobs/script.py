@@ -10,6 +10,7 @@ from pathlib import Path
 
 from barograph import capture
 from barograph.jobs.instance_log import InstanceLog
+from barograph.jobs.launchers import exit_code_of
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.resume import ResumeOrder
 from barograph.processes.command import Command
@@ -80,7 +81,7 @@ class Script:
     def turn(self, wait_secs: float) -> int | None:
         """Take output and wait a little; return the exit code once all processes have ended.
 
-        The first process that fails ends the others, and its code is returned.
+        The first process that fails ends the others.
         """
         codes = [process.poll() for process in self._processes]
         for process in self._processes:
@@ -93,7 +94,7 @@ class Script:
             self.kill()
         if None in codes:
             return None
-        return next((code for code in codes if code), 0)
+        return exit_code_of([code for code in codes if code is not None])
 
     def terminate(self, grace_secs: float) -> None:
         """Send SIGTERM to the processes, and SIGKILL after the grace period, while `turn` is called."""

@@ -8,13 +8,17 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from barograph.capture.integrations import installed_integrations
 from barograph.errors import JobRefused
+from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
+from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.layout import unknown_channels
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -31,6 +35,7 @@ from barograph.runs.state.places import away_from, new_manifest, new_place
 from barograph.runs.writing.gathering import start_gathering
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import size
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,9 @@ def problems_of(spec: JobSpec, home: JobsHome) -> list[str]:
     script = spec.command[0] if spec.command else ""
     if script.endswith(".py") and not os.path.isfile(script):
         found.append(f"No script at {script}.")
+    if spec.algorithm:
+        algorithm = algorithm_named(spec.algorithm)
+        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
     return found
@@ -86,7 +94,17 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
-    return Plan(spec, dict(spec.data), os.getcwd(), sys.executable, tuple(problems_of(spec, home)))
+    problems = problems_of(spec, home)
+    code = "none: the algorithm is built in"
+    if not spec.algorithm:
+        try:
+            packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=(*map(Path, away_from(Path.cwd().as_uri())),
+                                                                         home.path))
+            code = f"{size(packed.size_bytes)} from {Path.cwd()}"
+        except JobRefused as error:
+            problems.append(str(error))
+            code = ""
+    return Plan(spec, dict(spec.data), code, f"those of {sys.executable}", tuple(problems))
 
 
 def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
@@ -112,8 +130,13 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
                      integrations=installed_integrations().found)
     words = Secrets(os.environ).hide_words(list(spec.words))
+    directory = Path.cwd()
+    packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store, home))
     home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment(spec))
-    write_submission(store, Submission(name, spec, launch.to_text(), os.getcwd(), python=sys.executable))
+    if packed and packed.data:
+        store.put(f"{CODE}.{packed.digest}", packed.data)
+    write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                       code=packed.digest if packed and packed.data else ""))
     create_run(store, new_manifest(settings, command=words, clock=SystemClock(), name=name))
     EventLog(store, EVENTS).append("submitted")
     if settings.origin:
@@ -121,6 +144,11 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url)))
     ensure_controller(home)
     return Submitted(name, store)
+
+
+def _away(store: Store, home: JobsHome) -> tuple[Path, ...]:
+    """Return directories that contain no code."""
+    return (*map(Path, away_from(store.url)), home.path)
 
 
 def _settings(spec: JobSpec, store: Store) -> Settings:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from barograph.errors import MissingExtra, WatchError
+from barograph.errors import ClusterUnreachable, MissingExtra
 from barograph.processes.process import HostLost
 
 _EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
@@ -28,7 +28,7 @@ def connect(tell: Callable[[str], object]) -> None:
 
     Raises:
         MissingExtra: Ray is not installed.
-        WatchError: There is no cluster at `RAY_ADDRESS`, or it does not take us.
+        ClusterUnreachable: There is no cluster at `RAY_ADDRESS`, or it does not take us.
     """
     ray = _ray()
     if ray.is_initialized():
@@ -166,7 +166,7 @@ def _check_reachable(address: str) -> None:
     """See that something listens: Ray itself tries for minutes, and then ends the process.
 
     Raises:
-        WatchError: Nothing does.
+        ClusterUnreachable: Nothing does.
     """
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
@@ -176,9 +176,9 @@ def _check_reachable(address: str) -> None:
         raise _not_joined(address, f"{error}.") from error
 
 
-def _not_joined(address: str, why: str) -> WatchError:
+def _not_joined(address: str, why: str) -> ClusterUnreachable:
     where = f" at {address} (RAY_ADDRESS)" if address else ""
-    return WatchError(f"Cannot connect to the Ray cluster{where}: {why}")
+    return ClusterUnreachable(f"Cannot connect to the Ray cluster{where}: {why}")
 
 
 def _reason(error: Exception) -> str:
