@@ -13,11 +13,13 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forking import ForkServer
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,7 +41,7 @@ _TRAINING = (
     "capture/test_torch_triton.py",
     "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/replay/test_replay_weights.py",
     "cli/share/test_tensorboard.py", "cli/record/test_watch.py", "cli/record/test_workers.py", "debugger/test_hook.py",
-    "ingest/test_import_aim.py", "processes/test_ray_process.py",
+    "ingest/test_import_aim.py", "processes/test_ray_process.py", "processes/test_ray_drain.py",
     "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""
@@ -86,6 +88,21 @@ def few_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[Callable[..., ForkServer]]:
+    """The fork servers of this test session, by the modules that they have imported."""
+    started: dict[tuple[str, ...], ForkServer] = {}
+
+    def server(*modules: str) -> ForkServer:
+        if modules not in started:
+            started[modules] = ForkServer(*modules)
+        return started[modules]
+
+    yield server
+    for item in started.values():
+        item.close()
 
 
 @pytest.fixture(scope="session")

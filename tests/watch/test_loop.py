@@ -349,7 +349,7 @@ def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
         def notify(self, notice: Notice) -> None:
             raise RuntimeError("no line")
 
-        def act(self, finding: Finding, store: Store) -> str:
+        def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
             raise RuntimeError("no hand")
 
     told = Told()
@@ -451,7 +451,7 @@ def test_a_run_that_may_not_be_written_is_watched_all_the_same(
     watcher.poll()
 
     assert len(watcher.findings) == 1
-    assert watcher.problems == ("Findings: the store refuses it; trying again. read-only",)
+    assert watcher.problems == ("Findings: the store refuses it; retrying. read-only",)
 
 
 def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
@@ -474,7 +474,7 @@ def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
     watcher.poll()
 
     assert told.events == [
-        "problem Nothing is recorded in the run, which may not be written; trying again. read-only",
+        "problem Nothing is recorded in the run, which may not be written; retrying. read-only",
         "problem Nothing is recorded in the run, which may not be written no more: the store allows it again.",
     ]
     assert len(store.list("watch")) == 1
@@ -500,7 +500,7 @@ def test_what_a_store_refuses_is_tried_again_and_told_once(
     for _ in range(3):
         watcher.poll()
 
-    assert len([text for text in told.events if "the store refuses it; trying again." in text]) == 1
+    assert len([text for text in told.events if "the store refuses it; retrying." in text]) == 1
     assert len([text for text in told.events if text.endswith("the store allows it again.")]) == 1
     assert read_stop(store, attempt=0) is not None
     assert [item.since_step for item in read_findings(store).findings] == [1]

@@ -156,7 +156,7 @@ barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; recordin
   run       file:///tmp/run"""
 
 
-def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
+def test_a_sick_run_takes_about_twelve_lines_whatever_happened() -> None:
     found = tuple(replace(
         FINDING, id=f"P108-{place}", code="P108", opened_step=place, message=f"{place} is wrong: it is.",
         causes=(Suspicion(f"cause-{place}", 0.9 - place / 100, "seen", f"Mend {place}."),)) for place in range(9))
@@ -168,27 +168,48 @@ def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
 
     lines = closing_text(summary, command="ended with exit code 3").splitlines()[1:]
 
-    assert len(lines) == 12
+    assert len(lines) == 13
     assert lines[1] == "  costly    0 is wrong (since step 40, P108)"
-    assert lines[2] == "            fix: Mend 0."
-    assert lines[3] == "  and 8 more problems (barograph show RUN --all)"
-    assert lines[4].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
-    assert lines[5] == "  done      stop, requested by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
+    assert lines[2] == "            Seen"
+    assert lines[3] == "            fix: Mend 0."
+    assert lines[4] == "  and 8 more problems (barograph show RUN --all)"
+    assert lines[5].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
+    assert lines[6] == "  done      stop, requested by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
     assert lines[-3:] == ["  command   ended with exit code 3",
                           "  resume    barograph resume file:///tmp/run   (from step 1,200)",
                           "  run       file:///tmp/run"]
 
 
-def test_on_a_terminal_evidence_is_cut_and_the_remedy_folded() -> None:
-    cause = replace(DEAD.causes[0], why="The biases " + "really " * 20, remedy="Initialize " + "biases " * 15)
+def test_on_a_terminal_title_evidence_and_remedy_are_folded_and_nothing_is_cut() -> None:
+    cause = replace(DEAD.causes[0], why="The biases " + "really " * 20, remedy="Initialize " + "biases " * 60)
     far = replace(DEAD, message="The units " + "never " * 30 + "fire.", causes=(cause,))
 
-    lines = closing_text(replace(CLEAN, findings=(far,)), width=80).splitlines()[2:6]
+    text = closing_text(replace(CLEAN, findings=(far,)), width=80)
 
-    assert max(len(line) for line in lines) <= 80
-    assert lines[1].endswith("really …")
-    assert lines[2].startswith("            fix: Initialize biases")
-    assert lines[3].startswith("            biases biases")
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    assert text.count("really") == 20
+    assert text.count("biases") == 61
+    assert "\n            fix: Initialize biases" in text
+
+
+def test_what_stands_beside_the_problems_is_folded_below_its_own_beginning() -> None:
+    text = closing_text(replace(CLEAN, findings=(DEAD,), unseen=("Layer fc is " + "really " * 20 + "compiled.",)),
+                        width=60)
+
+    assert text.count("really") == 20
+    assert "\n  not seen  Layer fc is really" in text
+    assert "\n            really really" in text
+
+
+def test_a_command_is_never_folded() -> None:
+    place = "file:///tmp/" + "deep/" * 30 + "run"
+
+    text = closing_text(replace(CLEAN, url=place, go_on_from=1200, held=(held_at(8),)), width=60)
+
+    assert f"\n  resume    barograph resume {place}   (from step 1,200)\n" in text
+    assert f"(barograph replay {place})\n" in text
+    assert text.endswith(f"\n  run       {place}")
 
 
 def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
@@ -198,7 +219,7 @@ def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
 
     lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
 
-    assert lines[5] == "            leads to: loss-not-decreasing and 3 more"
+    assert lines[6] == "            leads to: loss-not-decreasing and 3 more"
 
 
 def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it() -> None:

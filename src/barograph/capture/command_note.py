@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE
+from barograph.model.launch import COMMAND_NOTE_VARIABLE, LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings
@@ -19,7 +19,7 @@ def leave_word(around: Surroundings, process: int) -> None:
         around: What was taken down.
         process: That it was taken down in: a child that was forked since has none to leave.
     """
-    parent, _, path = os.environ.get(AFTERWORD_VARIABLE, "").partition(":")
+    parent, _, path = os.environ.get(COMMAND_NOTE_VARIABLE, "").partition(":")
     if around.is_handed_over or os.getpid() != process or parent != str(os.getppid()):
         return
     try:

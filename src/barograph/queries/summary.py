@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,12 +17,13 @@ from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEv
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
 from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
+from barograph.queries.preset_advice import advised
 from barograph.queries.problems import Problem, problems_of
 from barograph.queries.wording import not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.rules.words import sentence
-from barograph.runs.format.layout import ENDINGS, metadata_name
-from barograph.runs.format.metadata import ending_from_bytes
+from barograph.runs.format.layout import ENDINGS, MANIFEST, metadata_name
+from barograph.runs.format.metadata import ending_from_bytes, manifest_from_bytes
 from barograph.runs.reading.view import group_of
 from barograph.runs.state.capsules import withheld_steps
 from barograph.runs.state.checkpoints import steps_to_go_on_from
@@ -66,6 +67,9 @@ class WorkerReport:
         return max(self.published_seen, self.last.coverage.steps_seen if self.last else 0)
 
 
+_NO_RESPONSE_YET = "no response yet"
+
+
 @dataclass(frozen=True, slots=True)
 class ActionTaken:
     """An action requested from the training, and its result.
@@ -89,8 +93,13 @@ class ActionTaken:
     worker: str = ""
     step: int | None = None
     done_unix: float | None = None
-    result: str = "no response yet"
+    result: str = _NO_RESPONSE_YET
     done: bool = False
+
+    @property
+    def came_too_late(self) -> bool:
+        """Whether the training ended before it read the request."""
+        return not self.worker and self.result != _NO_RESPONSE_YET
 
     def __str__(self) -> str:
         who = f"{self.worker} " if self.worker else ""
@@ -225,10 +234,12 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
     return RunSummary(
         url=store.url, attempt=attempt, steps=judged.steps, findings=tuple(findings),
-        rules=_codes(judged.rules), not_evaluated=judged.not_evaluated,
+        rules=_codes(judged.rules),
+        not_evaluated=advised(judged.not_evaluated, _settings(store), tensors=steps_made_and_seen(workers)[1] > 0),
         warnings=(*judged.problems, *judged.unmet,
                   *(text for item in workers if item.last for text in item.last.problems)),
-        workers=workers, unseen=tuple(_unseen(workers, judged, attempt)), actions=tuple(_actions(store, attempt)),
+        workers=workers, unseen=tuple(_unseen(workers, judged, attempt)),
+        actions=tuple(_actions(store, attempt, reports)),
         would_have=tuple((finding.id, text) for finding, text in judged.would_have),
         held=tuple(withheld_steps(store, attempt)),
         go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
@@ -271,6 +282,13 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+def _settings(store: Store) -> Mapping[str, Any]:
+    try:
+        return manifest_from_bytes(store.get(MANIFEST), MANIFEST).settings
+    except (ObjectNotFound, DamagedChunk):
+        return {}  # readers and the doctor report it
 
 
 def _why_nobody_judged(rules: int) -> str:
@@ -347,7 +365,7 @@ def _gaps(last: Heartbeat) -> list[str]:
     return gaps
 
 
-def _actions(store: Store, attempt: int) -> list[ActionTaken]:
+def _actions(store: Store, attempt: int, workers: Sequence[WorkerReport]) -> list[ActionTaken]:
     """Return the actions requested from the newest attempt, with each worker's response, in order of request."""
     stop = read_stop(store, attempt=attempt)
     asked = [(STOP, stop.finding_id, stop.reason, stop.requested_unix)] if stop else []
@@ -359,8 +377,17 @@ def _actions(store: Store, attempt: int) -> list[ActionTaken]:
         mine = [done for done in answers if (done.action, done.finding_id) == (action, finding_id)]
         taken += [ActionTaken(action, finding_id, reason, requested_unix, done.worker, done.step, done.done_unix,
                               done.result, done.done) for done in mine] or [
-            ActionTaken(action, finding_id, reason, requested_unix)]
+            ActionTaken(action, finding_id, reason, requested_unix, result=_without_response(workers))]
     return taken
+
+
+def _without_response(workers: Sequence[WorkerReport]) -> str:
+    """Return the result of an action that no worker responded to."""
+    if not workers or any(worker.word in ("running", "silent") for worker in workers):
+        return _NO_RESPONSE_YET
+    first = min(workers, key=lambda worker: worker.word == EndState.FINISHED.value)
+    ended = "was killed" if first.word == "killed" else first.word
+    return f"the training {ended} after {_counted(first.steps, 'step')}, before it read the request"
 
 
 def _codes(rules: Iterable[Rule]) -> tuple[str, ...]:

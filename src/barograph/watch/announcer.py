@@ -82,7 +82,7 @@ class Announcer:
         """Report that the store cannot be reached, once per outage."""
         if what not in self._outages:
             self._outages.add(what)
-            self.notify(Notice(Event.PROBLEM, f"{what} now; trying again. {error}"))
+            self.notify(Notice(Event.PROBLEM, f"{what} now; retrying. {error}"))
 
     def back(self, what: str) -> None:
         """Report the end of an outage, if there was one."""
@@ -95,7 +95,7 @@ class Announcer:
         if what not in self._refused:
             self._refused.add(what)
             # A problem and not only a notice: the summary must say that something was not done.
-            self.problem(f"{what}; trying again. {error}")
+            self.problem(f"{what}; retrying. {error}")
 
     def allowed(self, what: str) -> None:
         """Report that the store no longer refuses something, if it did."""

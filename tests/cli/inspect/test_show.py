@@ -115,21 +115,43 @@ def test_a_sick_run_is_one_screen_that_leads_with_its_problem(call: Call, sick: 
     assert said.lines[-1] == f"  more: barograph show {sick} --rules | --layers | --all"
 
 
-def test_on_a_terminal_no_line_of_the_screen_is_wrapped() -> None:
+def screen(width: int, **parts: Any) -> list[str]:
+    """Return the lines of a run on one screen of a terminal."""
     written = io.StringIO()
-    printer = Printer(Console(file=written, force_terminal=True, width=80, color_system=None))
-    cause = Suspicion("my-own", 0.9, "because " * 40, "mend it " * 40)
+    printer = Printer(Console(file=written, force_terminal=True, width=width, color_system=None))
+    nothing: dict[str, Any] = {"facts": [], "verdict": "", "problems": (), "hint": "", "unseen": (), "unjudged": "",
+                               "numbers": (), "layers": ()}
+    print_brief(printer, "runs/first", head=Text("first  finished"), **{**nothing, **parts})
+    return written.getvalue().splitlines()
+
+
+def test_on_a_terminal_the_screen_is_folded_and_counts_its_lines() -> None:
+    cause = Suspicion("my-own", 0.9, "because " * 16, "mend it " * 16)
     found = [replace(FINDING, id=f"X10{place}", code=f"X10{place}", causes=(replace(cause, cause=f"my-{place}"),))
              for place in range(9)]
 
-    print_brief(printer, "runs/first", head=Text("first  finished"), facts=[("place", "runs/" + "a" * 100)] * 6,
-                verdict="", problems=problems_of(found), hint="", unseen=["much " * 40] * 3, unjudged="rules " * 40,
-                numbers=(), layers=())
+    lines = screen(80, problems=problems_of(found), unseen=["much " * 20] * 3, unjudged="rules " * 20)
 
-    lines = written.getvalue().splitlines()
     assert len(lines) <= 24
     assert max(len(line) for line in lines) <= 80
+    assert not any("…" in line for line in lines)
     assert any(line.startswith("  and ") and "more problems" in line for line in lines)
+
+
+def test_the_worst_problem_is_whole_though_the_screen_is_full() -> None:
+    cause = Suspicion("my-own", 0.9, "because " * 100, "mend it " * 100)
+
+    text = "\n".join(screen(80, problems=problems_of([replace(FINDING, causes=(cause,))]),
+                            facts=[("because", "so")] * 20))
+
+    assert text.lower().count("because") == 120
+    assert text.count("mend") == 100
+
+
+def test_a_place_is_not_folded() -> None:
+    place = "/runs/my runs/" + "deep " * 30 + "run"
+
+    assert f"  place     {place}" in screen(60, facts=[("place", place)])
 
 
 def test_a_finding_is_shown_with_evidence_and_remedy(call: Call, sick: Path) -> None:

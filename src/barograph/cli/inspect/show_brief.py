@@ -12,7 +12,7 @@ from barograph.model.finding import Severity
 from barograph.queries.layers import LayerRow, health_of
 from barograph.queries.numbers import Number
 from barograph.queries.problems import Problem
-from barograph.watch.closing import problem_lines
+from barograph.watch.closing import problem_lines, wrapped
 from barograph.watch.figures import figure
 from barograph.watch.wording import SEVERITY_STYLES, shown
 
@@ -26,7 +26,7 @@ def print_brief(
     problems: Sequence[Problem], hint: str, unseen: Sequence[str], unjudged: str, numbers: Sequence[Number],
     layers: Sequence[LayerRow],
 ) -> None:
-    """Print a run in at most `MOST_LINES` lines.
+    """Print a run in about `MOST_LINES` lines, as they are folded; the worst problem may need more.
 
     Args:
         printer: Prints.
@@ -42,23 +42,25 @@ def print_brief(
         layers: Of the model.
     """
     width = printer.console.width if printer.on_terminal else None
-    before = [head, *(_entry(name, text, width) for name, text in facts), Text()]
-    after = [*([_line(hint, width)] if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
+    # Paths are copied, so they are not folded.
+    before = [head, *(line for name, text in facts for line in _entry(name, text, None if name == "place" else width)),
+              Text()]
+    after = [*(_lines(hint, width) if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
              *_numbers(numbers, width), *_layers(layers, width), _more(place)]
     room = MOST_LINES - len(before) - len(after)
     typed = shlex.quote(place)
     body = [_styled(line) for line in problem_lines(problems, most=room, width=width,
                                                     more=f"barograph show {typed} --all")]
-    for line in (*before, *(body or [_line(verdict, width)]), *after):
+    for line in (*before, *(body or _lines(verdict, width)), *after):
         printer.console.print(line, soft_wrap=True)
 
 
 def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
     # Of a run without problems the verdict says the first of it.
     texts = list(unseen if sick else unseen[1:])[:1]
-    lines = [_entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
-                    width)] if texts else []
-    return [*lines, *([_entry("rules", unjudged, width)] if unjudged else [])]
+    lines = _entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
+                   width) if texts else []
+    return [*lines, *(_entry("rules", unjudged, width) if unjudged else [])]
 
 
 def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
@@ -67,8 +69,7 @@ def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
         least, step = number.least()
         mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
         at = f", min {figure(least)} at step {step:,}" if step >= 0 else ""
-        lines.append(_line(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}",
-                           width))
+        lines += _lines(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}", width)
     return [Text(), *lines] if lines else []
 
 
@@ -77,20 +78,19 @@ def _layers(layers: Sequence[LayerRow], width: int | None) -> list[Text]:
         return []
     health = health_of(layers)
     named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), "ok") if health[name]]
-    return [_line(f"{len(layers)} layers: {', '.join(named)}", width)]
+    return _lines(f"{len(layers)} layers: {', '.join(named)}", width)
 
 
 def _more(place: str) -> Text:
     return Text.assemble((f"  more: barograph show {shlex.quote(place)} --rules | --layers | --all", "dim"))
 
 
-def _entry(name: str, text: str, width: int | None) -> Text:
-    return _line(f"{name:<10}{text}", width)
+def _entry(name: str, text: str, width: int | None) -> list[Text]:
+    return [Text(line) for line in wrapped(f"  {name:<10}", shown(text), width)]
 
 
-def _line(text: str, width: int | None) -> Text:
-    line = f"  {shown(text)}"
-    return Text(line if width is None or len(line) <= width else line[: width - 2].rstrip() + " …")
+def _lines(text: str, width: int | None) -> list[Text]:
+    return [Text(line) for line in wrapped("  ", shown(text), width)]
 
 
 def _styled(line: str) -> Text:

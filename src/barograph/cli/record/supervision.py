@@ -165,7 +165,7 @@ class Supervision:
             return None
         for notifier in self._notifiers:
             if isinstance(notifier, TerminalNotifier):
-                notifier.jumps = lambda: watcher.rate_jumps
+                notifier.found = lambda: watcher.found
         return watcher
 
     def _poll(self, watcher: Watcher) -> bool:

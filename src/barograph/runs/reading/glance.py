@@ -107,28 +107,33 @@ class Glance:
         return [item for item in self.workers if item.worker.attempt == self.attempt]
 
 
-def runs_below(store: Store) -> list[str]:
+def runs_below(store: Store, *, on_denied: Callable[[str], object] = lambda folder: None) -> list[str]:
     """Return the folders of runs in `store`; "" for the store itself.
 
     At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
-    itself holds is not looked at, however much that is; a folder below the first that may not be read is passed over.
+    itself holds is not looked at, however much that is.
+
+    Args:
+        store: Where to look.
+        on_denied: Called with each folder that this user may not read. What it holds is not in the result.
 
     Raises:
         StoreError: The store cannot be read.
     """
     if isinstance(store, Browsable):
-        return sorted(_walked(store))
+        return sorted(_walked(store, on_denied))
     folders = (folder for item in store.list() if (folder := _run_of(item.name)) is not None)
     return sorted(folder for folder in folders if not folder or _is_looked_into(folder))
 
 
-def _walked(store: Browsable) -> Iterator[str]:
+def _walked(store: Browsable, on_denied: Callable[[str], object]) -> Iterator[str]:
     def level_of(folder: str) -> Level:
         try:
             return store.level(folder)
         except StoreDenied:
             if not folder:
                 raise
+            on_denied(folder)
             return Level([], [])
 
     folders = [""]

@@ -104,7 +104,7 @@ def claim_run(
         NewerFormat, DamagedChunk: The existing manifest cannot be used.
         StoreError: An operation of the store failed.
     """
-    stored = _write_manifest(store, manifest)
+    stored = create_run(store, manifest)
     vitals = Vitals(store, clock, dead_secs)
     launch = launch_of(rank)
     while True:
@@ -122,10 +122,21 @@ def claim_run(
             return Claim(stored, attempt)
 
 
-def begin_attempt(store: Store, attempt: int, *, started_unix: float, launch: str = "") -> bool:
-    """Begin an attempt; return False if another process was faster."""
+def begin_attempt(
+    store: Store, attempt: int, *, started_unix: float, launch: str = "", process: Process | None = None
+) -> bool:
+    """Begin an attempt; return False if another process was faster.
+
+    Args:
+        store: Store of the run.
+        attempt: The attempt.
+        started_unix: Time by the clock of the caller.
+        launch: See `launch_of`.
+        process: The process that trains or starts what trains: the attempt goes on while it lives. None: the caller.
+    """
     name, claim = attempt_name(attempt), new_claim()
-    body = {"attempt": attempt, "started_unix": started_unix, "launch": launch, **asdict(this_process())}
+    body = {"attempt": attempt, "started_unix": started_unix, "launch": launch,
+            **asdict(process or this_process())}
     try:
         store.create(name, sealed({**body, CLAIM: claim}))
     except ObjectExists:
@@ -270,7 +281,13 @@ def _run_id(store: Store) -> str:
         return ""
 
 
-def _write_manifest(store: Store, manifest: Manifest) -> Manifest:
+def create_run(store: Store, manifest: Manifest) -> Manifest:
+    """Write the manifest of a run unless it has one; return the one that it has.
+
+    Raises:
+        DamagedChunk, NewerFormat: The existing manifest cannot be used.
+        StoreError: An operation of the store failed.
+    """
     try:
         store.create(MANIFEST, manifest_bytes(manifest))
     except ObjectExists:
