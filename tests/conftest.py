@@ -13,11 +13,13 @@ import time
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forking import AVAILABLE, ForkServer
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,7 +41,7 @@ _TRAINING = (
     "capture/test_torch_triton.py",
     "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/replay/test_replay_weights.py",
     "cli/share/test_tensorboard.py", "cli/record/test_watch.py", "cli/record/test_workers.py", "debugger/test_hook.py",
-    "ingest/test_import_aim.py", "processes/test_ray_process.py",
+    "ingest/test_import_aim.py", "processes/test_ray_process.py", "processes/test_ray_drain.py",
     "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""
@@ -65,6 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not (trains(item) or item.path.name == "test_checks.py"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jobs_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of the jobs that tests submit, instead of the user's; nothing of them is left at the end."""
+    home = tmp_path_factory.mktemp("jobs")
+    os.environ["BAROGRAPH_HOME"] = str(home)
+    yield home
+    if any(home.iterdir()):
+        from barograph.machine.marked import kill_marked
+
+        kill_marked("BAROGRAPH_HOME", str(home))
+
+
 def pytest_collection_finish() -> None:
     """Refuse optimizers that are made while tests are collected: they live as long as the session.
 
@@ -86,6 +100,35 @@ def few_objects() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[Callable[..., ForkServer]]:
+    """The fork servers of this test session, by the modules that they have imported."""
+    started: dict[tuple[str, ...], ForkServer] = {}
+
+    def server(*modules: str) -> ForkServer:
+        if modules not in started:
+            started[modules] = ForkServer(*modules)
+        return started[modules]
+
+    yield server
+    for item in started.values():
+        item.close()
+
+
+@pytest.fixture(scope="module")
+def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkServer]) -> Path:
+    """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
+    modules = getattr(request.module, "FORKED", ())
+    return fork_servers(*modules).programs if modules and AVAILABLE else Path(sys.executable).parent
+
+
+@pytest.fixture
+def programs_on_path(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put them first in PATH."""
+    own = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), own, os.environ["PATH"]]))
 
 
 @pytest.fixture(scope="session")

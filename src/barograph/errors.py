@@ -36,6 +36,7 @@
     ├── RerunFailed                       a run cannot be rerun
     ├── RuleError                         a rule cannot be used
     │   └── BadRule                       a rule breaks the contract of `rules.base.Rule`
+    ├── ClusterUnreachable (ConnectionError)  no Ray cluster can be joined
     ├── WatchError                        watching cannot start or continue
     ├── CatalogError                      the catalog of experiments failed
     │   ├── CatalogUnavailable            the catalog is unreachable or unusable
@@ -200,6 +201,10 @@ class RuleError(BarographError):
 
 class BadRule(RuleError):
     """A rule breaks the contract of `rules.base.Rule`."""
+
+
+class ClusterUnreachable(BarographError, ConnectionError):
+    """No Ray cluster can be joined."""
 
 
 class WatchError(BarographError):

@@ -495,3 +495,86 @@ def test_two_fits_are_two_series_and_partial_fit_goes_on_with_one() -> None:
     assert read.series("weight:coef", "l2", optimizer="#2").steps.tolist() == [0, 1]
     assert read.series("update:coef", "l2", optimizer="#2").steps.tolist() == [1]
     assert read.workers[0].last.coverage.reasons == ("no loss was recorded: scikit-learn's SGD reports none",)
+
+
+# Training data among the evaluation sets
+
+
+def _held_out_losses(read: RunReader, metric: str) -> tuple[list[float], list[float], list[float]]:
+    """Return the training losses, the held-out losses, and the metric of the set that was held out."""
+    return (read.series("loss:total", optimizer="").values.tolist(),
+            read.series("loss:total", mode=Mode.EVAL).values.tolist(), read.series(metric).values.tolist())
+
+
+@pytest.mark.parametrize("order", [("copy", "held_out"), ("held_out", "copy"), ("train", "held_out")])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_xgboost_training_data_passed_as_another_object_is_no_held_out_data(
+    order: tuple[str, str], quantized: bool
+) -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    new = xgboost.QuantileDMatrix if quantized else xgboost.DMatrix
+    trained = new(x[:150], y[:150])
+    of_training = {"ref": trained} if quantized else {}
+    sets = {"copy": new(x[:150].copy(), y[:150].copy(), **of_training), "train": new(x[:90], y[:90], **of_training),
+            "held_out": new(x[150:], y[150:], **of_training)}
+
+    read = recorded(f"xgboost-copy-{order}-{quantized}", lambda run: xgboost.train(
+        {"objective": "binary:logistic"}, trained, 7, evals=[(sets[name], name) for name in order],
+        verbose_eval=False))
+
+    training, held_out, expected = _held_out_losses(read, "scalar:held_out.logloss")
+    assert held_out == expected
+    assert len(training) == 7
+    assert training != expected
+
+
+def test_held_out_data_of_the_shape_and_labels_of_the_training_data_stay_held_out() -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    trained, other = xgboost.DMatrix(x[:150], y[:150]), xgboost.DMatrix(x[150:], y[:150])
+
+    read = recorded("xgboost-same-labels", lambda run: xgboost.train(
+        {"objective": "binary:logistic"}, trained, 7, evals=[(other, "other")], verbose_eval=False))
+
+    assert read.series("loss:total", mode=Mode.EVAL).values.tolist() == read.series(
+        "scalar:other.logloss").values.tolist()
+
+
+@pytest.mark.parametrize("order", [("copy", "held_out"), ("held_out", "copy"), ("Train", "held_out")])
+def test_lightgbm_training_data_passed_as_another_object_is_no_held_out_data(order: tuple[str, str]) -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+    x, y = table()
+    trained = lightgbm.Dataset(x[:150], y[:150])
+    sets = {"copy": (x[:150].copy(), y[:150].copy()), "Train": (x[:90], y[:90]), "held_out": (x[150:], y[150:])}
+
+    read = recorded(f"lightgbm-copy-{order}", lambda run: lightgbm.train(
+        {"objective": "binary", "verbose": -1, "num_threads": 1}, trained, 7,
+        valid_sets=[lightgbm.Dataset(*sets[name], reference=trained) for name in order], valid_names=list(order)))
+
+    training, held_out, expected = _held_out_losses(read, "scalar:held_out.binary_logloss")
+    assert held_out == expected
+    assert len(training) == 7
+    assert training != expected
+
+
+@pytest.mark.parametrize("estimator", ["xgboost.XGBClassifier", "lightgbm.LGBMClassifier"])
+def test_copies_of_the_training_data_are_recognized_by_the_estimators(estimator: str) -> None:
+    package, _, name = estimator.partition(".")
+    module = pytest.importorskip(package, reason=f"{package} is not installed here")
+    x, y = table()
+    quiet: dict[str, Any] = {"verbose": -1} if package == "lightgbm" else {}
+    model = getattr(module, name)(n_estimators=7, n_jobs=1, **quiet)
+
+    def train(run: AttachedRun) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of eval_set, which newer versions of LightGBM call eval_X and eval_y
+            model.fit(x[:150], y[:150], eval_set=[(x[:150].copy(), y[:150].copy()), (x[150:], y[150:])])
+
+    read = recorded(f"copies-{package}", train)
+
+    held_out = "valid_1.binary_logloss" if package == "lightgbm" else "validation_1.logloss"
+    training, evaluated, expected = _held_out_losses(read, f"scalar:{held_out}")
+    assert evaluated == expected
+    assert len(training) == 7
+    assert training != expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -85,6 +86,21 @@ def test_every_rule_of_the_catalog_is_offered() -> None:
     known = {word for rule in installed().classes for word in (rule.code, rule.name)}
     assert set(rules_beginning("")) == known
     assert rules_beginning("overfit,dead-r") == ["overfit,dead-relu"]
+
+
+def test_a_folder_that_may_not_be_read_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "private").mkdir()
+    stat = os.stat
+
+    def refused(path: Any, *more: Any, **others: Any) -> os.stat_result:
+        if str(path).startswith(f"{tmp_path}/private/"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return stat(path, *more, **others)
+
+    monkeypatch.setattr(os, "stat", refused)
+    monkeypatch.setattr(Path, "stat", lambda path, **more: refused(path))
+
+    assert runs_beginning(f"{tmp_path}/pri") == [f"{tmp_path}/private/"]
 
 
 def test_where_nothing_is_nothing_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barograph.errors import SettingsError
+from barograph.errors import SettingsError, StoreDenied
 from barograph.experiments import feeding, marks, run_reading
 from barograph.experiments.catalog import Catalog
 from barograph.experiments.component import Component
@@ -22,7 +22,8 @@ from barograph.provenance.gathering import Gathered
 from barograph.runs.reading.glance import Glance
 from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
 from barograph.runs.state.origins import write_origin
-from barograph.store.base import Store
+from barograph.store.base import Level, Store
+from barograph.store.files import FileStore
 from experiments_entries import component
 
 LONG_AGO_SECS = 10.0
@@ -130,6 +131,24 @@ def test_what_could_not_be_read_of_a_run_is_read_once_it_can(tmp_path: Path) -> 
         metadata_file.write_bytes(whole)
         assert catalog.feed().damage == []
         assert catalog.item("r").tags == {"a": "b"}
+
+
+def test_a_run_that_may_not_be_read_any_more_is_not_gone(
+    ended: tuple[Catalog, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog, folder = ended
+    level = FileStore.level
+
+    def refused(store: FileStore, name: str = "") -> Level:
+        if name == folder.name:
+            raise StoreDenied("Reading or writing is not allowed there.")
+        return level(store, name)
+
+    monkeypatch.setattr(FileStore, "level", refused)
+    fed = catalog.feed()
+
+    assert (fed.gone, fed.damage) == (0, [f"{folder}: permission denied"])
+    assert catalog.item("r").facts["state"] != "gone"
 
 
 def test_what_is_known_of_a_run_stays_when_its_folder_goes(ended: tuple[Catalog, Path]) -> None:

@@ -1,4 +1,4 @@
-"""A folder with scripts, and what a person types there: real processes, real files."""
+"""A folder with scripts, and commands run in it: real processes, real files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def train_step():
 
 
 class Ended(NamedTuple):
-    """How a command ended and what it wrote."""
+    """The exit code and output of a command."""
 
     code: int
     out: bytes
@@ -64,10 +64,12 @@ class Desk:
     Attributes:
         folder: Where the commands are typed.
         environment: On top of this process's own.
+        programs: The folder with `python` and `barograph`.
     """
 
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
+    programs: Path = BIN
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def write(self, name: str, text: str) -> Path:
@@ -82,7 +84,8 @@ class Desk:
     def start(self, *command: str | Path, stdin: Any = subprocess.DEVNULL, **options: Any) -> subprocess.Popen[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH")}
         environment |= {"BAROGRAPH_TRUST": str(self.folder)}
-        environment |= {"OMP_NUM_THREADS": "1", "PATH": f"{BIN}{os.pathsep}{environment['PATH']}", **self.environment}
+        path = os.pathsep.join([str(self.programs), str(BIN), environment["PATH"]])
+        environment |= {"OMP_NUM_THREADS": "1", "PATH": path, **self.environment}
         piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         process = subprocess.Popen(
             [str(word) for word in command], cwd=self.folder, env=environment, stdin=stdin, **piped
@@ -91,7 +94,7 @@ class Desk:
         return process
 
     def end(self, process: subprocess.Popen[bytes], stdin: bytes | None = None) -> Ended:
-        """Wait for a command, which is killed if it takes too long."""
+        """Wait for a command, and kill it if it takes too long."""
         try:
             out, err = process.communicate(stdin, timeout=PATIENCE_SECS)
         except subprocess.TimeoutExpired:
@@ -101,14 +104,14 @@ class Desk:
         return Ended(process.returncode, out or b"", (err or b"").decode())
 
     def run(self, *words: str | Path, to: str = "run", **options: Any) -> Ended:
-        """Type `barograph run --to …` with more words, and wait."""
+        """Run `barograph run --to …` with more arguments, and wait."""
         return self.end(self.start("barograph", "run", "--to", to, *words, **options))
 
     def python(self, *words: str | Path, **options: Any) -> Ended:
         return self.end(self.start("python", *words, **options))
 
     def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
-        """Return what a condition on other processes gives, once that is true; it can only be looked at."""
+        """Poll a condition on other processes until it is true, and return its value."""
         deadline = time.monotonic() + PATIENCE_SECS
         while not (found := condition()):
             if time.monotonic() > deadline:
@@ -117,7 +120,7 @@ class Desk:
         return found
 
     def read_until(self, file: Any, text: bytes) -> bytes:
-        """Return what a process wrote to a pipe or terminal, up to and with a text."""
+        """Return the output of a process on a pipe or terminal up to and including a text."""
         seen = b""
         deadline = time.monotonic() + PATIENCE_SECS
         while not seen.endswith(text):
@@ -131,7 +134,7 @@ class Desk:
         return seen
 
     def close(self) -> None:
-        """Leave no process behind, however a test ended."""
+        """End all processes, even if the test failed."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -150,19 +153,19 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    """A folder of this test's own."""
-    with closing(Desk(tmp_path)) as made:
+def desk(tmp_path: Path, programs: Path) -> Iterator[Desk]:
+    """A new folder for the test."""
+    with closing(Desk(tmp_path, programs=programs)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def make_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Desk]]:
-    """Make folders for stories that several tests of one file look at."""
+def make_desk(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Callable[[str], Desk]]:
+    """Create folders shared by several tests of a file."""
     made: list[Desk] = []
 
     def make(name: str = "desk") -> Desk:
-        made.append(Desk(tmp_path_factory.mktemp(name)))
+        made.append(Desk(tmp_path_factory.mktemp(name), programs=programs))
         return made[-1]
 
     yield make

@@ -1,4 +1,4 @@
-"""Have it act: a real training that goes wrong, and what is done about it."""
+"""Actions on a real training with a fault."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from barograph.capture.torch.checkpoint import load
+from forking import TORCH
+
+FORKED = TORCH
 
 MINE = '''
 from dataclasses import dataclass
@@ -65,7 +68,7 @@ def desk(desk: Any) -> Any:
 
 
 def until_done(desk: Any, process: Any, action: str) -> Any:
-    """Wait until the training has answered, let it end, and return how it did."""
+    """Wait for the result of an action, let the training end, and return how it ended."""
     folder = desk.folder / "run" / "control" / "done"
     desk.wait_until(lambda: process.poll() is not None or list(folder.glob(f"{action}-*.json")), f"{action} was done")
     desk.write("enough", "")
@@ -94,7 +97,7 @@ def test_a_training_saves_a_checkpoint_and_stops(desk: Any) -> None:
     assert doctor.code == 0, doctor.text
 
 
-def test_a_function_of_the_scripts_own_saves_it(desk: Any) -> None:
+def test_the_scripts_own_function_saves_the_checkpoint(desk: Any) -> None:
     desk.script('''
 import barograph
 
@@ -113,7 +116,7 @@ run = barograph.attach(model, optimizer, to="run", rules=["mine:High"], budget="
     assert not (desk.folder / "run" / "checkpoints").exists()
 
 
-def test_learning_rates_are_lowered_and_training_goes_on(desk: Any) -> None:
+def test_learning_rates_are_lowered_and_training_continues(desk: Any) -> None:
     desk.script(RISING)
     watched = until_done(desk, desk.start(
         "barograph", "run", "--to", "run", *OPTIONS, "--on-finding", "lower-lr", "--allow", "lower-lr", "--set",
@@ -127,7 +130,7 @@ def test_learning_rates_are_lowered_and_training_goes_on(desk: Any) -> None:
     assert next(step for step, rate in zip(rates.steps, rates.values, strict=True) if rate < 0.05) == done["step"]
 
 
-def test_a_training_that_does_not_allow_it_is_left_alone_and_that_is_said(desk: Any) -> None:
+def test_an_action_that_is_not_allowed_changes_nothing_and_is_reported(desk: Any) -> None:
     desk.script(RISING)
     watched = until_done(desk, desk.start(
         "barograph", "run", "--to", "run", *OPTIONS, "--on-finding", "lower-lr", "train.py"), "lower-lr")
@@ -137,7 +140,7 @@ def test_a_training_that_does_not_allow_it_is_left_alone_and_that_is_said(desk: 
     assert "p0 did nothing: lower-lr is not allowed; start the training with --allow lower-lr" in watched.err
 
 
-def test_a_step_is_skipped_where_a_rule_asks_for_it_and_the_script_allows_it(desk: Any) -> None:
+def test_a_step_is_skipped_if_a_rule_requests_it_and_the_script_allows_it(desk: Any) -> None:
     desk.script('import barograph\nrun = barograph.attach(allow={"skip_step"})\n' + RISING)
     desk.write("barograph.toml", """
 rules = ["mine:High"]
@@ -203,7 +206,7 @@ def test_replicas_lower_their_rates_after_the_same_step(desk: Any) -> None:
     assert [item["worker"] for item in controls(desk, "done/lower-lr-*.json")] == ["r0", "r1"]
 
 
-def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
+def test_replicas_stop_after_the_first_has_saved_a_checkpoint(desk: Any) -> None:
     desk.script(TOGETHER)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -216,7 +219,7 @@ def test_replicas_stop_after_the_first_has_saved_them(desk: Any) -> None:
     assert [path.stem.rpartition("-")[2] for path in metadata] == ["r0"]
 
 
-def test_the_step_that_a_finding_is_of_is_saved_and_made_again(desk: Any) -> None:
+def test_the_step_that_triggers_a_finding_is_saved_and_replayed(desk: Any) -> None:
     few = "inputs, labels = inputs[:2], labels[:2]\n"
     wrong = "inputs *= 300; labels.add_(1).remainder_(3); optimizer.param_groups[0]['lr'] = 1e-9"
     desk.script(few + RISING.replace("inputs *= 300", wrong))

@@ -21,9 +21,12 @@ from torch.optim import optimizer as optimizers
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.errors import AlreadyAttached, RunFinished, RunInUse, SessionClosed, SettingsError, UnknownName
+from forking import TORCH
+
+FORKED = TORCH
 
 
-def test_a_dictionary_of_numbers_is_logged_as_other_trackers_take_it(tmp_path: Path) -> None:
+def test_a_nested_dictionary_of_numbers_is_logged_like_in_other_trackers(tmp_path: Path) -> None:
     numbers = {"loss": np.float32(0.5), "val": {"accuracy": torch.tensor([0.25]), "deep": {"count": np.arange(3, 4)}}}
     given: Any = 3
     with warnings.catch_warnings(record=True) as told:
@@ -43,7 +46,7 @@ def test_a_dictionary_of_numbers_is_logged_as_other_trackers_take_it(tmp_path: P
 
 
 class Training:
-    """A small model and what trains it."""
+    """A small model with its optimizer and data."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -71,7 +74,7 @@ def training() -> Training:
 STRICT = {"strict": True, "budget": None, "watch": False}
 
 
-def test_everything_the_script_says_and_does_is_in_the_run(training: Training, tmp_path: Path) -> None:
+def test_everything_the_script_logs_and_computes_is_in_the_run(training: Training, tmp_path: Path) -> None:
     losses = []
     with barograph.attach(training.model, training.optimizer, to=tmp_path / "run", **STRICT) as attached:
         for step in range(6):
@@ -98,7 +101,7 @@ def test_everything_the_script_says_and_does_is_in_the_run(training: Training, t
     assert run.summary("weight:0.weight", 5).sum_sq == pytest.approx(weight.square().sum().item(), rel=1e-6)
 
 
-def test_only_what_is_handed_over_is_recorded_under_the_names_that_are_given(tmp_path: Path) -> None:
+def test_only_passed_models_are_recorded_under_the_given_names(tmp_path: Path) -> None:
     watched, other = Training(), Training()
     with barograph.attach({"net": watched.model}, watched.optimizer, to=tmp_path, **STRICT):
         for _ in range(3):
@@ -109,7 +112,7 @@ def test_only_what_is_handed_over_is_recorded_under_the_names_that_are_given(tmp
     assert {key.path for key in run.keys("weight")} == {"net.0.weight", "net.0.bias", "net.2.weight", "net.2.bias"}
 
 
-def test_steps_end_where_the_script_says_so(training: Training, tmp_path: Path) -> None:
+def test_steps_end_at_run_step(training: Training, tmp_path: Path) -> None:
     with barograph.attach(training.model, to=tmp_path, explicit_steps=True, **STRICT) as attached:
         for step in range(4):
             loss = F.cross_entropy(training.model(training.inputs), training.labels)
@@ -126,7 +129,7 @@ def test_steps_end_where_the_script_says_so(training: Training, tmp_path: Path) 
     assert len(set(norms.tolist())) == 4
 
 
-def test_explicit_steps_must_be_asked_for(training: Training, tmp_path: Path) -> None:
+def test_run_step_needs_explicit_steps(training: Training, tmp_path: Path) -> None:
     with (
         barograph.attach(training.model, to=tmp_path, **STRICT) as attached,
         pytest.raises(SettingsError, match="explicit_steps=True"),
@@ -141,13 +144,13 @@ def _fail(training: Training, place: Path) -> None:
             _ = 1 / 0
 
 
-def test_an_exception_in_the_block_passes_and_is_how_the_run_ended(training: Training, tmp_path: Path) -> None:
+def test_an_exception_in_the_block_passes_and_is_recorded(training: Training, tmp_path: Path) -> None:
     _fail(training, tmp_path)
     state = barograph.open(tmp_path).workers[0]
     assert (str(state.standing), state.ending.reason) == ("failed", "ZeroDivisionError: division by zero")
 
 
-def test_a_process_is_recorded_once_at_a_time(training: Training, tmp_path: Path) -> None:
+def test_a_process_has_one_recording_at_a_time(training: Training, tmp_path: Path) -> None:
     with barograph.attach(training.model, to=tmp_path / "first", **STRICT):
         training.step()
         with pytest.raises(AlreadyAttached, match="first"):
@@ -180,7 +183,7 @@ def test_a_run_that_failed_is_resumed_in_its_place(training: Training, tmp_path:
     ({"preset": "standart"}, UnknownName), ({"budgte": 1}, UnknownName), ({"budget": 7}, SettingsError),
     ({"on_finding": "stpo"}, UnknownName), ({"rules": ["G999"]}, UnknownName), ({"config": "no.toml"}, SettingsError),
 ])
-def test_a_wrong_setting_is_said_at_once_and_nothing_is_left(
+def test_a_wrong_setting_is_an_error_and_leaves_nothing(
     training: Training, tmp_path: Path, settings: dict[str, Any], error: type[Exception]
 ) -> None:
     before = _furniture(training)
@@ -190,7 +193,7 @@ def test_a_wrong_setting_is_said_at_once_and_nothing_is_left(
     assert not (tmp_path / "run").exists()
 
 
-def test_after_close_nothing_of_ours_is_left_and_nothing_more_is_recorded(training: Training, tmp_path: Path) -> None:
+def test_close_removes_all_hooks_and_ends_the_recording(training: Training, tmp_path: Path) -> None:
     before = _furniture(training)
     attached = barograph.attach(training.model, training.optimizer, to=tmp_path, preset="everything", **STRICT)
     for _ in range(3):
@@ -209,7 +212,7 @@ def test_after_close_nothing_of_ours_is_left_and_nothing_more_is_recorded(traini
 
 
 def _furniture(training: Training) -> dict[str, Any]:
-    """Return everything of the process that a guest might have moved."""
+    """Return the state of the process that a recording could change."""
     holders = [
         torch, torch.autograd, torch.nn.utils, torch.nn.utils.clip_grad, F, torch.amp.GradScaler, torch.optim.Optimizer,
         nn.Module, torch.Tensor, torch.optim.SGD, nn.Linear,
@@ -227,7 +230,7 @@ def _furniture(training: Training) -> dict[str, Any]:
     }
 
 
-def test_a_number_that_is_none_is_one_warning_and_training_goes_on(training: Training, tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_number_causes_one_warning(training: Training, tmp_path: Path) -> None:
     with barograph.attach(training.model, to=tmp_path, watch=False) as attached:
         training.step()
         with pytest.warns(BarographWarning, match="'accuracy' is not a number .str.") as told:
@@ -277,7 +280,7 @@ for step in range(10_000_000):
 '''
 
 
-def test_the_watcher_that_attach_starts_tells_findings_and_stops_the_training(desk: Any) -> None:
+def test_the_watcher_of_attach_prints_findings_and_stops_the_training(desk: Any) -> None:
     desk.script(ATTACHED)
     ended = desk.python("train.py")
     assert (ended.code, ended.out) == (79, b"")
@@ -304,7 +307,7 @@ class Mine(barograph.Rule):
 '''
 
 
-def test_the_watcher_that_attach_starts_has_the_rules_and_the_file_that_attach_was_given(desk: Any) -> None:
+def test_the_watcher_of_attach_has_its_rules_and_settings_file(desk: Any) -> None:
     desk.write("mine.py", MINE)
     desk.script('''
 import barograph
@@ -323,7 +326,7 @@ with barograph.attach(model, optimizer, to="run", rules=["N101", "mine:Mine"], f
     assert '"event": "opened"' in (desk.folder / "told.jsonl").read_text()
 
 
-def test_a_run_is_watched_where_standard_error_is_a_stream_of_python_alone(
+def test_a_run_is_watched_if_standard_error_is_only_a_python_object(
     training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
@@ -357,7 +360,7 @@ optimizer.step()
     assert run.steps().tolist() == [0, 1, 2, 3]
 
 
-def test_under_barograph_run_attach_adds_collections_and_refuses_what_is_no_setting(desk: Any) -> None:
+def test_attach_under_barograph_run_adds_collections_and_rejects_unknown_settings(desk: Any) -> None:
     desk.script('''
 import barograph
 from barograph.errors import SettingsError
@@ -399,7 +402,7 @@ print("after")
     assert (desk.folder / "mine.bin").read_bytes() == b"mine"
 
 
-def test_a_run_is_recorded_where_all_standard_streams_are_closed(desk: Any) -> None:
+def test_a_run_is_recorded_if_all_standard_streams_are_closed(desk: Any) -> None:
     script = desk.script("for _ in range(20): train_step()\n")
     ended = desk.end(desk.start("sh", "-c", f"exec barograph run --to run {script} <&- >&- 2>&-"))
     assert ended.code == 0

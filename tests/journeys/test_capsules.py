@@ -1,4 +1,4 @@
-"""A step that fails is held, listed, and made again: from the command line, with a script that knows nothing of it."""
+"""A failing step is held, listed and replayed from the command line, with an unchanged script."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from barograph.runs.format.metadata import sealed
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import sys
@@ -37,7 +40,7 @@ print("to the end")
 
 @pytest.fixture(scope="module")
 def held_once(make_desk: Any) -> Any:
-    """A run whose step was held, and what is listed of that."""
+    """A run with a held step, and the list of its capsules."""
     desk = make_desk()
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "nan")
@@ -50,7 +53,7 @@ def held_once(make_desk: Any) -> Any:
 
 @pytest.fixture
 def held(held_once: Any, desk: Any) -> Any:
-    """The same, in a folder of the test's own."""
+    """A copy of that run in a new folder."""
     shutil.copytree(held_once.folder, desk.folder, dirs_exist_ok=True)
     desk.capsule = held_once.capsule
     return desk
@@ -66,7 +69,7 @@ def replay(desk: Any, *words: Any, samples: str = "--no-samples") -> tuple[int, 
     return ended.code, json.loads(ended.out[ended.out.index(b"{"):]) if b"{" in ended.out else {}, ended.err
 
 
-def test_a_step_is_made_again_to_the_last_bit_whatever_the_script_would_have_done(held: Any) -> None:
+def test_a_replay_is_bit_identical_whatever_the_script_does_first(held: Any) -> None:
     assert held.capsule["held"] == "not finite"
     for words in (["run"], [held.capsule["place"], "train.py", "7", "0.5"]):
         code, result, err = replay(held, *words)
@@ -85,7 +88,7 @@ def test_the_operation_and_the_sample_are_named(held: Any) -> None:
     assert [(item["index"], item["loader"]) for item in result["guilty"]["samples"]] == [("300", "TensorDataset")]
 
 
-def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debugger(held: Any) -> None:
+def test_the_failed_operation_becomes_a_script_a_notebook_and_a_debugger_session(held: Any) -> None:
     ended = held.end(held.start("barograph", "replay", "--no-samples", "--pdb", "--to-script", "bug.py", "--notebook",
                                 "bug.ipynb", "run", stdin=subprocess.PIPE), b"p x.shape\np len(bad_inputs)\nc\n")
     assert ended.code == 0, ended.err
@@ -104,13 +107,13 @@ def test_what_reads_it_first_is_shown_as_a_script_and_a_notebook_and_in_the_debu
     (["--to-script", "nowhere/bug.py"], "Cannot write nowhere/bug.py"),
     (["--notebook", "."], "Cannot write ."),
 ])
-def test_what_cannot_be_shown_is_said_before_anything_is_run(held: Any, options: list[str], says: str) -> None:
+def test_impossible_options_are_an_error_before_anything_runs(held: Any, options: list[str], says: str) -> None:
     ended = held.end(held.start("barograph", "replay", *options, "run"))
     assert (ended.code, ended.out) == (2, b"")
     assert says in ended.err
 
 
-def test_remedies_are_tried_on_that_very_step(held: Any) -> None:
+def test_remedies_are_tried_on_the_held_step(held: Any) -> None:
     code, result, err = replay(held, "--try", "lr=1e-5", "--try", "without-sample", "--steps", "0", "run")
     assert code == 0, err
     assert [(trial["remedy"], trial["finite"]) for trial in result["trials"]] == [
@@ -125,7 +128,7 @@ def test_a_capsule_that_was_copied_is_replayed_without_its_run(held: Any) -> Non
     assert replay(held, "copied")[1]["grade"] == "bitwise"
 
 
-def test_a_replay_of_a_replay_is_the_same_and_leaves_the_capsule_as_it_was(held: Any) -> None:
+def test_a_second_replay_is_the_same_and_the_capsule_is_unchanged(held: Any) -> None:
     files = {path: path.read_bytes() for path in (held.folder / held.capsule["place"]).iterdir()}
     assert [replay(held, "run")[1]["grade"] for _ in range(2)] == ["bitwise"] * 2
     ended = held.run("--record", "barograph", "replay", "--json", "--no-samples", "run", to="again")
@@ -136,7 +139,7 @@ def test_a_replay_of_a_replay_is_the_same_and_leaves_the_capsule_as_it_was(held:
     assert {path: path.read_bytes() for path in files} == files
 
 
-def test_for_people_it_says_what_came_of_it(held: Any) -> None:
+def test_replay_prints_its_result_as_text(held: Any) -> None:
     ended = held.end(held.start("barograph", "capsules", "run"))
     assert "not finite" in ended.out.decode()
     assert "barograph replay run/capsules/0000-" in ended.out.decode()
@@ -145,7 +148,7 @@ def test_for_people_it_says_what_came_of_it(held: Any) -> None:
     assert "bitwise    The loss and every gradient are bit-identical." in ended.out.decode()
 
 
-def test_another_model_is_said_and_nothing_is_put_into_it(held: Any) -> None:
+def test_another_model_is_an_error_and_stays_unchanged(held: Any) -> None:
     held.write("train.py", SCRIPT.replace("nn.Linear(8, 16)", "nn.Linear(8, 32)").replace("16)", "32)").replace(
         "nn.Linear(16, 3)", "nn.Linear(32, 3)"))
     code, _, err = replay(held, "run")
@@ -163,7 +166,7 @@ def test_a_changed_script_is_named(held: Any) -> None:
     (["run", "other.py"], "No script at other.py."),
     (["run", "python", "-c", "pass"], "The script exited with code 0 before its training started a step."),
 ])
-def test_what_cannot_be_replayed_is_said(held: Any, words: list[str], says: str) -> None:
+def test_an_impossible_replay_says_why(held: Any, words: list[str], says: str) -> None:
     code, _, err = replay(held, *words)
     assert code == 2
     assert says in err
@@ -178,7 +181,7 @@ def resealed(held: Any, change: Any) -> None:
 
 
 @pytest.mark.parametrize("program", ["/bin/sh", sysconfig.get_path("stdlib") + "/timeit.py", ".venv/run.py"])
-def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, program: str) -> None:
+def test_a_capsule_starts_only_a_script_in_the_current_folder(held: Any, program: str) -> None:
     held.write(".venv/run.py", "open('ran', 'w')")
     arguments = ["-c", "touch ran"] if program == "/bin/sh" else ["open('ran', 'w')"]
     resealed(held, lambda content: content["script"].update(argv=[program, *arguments]))
@@ -194,7 +197,7 @@ def test_a_capsule_has_nothing_run_but_a_script_of_this_folder(held: Any, progra
     (lambda content: content.update(batches=[{"map": 3}]), "Unexpected entry"),
     (lambda content: content["settings"].update(threads="all"), "could not be restored: ValueError"),
 ], ids=["machine", "models", "losses", "batches", "threads"])
-def test_a_capsule_that_holds_what_it_must_not_is_refused_with_a_sentence(held: Any, change: Any, says: str) -> None:
+def test_a_capsule_with_forbidden_content_is_rejected_in_one_sentence(held: Any, change: Any, says: str) -> None:
     resealed(held, change)
     code, _, err = replay(held, "run")
     assert code == 2
@@ -225,7 +228,7 @@ for batch in DataLoader([[float(n)] * 4 for n in range(-3, 3)], collate_fn=lambd
     ("true", [], "if you trust the capsule, add --open-pickle"),
     ("true", ["--open-pickle"], ""),
 ])
-def test_objects_of_the_scripts_own_classes_are_opened_where_the_user_says_so(
+def test_pickled_objects_are_opened_if_the_user_allows_it(
     desk: Any, kept: str, words: list[str], says: str
 ) -> None:
     desk.write("train.py", PICKLED)
@@ -237,7 +240,7 @@ def test_objects_of_the_scripts_own_classes_are_opened_where_the_user_says_so(
     assert (code, result.get("grade")) == ((2, None) if says else (0, "bitwise")), err
 
 
-def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: Any) -> None:
+def test_a_step_held_by_the_users_function_is_replayed(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     desk.write("checks.py", "def seventh(update):\n    return update.step == 7 and f'a norm of {update.norm:.3g}, say'")
     ended = desk.run("--set", "recorder.when=checks:seventh", "--rules", "none", "train.py", "0", "0.5")
@@ -253,7 +256,7 @@ def test_a_function_of_the_users_holds_a_step_and_that_step_is_made_again(desk: 
     assert b"The update of step 7 was withheld" in told
 
 
-def test_a_training_that_does_not_fail_goes_through_and_holds_nothing(desk: Any) -> None:
+def test_a_healthy_training_finishes_and_holds_no_step(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "0", "0.5")
     assert (ended.code, ended.out) == (0, b"to the end\n")
@@ -281,7 +284,7 @@ for step in range(3):
 
 
 @pytest.mark.parametrize(("shift", "grade"), [("1e-5", "same event"), ("0", "bitwise")])
-def test_that_a_model_was_compiled_is_told_where_its_step_has_other_bits(desk: Any, shift: str, grade: str) -> None:
+def test_a_replay_with_other_bits_names_the_compiled_model(desk: Any, shift: str, grade: str) -> None:
     desk.write("train.py", COMPILED)
     (desk.folder / "barograph.toml").write_text("[recorder]\nnorm_above = 1000.0\n", encoding="utf-8")
     assert desk.run("--record", "--rules", "none", "train.py", shift).code == 79

@@ -1,9 +1,13 @@
-"""A function of the user's own holds a step, and its replay asks that function which sample it is."""
+"""A user's function holds a step, and the replay calls it to find the sample."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import torch
@@ -33,7 +37,7 @@ if __name__ == "__main__":
 """
 
 
-def test_the_sample_that_a_function_of_the_users_holds_is_named_and_the_run_stays_as_it_was(desk: Any) -> None:
+def test_the_sample_that_the_users_function_rejects_is_named_and_the_run_is_unchanged(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     ended = desk.python("train.py")
     assert "is too steep. The update of step 2 was withheld." in ended.err

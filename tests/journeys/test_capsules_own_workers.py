@@ -1,9 +1,13 @@
-"""A function of the user's own holds a step that two workers make together, and both make it again."""
+"""A user's function holds a step of two workers, and both replay it."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from forking import TORCH
+
+FORKED = TORCH
 
 CHECKS = """
 def steep(update):
@@ -36,7 +40,7 @@ dist.destroy_process_group()
 """
 
 
-def test_the_worker_whose_function_held_the_step_is_shown_and_asked_again(desk: Any) -> None:
+def test_the_worker_whose_function_held_the_step_is_named_and_called_again(desk: Any) -> None:
     desk.write("checks.py", CHECKS)
     desk.write("train.py", SCRIPT)
     command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")

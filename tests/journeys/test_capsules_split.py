@@ -1,4 +1,4 @@
-"""A step of a model whose weights are split over two workers is held by both, and made again by both together."""
+"""Two workers of a sharded model hold a step and replay it together."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import json
 from typing import Any
 
 import pytest
+
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import sys
@@ -40,7 +44,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("how", ["fully_shard", "flat", "original"])
-def test_a_step_of_split_weights_is_held_and_made_again_to_the_last_bit(desk: Any, how: str) -> None:
+def test_a_held_step_of_sharded_weights_replays_bit_for_bit(desk: Any, how: str) -> None:
     desk.write("train.py", SCRIPT)
     command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py", how)
     # Parts that differ are no replicas that do, and the loss reaches what they are parts of.

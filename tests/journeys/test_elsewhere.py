@@ -1,4 +1,4 @@
-"""From MLflow and back again at the command line, by way of its real server; and a run of our own told to it."""
+"""Import from MLflow and export to it from the command line, with its real server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ START_SECS = 600.0
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of MLflow's own server, empty, on loopback."""
+    """The address of an empty MLflow server on loopback."""
     try:
         python = python_with_trackers()
     except Unavailable as error:
@@ -68,7 +68,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What MLflow's client has kept in a file store."""
+    """A file store written by MLflow's client."""
     return made_by("mlflow_script.py", tmp_path_factory.mktemp("story"))
 
 
@@ -80,7 +80,7 @@ def barograph(folder: Path, *words: str | Path, code: int = 0) -> str:
 
 
 def told(root: Path) -> dict[str, Any]:
-    """All that an import tells of runs, by name, but for what differs with the place."""
+    """The content of imported runs by name, without what depends on the place."""
     with Catalog(root) as catalog:
         catalog.feed()
         found = {item.name: item for item in catalog.find("")}
@@ -104,7 +104,7 @@ def _told(item: Item, names: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def test_out_and_in_again_everything_is_as_it_was(story: Path, server: str, tmp_path: Path) -> None:
+def test_an_export_and_an_import_change_nothing(story: Path, server: str, tmp_path: Path) -> None:
     first = json.loads(barograph(tmp_path, "import", "mlflow", story / "mlflow.db", "--root", "first", "--json"))
     assert (len(first["runs"]), first["damage"]) == (5, [])
     sent = json.loads(barograph(tmp_path, "export", "mlflow", "digits", "--to", server, "--root", "first", "--json"))
@@ -122,7 +122,7 @@ def test_out_and_in_again_everything_is_as_it_was(story: Path, server: str, tmp_
     assert "overfit" not in barograph(tmp_path, "watch", run, "--once", "--rules", "L102")
 
 
-def test_a_run_of_our_own_is_told_to_mlflow(server: str, tmp_path: Path) -> None:
+def test_a_run_is_exported_to_mlflow(server: str, tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"weights")
     with TrackedRun("own", experiment="ours", tags={"team": "vision"}, root=tmp_path / "runs") as run:
         run.log_parameters({"lr": 1e-3, "betas": [0.9, 0.999]})
@@ -155,7 +155,7 @@ def test_a_run_of_our_own_is_told_to_mlflow(server: str, tmp_path: Path) -> None
     assert [item.relations for item in copies] == [[("same_as", run.uid)]]
 
 
-def test_what_is_no_server_is_told_what_to_start(tmp_path: Path) -> None:
+def test_an_invalid_or_unreachable_server_is_an_error(tmp_path: Path) -> None:
     with TrackedRun("own", root=tmp_path / "runs"):
         pass
     said = barograph(tmp_path, "export", "mlflow", "own", "--to", "sqlite:///mlflow.db", "--root", "runs", code=2)

@@ -1,4 +1,4 @@
-"""Experiments at the command line: runs of a script, found, compared, marked, deleted; the index thrown away."""
+"""Experiments on the command line: search, compare, mark and delete runs; rebuild the catalog."""
 
 import json
 import os
@@ -31,7 +31,7 @@ for step in range(60):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a script that knows nothing of Barograph."""
+    """A folder with a script that does not import Barograph."""
     (tmp_path / "train.py").write_text(SCRIPT)
     return tmp_path
 
@@ -43,7 +43,7 @@ def barograph(folder: Path, *words: str, code: int = 0) -> str:
     return done.stdout + done.stderr * (code != 0)
 
 
-def test_from_a_hypothesis_to_what_came_out(folder: Path) -> None:
+def test_from_a_hypothesis_to_its_result(folder: Path) -> None:
     barograph(folder, "experiments", "widths", "--create", "--hypothesis", "wide nets learn faster")
     for width, seed in ((2, 0), (64, 0), (64, 1)):
         barograph(folder, "run", "--experiment", "widths", "--trial", f"width {width}", "--tag", f"seed={seed}",

@@ -1,4 +1,4 @@
-"""fastai as it is trained, with its own optimizer: recorded by `barograph run`, with no word of ours in the script."""
+"""fastai with its own optimizer under `barograph run`, with unchanged scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECS = 120.0
 
 
 def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder with fastai at hand."""
+    """Run a command in the environment with fastai."""
     try:
         paths = [str(folder_with_fastai()), *filter(None, [os.environ.get("PYTHONPATH")])]
     except Unavailable as error:
@@ -35,7 +35,7 @@ def ended(folder: Path, *words: str | Path, code: int = 0) -> subprocess.Complet
     return done
 
 
-def test_the_integration_of_fastai_keeps_what_every_integration_promises(tmp_path: Path) -> None:
+def test_fastai_passes_the_conformance_suite(tmp_path: Path) -> None:
     ended(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", INTEGRATION)
 
 
@@ -60,7 +60,7 @@ def test_steps_of_fastais_own_optimizer_are_recorded_and_change_no_bit(tmp_path:
     assert run.series("scalar:epoch").values.tolist() == [0, 1]
 
 
-def test_a_nan_is_found_at_the_step_at_which_it_arose(tmp_path: Path) -> None:
+def test_a_nan_is_found_at_its_step(tmp_path: Path) -> None:
     ended(tmp_path / "nan", "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "N101", SCRIPT,
           "--nan")
     (found,) = barograph.open(tmp_path / "nan" / "run").findings
@@ -68,7 +68,7 @@ def test_a_nan_is_found_at_the_step_at_which_it_arose(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("optimizer", [[], ["--wrapped"]], ids=["of fastai", "of torch"])
-def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(
+def test_a_step_that_the_scaler_of_mixed_precision_skips_counts(
     optimizer: list[str], tmp_path: Path
 ) -> None:
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--rules", "none", SCRIPT, "--nan",
@@ -84,7 +84,7 @@ def test_of_mixed_precision_each_step_is_one_also_where_its_scaler_skips_it(
 
 
 @pytest.mark.parametrize("optimizer", [[], ["--wrapped", "--half", "--low"]], ids=["of fastai", "of torch, skipped"])
-def test_a_held_step_is_made_again(optimizer: list[str], tmp_path: Path) -> None:
+def test_a_held_step_is_replayed(optimizer: list[str], tmp_path: Path) -> None:
     ended(tmp_path, "-m", "barograph", "run", "--record", "--to", "run", "--rules", "none", SCRIPT, "--nan", *optimizer,
           code=EXIT_STOPPED)
     again = ended(tmp_path, "-m", "barograph", "replay", "run", "--no-samples", "--json", SCRIPT, "--nan", *optimizer)
@@ -139,7 +139,7 @@ Path("fed.json").write_text(json.dumps(fed))
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_of_fastais_own_loaders_each_step_is_told_its_samples_and_their_files(workers: str, tmp_path: Path) -> None:
+def test_the_samples_and_files_of_fastai_loaders_are_recorded(workers: str, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(OWN_LOADER)
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
           "train.py", workers, "all")
@@ -150,7 +150,7 @@ def test_of_fastais_own_loaders_each_step_is_told_its_samples_and_their_files(wo
     assert told[0].names[0] == str(Path("pictures") / f"{told[0].indices[0]}.png")
 
 
-def test_where_a_loader_of_fastai_passes_over_samples_nothing_wrong_is_told(tmp_path: Path) -> None:
+def test_no_wrong_samples_are_recorded_if_a_fastai_loader_skips_some(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(OWN_LOADER)
     ended(tmp_path, "-m", "barograph", "run", "--to", "run", "--budget", "off", "--strict", "--rules", "none",
           "train.py", "0", "skips")

@@ -1,4 +1,4 @@
-"""A guest breaks no furniture: errors of the model, of ours, of a rule, and what each leaves behind."""
+"""Errors of the model, of Barograph and of rules, and the state of the process after each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HERE = Path(__file__)
 
 
 class Moody(nn.Module):
-    """Raises when it is told to."""
+    """A module that raises on request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Training:
         return self.model.inner.weight.detach().numpy().tobytes()
 
 
-def test_a_model_that_raises_raises_in_the_script_and_the_next_passes_are_read_right(tmp_path: Path) -> None:
+def test_an_exception_of_the_model_reaches_the_script_and_later_passes_are_recorded(tmp_path: Path) -> None:
     training = Training()
     with barograph.attach(to=tmp_path, preset="exact", budget=None, strict=True, watch=False):
         training.step()
@@ -90,7 +90,7 @@ PLACES = {
 
 @pytest.fixture(params=PLACES)
 def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Break one place of ours, from the third time on that it is reached."""
+    """Make one of our functions raise from its third call on."""
     holder, name = PLACES[request.param]
     original = getattr(holder, name)
     times = 0
@@ -106,7 +106,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def test_an_error_of_ours_in_the_middle_of_a_step_is_one_warning_and_the_training_is_the_same(
+def test_our_error_in_a_step_is_one_warning_and_the_training_is_unchanged(
     broken: str, tmp_path: Path
 ) -> None:
     alone = Training()
@@ -133,7 +133,7 @@ def test_an_error_of_ours_in_the_middle_of_a_step_is_one_warning_and_the_trainin
     assert "times)" in problems[0]
 
 
-def test_an_error_of_ours_is_raised_where_that_is_asked_for(broken: str, tmp_path: Path) -> None:
+def test_our_error_is_raised_if_strict(broken: str, tmp_path: Path) -> None:
     training = Training()
     with (
         barograph.attach(to=tmp_path, preset="exact", budget=None, strict=True, watch=False),
@@ -153,7 +153,7 @@ def _train(training: Training) -> None:
         training.step()
 
 
-def test_a_script_that_makes_warnings_errors_does_not_die_of_ours(
+def test_our_warnings_do_not_end_a_script_that_turns_warnings_into_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(ParameterRecorder, "weights", lambda *_: 1 / 0)
@@ -164,7 +164,7 @@ def test_a_script_that_makes_warnings_errors_does_not_die_of_ours(
     assert capfd.readouterr().err.count("ZeroDivisionError") == 1
 
 
-def test_a_run_that_cannot_be_written_is_said_once_and_the_training_goes_on(
+def test_an_unwritable_run_is_reported_once_and_the_training_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
@@ -218,7 +218,7 @@ class Thrower(Rule):
 '''
 
 
-def test_a_rule_that_raises_is_said_once_and_the_others_and_the_training_go_on(desk: Any) -> None:
+def test_a_rule_that_raises_is_reported_once_and_the_others_continue(desk: Any) -> None:
     desk.write("rules/others_rules.py", RULES)
     desk.write("rules/others-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
     desk.write("rules/others-1.0.dist-info/entry_points.txt", "[barograph.rules]\nothers = others_rules\n")

@@ -1,4 +1,4 @@
-"""Whatever lies in a run's directory: the rest reads right, what is wrong is named, and nothing hangs or crashes."""
+"""Damaged and foreign files in a run: they are named, the rest is read correctly, and nothing hangs or crashes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of a training, watched to its end."""
+    """A finished and watched run."""
     place = tmp_path_factory.mktemp("runs") / "good"
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
@@ -61,7 +61,7 @@ def place(good: Path, tmp_path: Path) -> Path:
 
 
 def within_a_minute(act: Callable[[], Any]) -> Any:
-    """Return what `act` returns; a hang fails the test and does not hang it."""
+    """Return the result of `act`; fail the test if it hangs."""
     result: list[Any] = []
 
     def run() -> None:
@@ -80,7 +80,7 @@ def within_a_minute(act: Callable[[], Any]) -> Any:
 
 
 def look_everywhere(place: Path) -> tuple[Any, Diagnosis, int, str]:
-    """Read a run in every way there is: the API, the doctor, a feed, a watcher."""
+    """Read a run with the API, the doctor, a feed and a watcher."""
     store = store_from_url(place)
     run = barograph.open(place)
     values = [run.series(key).values.tolist() for key in ("loss:total", "scalar:step")]
@@ -118,7 +118,7 @@ def copy(source: str, name: str) -> Callable[[Path], None]:
 
 
 def change(name: str, **changes: Any) -> Callable[[Path], None]:
-    """Write a metadata file that is whole and says something else."""
+    """Write a valid metadata file with another content."""
     def act(place: Path) -> None:
         (place / name).write_bytes(sealed({**unsealed((place / name).read_bytes(), name), **changes}))
 
@@ -158,7 +158,7 @@ BESIDE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("what", BESIDE)
-def test_what_lies_beside_the_records_changes_no_value(place: Path, what: str) -> None:
+def test_files_next_to_the_records_change_no_value(place: Path, what: str) -> None:
     BESIDE[what](place)
     values, diagnosis, views, summary = within_a_minute(lambda: look_everywhere(place))
     assert values[1] == [float(step) for step in range(STEPS)]
@@ -177,7 +177,7 @@ _OTHER = Manifest("other", "other", 0.0)
     write("endings/p0-0000.json", DEEP), write("endings/p0-0000.json", sealed({})),
     change("endings/p0-0000.json", state="odd"), change("endings/p0-0000.json", last=[], last_chunk="x"),
 ])
-def test_an_ending_that_cannot_be_understood_is_named_and_the_records_read(
+def test_an_unreadable_end_file_is_named_and_the_records_are_read(
     place: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(place)
@@ -190,7 +190,7 @@ def test_an_ending_that_cannot_be_understood_is_named_and_the_records_read(
     write("run.json", b""), write("run.json", bytes(range(256))), write("run.json", DEEP), write("run.json", b"[1,2]"),
     write("run.json", sealed({"format": 1})), change("run.json", command=7), change("run.json", format=99),
 ])
-def test_a_manifest_that_cannot_be_understood_is_said_by_everyone(
+def test_every_reader_rejects_an_unreadable_manifest(
     place: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(place)
@@ -204,7 +204,7 @@ def test_a_manifest_that_cannot_be_understood_is_said_by_everyone(
             within_a_minute(ask)
 
 
-def test_a_flipped_bit_or_a_lost_end_of_any_file_is_never_a_wrong_value(good: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_or_a_truncated_file_never_gives_a_wrong_value(good: Path, tmp_path: Path) -> None:
     chance = np.random.default_rng(20261120)
     names = sorted(str(path.relative_to(good)) for path in good.rglob("*") if path.is_file())
     assert len({name.partition("/")[0] for name in names}) >= 8
@@ -226,7 +226,7 @@ def test_a_flipped_bit_or_a_lost_end_of_any_file_is_never_a_wrong_value(good: Pa
 
 
 def _check_values(place: Path) -> str:
-    """Compare all that can be read with what was recorded; return what is said of the rest."""
+    """Compare everything readable with what was recorded; return what is reported about the rest."""
     try:
         run = barograph.open(place)
         for key in ("scalar:step",):

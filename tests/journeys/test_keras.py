@@ -1,4 +1,4 @@
-"""A script of Keras that knows nothing of Barograph, under `barograph run`: real images, a real fault."""
+"""An unchanged Keras script under `barograph run`, with real images and a fault."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ model.fit(images[:1280], labels[:1280], batch_size=32, shuffle=False, verbose=0,
 '''
 
 
-def test_a_fit_is_recorded_held_and_judged(desk):
+def test_a_fit_is_recorded_and_evaluated_and_its_failing_step_is_held(desk):
     desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     desk.write("train.py", DIGITS)
     plain = desk.run("--budget", "off", "--strict", "train.py", to="plain")

@@ -1,4 +1,4 @@
-"""Somebody is killed: the training, the process that writes, the one that watches."""
+"""The training, the writer process or the watcher is killed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ with open("losses.txt", "a", buffering=1) as losses:
 
 
 def published(desk: Any, run: str = "run") -> int:
-    """Return how many steps there are to read, up to the last."""
+    """Return the number of readable steps, up to the last."""
     try:
         return max(desk.open(run).steps().tolist(), default=-1) + 1
     except NotARun:
@@ -88,7 +88,7 @@ def test_a_training_killed_at_any_moment_keeps_what_was_published_and_is_resumed
 
 
 def _check_losses(desk: Any) -> None:
-    """Each step is there once, with the loss that the script saw, or reported missing."""
+    """Check that each step is recorded once, with the script's loss, or reported as missing."""
     run = desk.open()
     series = run.series("loss:total")
     expected = seen_by_the_script(desk)
@@ -100,7 +100,7 @@ def _check_losses(desk: Any) -> None:
     missing = " ".join(examine(run.store).missing)
     for step in lost:
         if step - 1 not in lost:
-            assert re.search(rf"Steps? {step} (to \d+ )?of worker p0 .*were lost when it was killed", missing)
+            assert re.search(rf"Steps? {step} (to \d+ )?of worker p0 .*(was|were) lost when it was killed", missing)
 
 
 # Trains until it is told to end.
@@ -118,7 +118,7 @@ print("trained", steps, flush=True)
 '''
 
 
-def test_a_writing_process_that_is_killed_is_replaced_and_training_goes_on(desk: Any) -> None:
+def test_a_killed_writer_process_is_replaced_and_training_continues(desk: Any) -> None:
     import subprocess
 
     desk.script(OBEDIENT)
@@ -168,7 +168,7 @@ def findings_so_far(desk: Any) -> list[Any]:
         return []
 
 
-def test_a_watching_process_that_is_killed_leaves_the_training_alone_and_another_goes_on(desk: Any) -> None:
+def test_a_killed_watcher_does_not_affect_the_training_and_another_continues(desk: Any) -> None:
     import subprocess
 
     desk.script(OBEDIENT.replace("    train_step()\n", '''
@@ -208,7 +208,7 @@ def test_a_watching_process_that_is_killed_leaves_the_training_alone_and_another
     assert {item.id for item in run.findings} == {item["id"] for item in summary["findings"]}
 
 
-def test_the_same_is_found_live_and_long_after(desk: Any) -> None:
+def test_findings_are_the_same_live_and_later(desk: Any) -> None:
     desk.script('''
 for step in range(200):
     if step == 60:

@@ -1,4 +1,4 @@
-"""A machine without any network: not even to itself. Everything that needs no other machine works as ever."""
+"""A machine without any network, not even loopback: everything that needs no other machine works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with load_run() as run:
 
 @pytest.fixture(scope="module")
 def alone(make_desk: Any) -> Any:
-    """A desk in a repository whose remote is far away; `barograph` there runs in a network of its own, without one."""
+    """A desk in a repository with an unreachable remote; `barograph` runs without network interfaces."""
     unshare = shutil.which("unshare")
     if unshare is None or subprocess.run([unshare, "-r", "-n", "true"], check=False, capture_output=True).returncode:
         pytest.skip("a process without a network can be started on Linux only, where the system lets it")
@@ -42,7 +42,7 @@ def barograph(desk: Any, *words: str) -> Any:
     return desk.end(desk.start("unshare", "-r", "-n", "barograph", *words))
 
 
-def test_a_run_is_recorded_found_packed_and_made_again(alone: Any) -> None:
+def test_a_run_is_recorded_found_exported_and_repeated(alone: Any) -> None:
     assert barograph(alone, "run", "--experiment", "digits", "score.py").code == 0
     [found] = json.loads(barograph(alone, "search", "params.lr = 0.5 and metrics.loss.min <= 0.025", "--json").text)
     assert barograph(alone, "export", "digits", "-o", "digits.zip").code == 0
@@ -51,7 +51,7 @@ def test_a_run_is_recorded_found_packed_and_made_again(alone: Any) -> None:
     assert (again.code, json.loads(again.text)["sameness"]) == (0, "identical"), again.err
 
 
-def test_a_bucket_is_named_at_once_as_what_cannot_be_reached(alone: Any) -> None:
+def test_an_unreachable_bucket_is_named_at_once(alone: Any) -> None:
     alone.environment |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1"}
     said = barograph(alone, "search", "--root", "s3://bucket/runs")
     assert (said.code, said.err.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""A notebook is executed as people do: a kernel, cells, and what stands below them."""
+"""A notebook is executed in a kernel, and the output of its cells is checked."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ barograph.open("runs/first")
 
 
 class Notebook:
-    """A notebook that was executed, in the folder it stands in."""
+    """An executed notebook in its folder."""
 
     def __init__(self, folder: Path, sources: list[str]) -> None:
         import nbformat
@@ -71,16 +71,16 @@ class Notebook:
         self.cells: list[Any] = book.cells
 
     def html(self, at: int) -> str:
-        """What stands below a cell as HTML, without its style."""
+        """Return the HTML output of a cell, without its style."""
         pages = [output.data.get("text/html", "") for output in self.cells[at].outputs if "data" in output]
         return re.sub(r"<style>.*?</style>", "", "".join(pages), flags=re.DOTALL)
 
     def text(self, at: int) -> str:
-        """What a cell printed."""
+        """Return the printed output of a cell."""
         return "".join(output.text for output in self.cells[at].outputs if output.output_type == "stream")
 
     def error(self, at: int) -> str:
-        """What a cell raised; "" where it raised nothing."""
+        """Return the error of a cell; "" if it raised none."""
         return "".join(output.ename for output in self.cells[at].outputs if output.output_type == "error")
 
 
@@ -100,7 +100,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
         ])
 
 
-def test_a_cell_that_trains_shows_its_losses_and_what_was_found(notebook: Notebook) -> None:
+def test_a_cell_that_trains_shows_its_losses_and_findings(notebook: Notebook) -> None:
     html = notebook.html(2)
     assert notebook.error(2) == ""
     assert "finished" in html
@@ -119,17 +119,17 @@ def test_the_run_is_one_like_any_other(notebook: Notebook) -> None:
     assert "first" in notebook.text(3)
 
 
-def test_an_interrupted_cell_is_a_run_that_failed_and_the_next_goes_on(notebook: Notebook) -> None:
+def test_an_interrupted_cell_is_a_failed_run_and_the_next_cell_runs(notebook: Notebook) -> None:
     assert notebook.error(4) == "KeyboardInterrupt"
     assert "failed" in notebook.html(4)
     assert len(barograph.open(notebook.folder / "runs/cut").series("loss:total")) == 5
 
 
-def test_what_is_logged_draws_itself(notebook: Notebook) -> None:
+def test_logged_objects_are_rendered(notebook: Notebook) -> None:
     assert "targets in rows, predictions in columns" in notebook.html(5)
 
 
-def test_a_run_is_watched_and_drawn(notebook: Notebook) -> None:
+def test_a_watched_run_is_rendered(notebook: Notebook) -> None:
     assert "loss:total" in notebook.html(6)
     assert "W104 frozen-parameter" in notebook.html(7)
     assert "confusion matrix" in notebook.html(7)

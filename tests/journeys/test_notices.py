@@ -1,4 +1,4 @@
-"""Be told: a real training that goes wrong, and those who are told of it on this machine."""
+"""Notifications about a real training with a fault, to recipients on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ import pytest
 from aiosmtpd.controller import Controller
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 
+from forking import TORCH
 from receivers import closed_port, hook
+
+FORKED = TORCH
 
 FALLING_ILL = '''
 import os, time
@@ -32,7 +35,7 @@ print("trained to the end")
 
 
 def until(desk: Any, process: Any, condition: Any) -> Any:
-    """Wait for something while the training goes on, let it end, and return how it did."""
+    """Wait for a condition during the training, let it end, and return how it ended."""
     desk.wait_until(lambda: process.poll() is not None or condition(), "it happened")
     assert process.poll() is None
     desk.write("enough", "")
@@ -40,12 +43,12 @@ def until(desk: Any, process: Any, condition: Any) -> Any:
 
 
 def state_of(desk: Any) -> str:
-    """Return all that the run holds, as text."""
+    """Return the content of all files of the run as text."""
     return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in (desk.folder / "run").rglob("*")
                      if path.is_file() and path.suffix == ".json")
 
 
-def test_a_webhook_gets_a_cloudevent_while_the_training_goes_on(desk: Any) -> None:
+def test_a_webhook_gets_a_cloudevent_during_the_training(desk: Any) -> None:
     desk.script(FALLING_ILL)
     with hook() as server:
         desk.environment["OPS_HOOK"] = server.url.replace("/hook", "/hush-hush")
@@ -64,7 +67,7 @@ def test_a_webhook_gets_a_cloudevent_while_the_training_goes_on(desk: Any) -> No
     assert "problems" not in watched.err
 
 
-def test_a_webhook_that_hangs_holds_up_neither_the_training_nor_its_end_nor_the_others(desk: Any) -> None:
+def test_a_webhook_that_hangs_delays_nothing_else(desk: Any) -> None:
     desk.script(FALLING_ILL)
     desk.write("barograph.toml", '''
 notify_timeout_secs = "1s"
@@ -89,14 +92,14 @@ to = "$WORKS"
     assert desk.ending()["state"] == "finished"
 
 
-def test_what_was_owed_is_told_when_somebody_watches_again(desk: Any) -> None:
+def test_pending_notifications_are_sent_by_the_next_watcher(desk: Any) -> None:
     desk.script(FALLING_ILL)
     desk.write("barograph.toml", 'rules = ["N101"]')
     port = closed_port()
     desk.environment["OPS_HOOK"] = f"http://127.0.0.1:{port}/hook"
     process = desk.start("barograph", "run", "--to", "run", "--notify", "$OPS_HOOK", "train.py")
     watched = until(desk, process, lambda: list((desk.folder / "run" / "findings").glob("N101*")))
-    assert "The webhook $OPS_HOOK cannot be told now: Connection refused; trying again." in watched.err
+    assert "The webhook $OPS_HOOK cannot be told now: Connection refused; retrying." in watched.err
     assert str(port) not in watched.err + state_of(desk)
     with hook() as server:
         # It is the same one to tell, at another place.
@@ -110,7 +113,7 @@ def test_what_was_owed_is_told_when_somebody_watches_again(desk: Any) -> None:
 
 
 class Box:
-    """A mail server that takes mail in, or refuses it."""
+    """A mail server that accepts or rejects mail."""
 
     def __init__(self, answer: str) -> None:
         self.answer = answer
@@ -133,7 +136,7 @@ def mail_server(box: Box) -> Iterator[str]:
         server.stop()
 
 
-def test_a_mail_comes(desk: Any) -> None:
+def test_a_mail_is_delivered(desk: Any) -> None:
     desk.script(FALLING_ILL)
     box = Box("250 OK")
     with mail_server(box) as url:
@@ -143,7 +146,7 @@ def test_a_mail_comes(desk: Any) -> None:
     assert b"Subject: =?utf-8?" in box.mails[0] or b"N101 non-finite" in box.mails[0]
 
 
-def test_a_mail_server_that_refuses_is_named_and_the_others_are_told(desk: Any) -> None:
+def test_a_mail_server_that_rejects_mail_is_named_and_other_recipients_are_notified(desk: Any) -> None:
     desk.script(FALLING_ILL)
     desk.write("barograph.toml", '''
 rules = ["N101"]
@@ -190,7 +193,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_script_that_attached_itself_is_told_of_likewise(desk: Any) -> None:
+def test_attach_sends_notifications_too(desk: Any) -> None:
     desk.script('''
 import barograph
 
@@ -212,7 +215,7 @@ run = barograph.attach(model, optimizer, to="run", notify=[{"to": "$OPS_HOOK", "
     (("--notify", "mailto://me:hunter2@example.org"), "holds a password in the settings themselves"),
     (("--set", "G101.actions=stopp"), 'no action "stopp". Did you mean "stop"'),
 ])
-def test_what_is_wrong_is_refused_before_anything_starts(desk: Any, words: tuple[str, ...], message: str) -> None:
+def test_a_wrong_recipient_is_an_error_before_anything_starts(desk: Any, words: tuple[str, ...], message: str) -> None:
     desk.script('print("started")')
     refused = desk.run(*words, "train.py")
 
@@ -222,7 +225,7 @@ def test_what_is_wrong_is_refused_before_anything_starts(desk: Any, words: tuple
     assert not (desk.folder / "run").exists()
 
 
-def test_a_wrong_word_is_refused_by_attach_too(desk: Any) -> None:
+def test_attach_rejects_a_wrong_recipient_too(desk: Any) -> None:
     desk.script('''
 import barograph
 for wrong in ({"notify": ["slak://x"]}, {"on_finding": "lower-lr"}, {"allow": ["stop"]},

@@ -1,4 +1,4 @@
-"""A script in a repository with changes is run: what made the run is in it."""
+"""A script in a repository with uncommitted changes is run: the run contains its origin."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_the_secret_of_the_environment_is_nowhere_in_the_run(told: Any) -> None:
     assert [path for path in files if b"0123456789abcdef" in path.read_bytes()] == []
 
 
-def test_show_and_doctor_know_it(told: Any) -> None:
+def test_show_and_doctor_read_the_origin(told: Any) -> None:
     shown = told.end(told.start("barograph", "show", "run", "--all"))
     assert "with uncommitted changes" in shown.text
     assert "lr=0.1" in shown.text
     assert told.end(told.start("barograph", "doctor", "run")).code == 0
 
 
-def test_a_file_of_the_origin_that_was_changed_is_damage(told: Any) -> None:
+def test_a_changed_file_of_the_origin_is_damage(told: Any) -> None:
     patch = next((told.folder / "run" / "origin").glob("*.diff"))
     whole = patch.read_bytes()
     try:
@@ -97,7 +97,7 @@ def test_a_file_of_the_origin_that_was_changed_is_damage(told: Any) -> None:
     assert ".diff" in ended.text
 
 
-def test_attach_keeps_it_too(told: Any) -> None:
+def test_attach_records_the_origin_too(told: Any) -> None:
     told.script('import barograph\nrun = barograph.attach(to="attached", watch=False)\n' + SHORT + "run.close()\n",
                 name="alone.py")
     ended = told.python("alone.py", "--seed", "3")
@@ -108,13 +108,13 @@ def test_attach_keeps_it_too(told: Any) -> None:
     assert origin.code.dirty
 
 
-def test_it_can_be_left_out(told: Any) -> None:
+def test_the_origin_can_be_turned_off(told: Any) -> None:
     ended = told.run("--no-origin", "train.py", to="without")
     assert ended.code == 0, ended.err
     assert read_origin(store_from_url(str(told.folder / "without"))) is None
 
 
-def test_outside_a_repository_the_rest_is_kept(desk: Any) -> None:
+def test_everything_but_code_is_recorded_outside_a_repository(desk: Any) -> None:
     desk.script(SHORT)
     desk.environment = {"GIT_CEILING_DIRECTORIES": str(desk.folder.parent)}
     assert desk.run("train.py").code == 0
@@ -138,20 +138,20 @@ def talking(make_desk: Any) -> Any:
     return desk
 
 
-def test_a_file_that_was_read_before_the_framework_came_is_known_by_its_fingerprint(talking: Any) -> None:
+def test_a_file_opened_before_the_framework_is_imported_has_a_fingerprint(talking: Any) -> None:
     (file,) = origin_at(talking.folder / "run").data
     assert (file.path, file.size_bytes) == (str(talking.folder / "numbers.txt"), 6)
     assert len(file.fingerprint) == 32
 
 
-def test_what_was_printed_is_shown_without_secrets(talking: Any) -> None:
+def test_output_is_shown_without_secrets(talking: Any) -> None:
     ended = talking.end(talking.start("barograph", "show", "run", "--output"))
     lines = sorted(ended.text.splitlines())
     assert lines == ["a warning", "before", "numbers 1 2 3 DB_PASSWORD=***", "terminal False"]
     assert talking.end(talking.start("barograph", "doctor", "run")).code == 0
 
 
-def test_nothing_of_it_is_left_after_close(desk: Any) -> None:
+def test_close_restores_open_and_the_streams(desk: Any) -> None:
     desk.script('''
 import barograph, builtins, io, sys
 before = builtins.open, io.open, dict(vars(sys.stdout)).get("write")
@@ -165,7 +165,7 @@ print("put back", (builtins.open, io.open, dict(vars(sys.stdout)).get("write")) 
     assert ended.text == "put back True\n", ended.err
 
 
-def test_a_script_that_fails_before_its_first_step_leaves_what_it_said(desk: Any) -> None:
+def test_a_script_that_fails_before_its_first_step_leaves_its_output(desk: Any) -> None:
     desk.write("numbers.csv", "1,2\n")
     desk.write("train.py", """
 import argparse
@@ -186,7 +186,7 @@ raise ValueError("too few rows")
     assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
 
 
-def test_of_a_script_that_logs_and_trains_nothing_all_is_kept(desk: Any) -> None:
+def test_the_origin_of_a_script_that_only_logs_is_complete(desk: Any) -> None:
     desk.write("numbers.csv", "1,2\n")
     desk.write("score.py", """
 import argparse
@@ -206,7 +206,7 @@ print("scored")
     assert desk.end(desk.start("barograph", "doctor", "run")).code == 0
 
 
-def test_the_folder_in_which_the_shell_stands_is_no_secret(desk: Any) -> None:
+def test_the_current_directory_is_not_a_secret(desk: Any) -> None:
     desk.write("tell.py", "import os\nprint('in', os.getcwd())\n")
     desk.environment["PWD"] = str(desk.folder)
     assert desk.run("tell.py").code == 0
@@ -214,7 +214,7 @@ def test_the_folder_in_which_the_shell_stands_is_no_secret(desk: Any) -> None:
     assert any(str(desk.folder) in problem for problem in origin_at(desk.folder / "run").problems)
 
 
-def test_what_workers_of_loaders_and_libraries_in_c_read_is_known(desk: Any) -> None:
+def test_files_opened_by_loader_workers_and_c_libraries_are_recorded(desk: Any) -> None:
     for name in ("forked", "spawned", "own"):
         desk.write(f"{name}.txt", "1.5\n")
     desk.write("held.h5", "x" * 100)

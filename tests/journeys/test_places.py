@@ -1,4 +1,4 @@
-"""The place of a run fails: it is full, read-only, away for a while or for ever, taken, or time itself jumps."""
+"""The store of a run is full, read-only, unreachable or in use, or the clock jumps."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def test_a_disk_that_runs_full_ends_no_training_and_the_loss_is_said(desk: Any, disk: Path) -> None:
+def test_a_full_disk_ends_no_training_and_dropped_steps_are_reported(desk: Any, disk: Path) -> None:
     process = start(desk, disk / "run")
     desk.wait_until(lambda: len(steps_of(disk / "run")) > 20, "20 steps are published")
     with open(disk / "ballast", "wb", buffering=0) as ballast:
@@ -103,7 +103,7 @@ def _fill(file: Any) -> None:
 
 
 def _grew_cold(disk: Path) -> bool:
-    """Return whether the writer has met the full disk: it makes a heartbeat a second, and nothing came of the last."""
+    """Return whether the disk is full for the writer process: its last heartbeat is older than a second."""
     beats = list((disk / "run" / "heartbeats").iterdir())
     from time import time
 
@@ -127,10 +127,10 @@ def test_a_read_only_place_is_refused_before_the_script_starts(desk: Any, disk: 
     desk.write("train.py", "print('started')")
     watched = desk.run("train.py", to=str(disk / "run"))
     assert (watched.code, watched.out) == (2, b"")
-    assert watched.err.startswith("barograph: Reading or writing is not allowed there.")
+    assert watched.err.startswith("barograph: Cannot record a run there: the disk is read-only.")
 
 
-def test_of_two_that_start_in_one_place_at_once_one_runs(desk: Any) -> None:
+def test_only_one_of_two_simultaneous_runs_gets_a_place(desk: Any) -> None:
     desk.write("wait.py", "import sys\nprint('runs', flush=True)\nsys.stdin.read()\n")
     both = [desk.start("barograph", "run", "--to", "run", "wait.py", stdin=subprocess.PIPE) for _ in range(2)]
     desk.wait_until(lambda: any(process.poll() is not None for process in both), "one of them has ended")
@@ -156,7 +156,7 @@ time.time = jumping
 '''
 
 
-def test_a_clock_that_jumps_changes_nothing_but_the_time_of_day(desk: Any) -> None:
+def test_a_clock_that_jumps_changes_only_timestamps(desk: Any) -> None:
     desk.write("site/sitecustomize.py", JUMPING)
     desk.environment |= {
         "JUMP": str(desk.folder / "jump"),
@@ -187,7 +187,7 @@ for step in range(300):
 
 
 class Bucket:
-    """An S3-compatible server of our own, which can be made to hang, to go on, and to go away."""
+    """An S3-compatible server that can hang, continue and stop."""
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -224,7 +224,7 @@ def bucket(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
 
 
 @pytest.mark.s3
-def test_a_bucket_that_is_away_for_a_while_loses_nothing(desk: Any, bucket: Bucket) -> None:
+def test_a_temporarily_unreachable_bucket_loses_nothing(desk: Any, bucket: Bucket) -> None:
     place = "s3://journeys/run"
     process = start(desk, place, settings="close_timeout_secs = 60.0\n")
     desk.wait_until(lambda: len(steps_of(place)) > 20, "20 steps are published")
@@ -242,7 +242,7 @@ def test_a_bucket_that_is_away_for_a_while_loses_nothing(desk: Any, bucket: Buck
 
 @pytest.mark.s3
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["hangs", "refuses"])
-def test_a_bucket_that_is_away_for_ever_blocks_no_training(desk: Any, bucket: Bucket, how: int) -> None:
+def test_a_permanently_unreachable_bucket_blocks_no_training(desk: Any, bucket: Bucket, how: int) -> None:
     place = "s3://journeys/run"
     process = start(desk, place)
     desk.wait_until(lambda: len(steps_of(place)) > 20, "20 steps are published")
@@ -257,7 +257,7 @@ def test_a_bucket_that_is_away_for_ever_blocks_no_training(desk: Any, bucket: Bu
     assert "No problems found in" not in ended.err
 
 
-def test_the_usual_root_is_that_of_every_command(desk: Any) -> None:
+def test_every_command_uses_the_default_root(desk: Any) -> None:
     desk.write("score.py", "from barograph.tracking import load_run\nload_run().log_metric('acc', 0.5)\n")
     desk.environment["BAROGRAPH_ROOT"] = "kept here"
     assert desk.end(desk.start("barograph", "run", "score.py")).code == 0

@@ -96,7 +96,7 @@ def test_a_framework_of_another_package_is_recorded_under_run(abacus: Any) -> No
     assert read.series("weight:w", "mean").values.tolist() == [5.0, 4.0, 3.0, 2.0, 1.0]
 
 
-def test_a_framework_of_another_package_is_recorded_by_attach_and_left_as_it_was(abacus: Any) -> None:
+def test_attach_records_a_framework_of_another_package_and_restores_it(abacus: Any) -> None:
     abacus.write("attached.py", ATTACHED)
     done = abacus.python("attached.py")
     assert done.code == 0, done.err
@@ -105,7 +105,7 @@ def test_a_framework_of_another_package_is_recorded_by_attach_and_left_as_it_was
     assert read.series("loss:total").values.tolist() == [5.0, 4.0, 3.0, 2.0, 1.0]
 
 
-def test_a_broken_integration_is_one_warning_that_names_its_package_and_the_others_record(abacus: Any) -> None:
+def test_a_broken_integration_causes_one_warning_and_the_others_record(abacus: Any) -> None:
     abacus.write("site/broken_listener.py", "raise RuntimeError('cannot load this')\n")
     install(abacus.folder / "site", "broken", "[barograph.integrations]\nabacus = broken_listener:listen\n")
     install(abacus.folder / "site", "unreadable", "[barograph.integrations]\nno equals sign\n")

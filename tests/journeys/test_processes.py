@@ -1,4 +1,4 @@
-"""Trainings of several processes: who trains is a worker, and nobody else is."""
+"""Trainings with several processes: only processes that train are workers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 '''
 
 
-def test_helpers_of_a_training_are_no_workers(desk: Any) -> None:
+def test_helper_processes_are_not_workers(desk: Any) -> None:
     desk.script(HELPED)
     watched = desk.run("--budget", "off", "train.py")
     assert watched.code == 0, watched.err
@@ -82,7 +82,7 @@ if __name__ == "__main__":
 '''
 
 
-def test_trainers_that_a_script_spawns_are_workers_each(desk: Any) -> None:
+def test_each_spawned_training_process_is_a_worker(desk: Any) -> None:
     desk.script(SPAWNED)
     watched = desk.run("--budget", "off", "train.py")
     assert watched.code == 1
@@ -114,7 +114,7 @@ dist.destroy_process_group()
 TORCHRUN = ("torchrun", "--nproc-per-node", "2", "--master-port")
 
 
-def test_the_workers_of_torchrun_are_workers_and_their_weights_replicas(desk: Any) -> None:
+def test_torchrun_workers_are_merged_as_replicas(desk: Any) -> None:
     desk.script(REPLICAS)
     watched = desk.run("--budget", "off", *TORCHRUN, _free_port(), "train.py")
     assert watched.code == 0, watched.err
@@ -148,7 +148,7 @@ def _free_port() -> str:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_that_is_forked_while_the_line_is_busy_does_not_hang(tmp_path: Any) -> None:
+def test_a_child_forked_during_a_delivery_does_not_hang(tmp_path: Any) -> None:
     from barograph.model.manifest import EndState, Heartbeat
     from barograph.model.settings import Settings
     from barograph.runs.writing.writer_client import WriterClient

@@ -1,4 +1,4 @@
-"""A step of Keras, of a TensorFlow loop, of JAX that fails is held, listed, and made again in a process of its own."""
+"""A failing step of Keras, a TensorFlow loop or JAX is held, listed and replayed in another process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import json
 from typing import Any
 
 import pytest
+
+from forking import TORCH
+
+FORKED = TORCH
 
 FIT = '''
 import sys
@@ -146,7 +150,7 @@ def needs(*names: str) -> None:
 
 
 def held(desk: Any, script: str, *words: str, settings: tuple[str, ...] = (), step: int = 3) -> dict[str, Any]:
-    """Have the step of a script's fourth batch held; return what `barograph capsules` lists."""
+    """Hold the step of a script's fourth batch; return what `barograph capsules` lists."""
     desk.write("train.py", script)
     ended = desk.run("--record", "--rules", "none", *settings, "train.py", "0", *words)
     assert ended.code == 79, ended.err
@@ -163,7 +167,7 @@ def replayed(desk: Any, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("backend", "setting"), [("tensorflow", "norm_above=1000"), ("torch", "when=checks:steep")])
-def test_a_step_of_keras_is_made_again_to_the_last_bit(desk: Any, backend: str, setting: str) -> None:
+def test_a_keras_step_replays_bit_for_bit(desk: Any, backend: str, setting: str) -> None:
     needs("keras", backend)
     desk.environment |= {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     desk.write("checks.py", STEEP)
@@ -202,7 +206,7 @@ def test_the_layer_and_the_sample_are_named(desk: Any, how: str, step: int) -> N
     assert (result["guilty"]["rows"], result["guilty"]["without_them"]) == ([5], True)
 
 
-def test_a_step_of_a_tensorflow_loop_is_made_again(desk: Any) -> None:
+def test_a_step_of_a_tensorflow_loop_is_replayed(desk: Any) -> None:
     needs("keras", "tensorflow")
     desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     held(desk, LOOP)
@@ -212,7 +216,7 @@ def test_a_step_of_a_tensorflow_loop_is_made_again(desk: Any) -> None:
     assert result["guilty"]["rows"] == [5]
 
 
-def test_a_step_that_two_replicas_shared_is_made_again(desk: Any) -> None:
+def test_a_step_of_two_replicas_is_replayed(desk: Any) -> None:
     needs("keras", "tensorflow")
     desk.environment |= {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
     held(desk, MIRRORED)
@@ -223,7 +227,7 @@ def test_a_step_that_two_replicas_shared_is_made_again(desk: Any) -> None:
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_a_step_of_jax_is_made_again(desk: Any, devices: int) -> None:
+def test_a_jax_step_is_replayed(desk: Any, devices: int) -> None:
     needs("jax", "optax")
     desk.environment |= {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
     found = held(desk, JAX, "8")

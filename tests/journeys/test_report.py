@@ -1,4 +1,4 @@
-"""A training goes wrong unwatched by anybody's eyes; the next morning there is a page that says what it cost."""
+"""A training with a fault, and the report of what it cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from forking import TORCH
+
+FORKED = TORCH
 
 BODY = '''
 import sys
@@ -48,7 +52,7 @@ def test_the_page_says_what_went_wrong_and_what_it_cost(desk: Any) -> None:
     assert "Confusion over time" in page
 
 
-def test_its_json_is_the_same_in_data(desk: Any) -> None:
+def test_the_json_report_has_the_same_data(desk: Any) -> None:
     data = json.loads(report(desk, "poisoned", "--price-per-hour", "7200", "--json").out)
 
     savings = data["savings"]
@@ -60,7 +64,7 @@ def test_its_json_is_the_same_in_data(desk: Any) -> None:
     assert {layer["health"] for layer in data["layers"]} <= {"breaking", "costly", "doubtful", "note", "not finite"}
 
 
-def test_of_a_sound_training_nothing_would_have_been_saved(desk: Any) -> None:
+def test_a_healthy_training_has_no_savings(desk: Any) -> None:
     told = report(desk, "sound", "--out", "page.html")
 
     assert "Nothing: no breaking finding opened." in (desk.folder / "page.html").read_text()

@@ -1,4 +1,4 @@
-"""A script with uncommitted changes is run, changed beyond recognition, and made again from the run alone."""
+"""A script with uncommitted changes is run, then changed, and its run is repeated from the recorded data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def git(folder: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def ruined(make_desk: Any) -> Any:
-    """A desk with a run, and nothing of what made it left but the repository and the data."""
+    """A desk with a run, of whose origin only the repository and the data are left."""
     desk = make_desk("repository")
     git(desk.folder, "init", "--quiet")
     desk.write("train.py", COMMITTED)
@@ -62,7 +62,7 @@ def verdict(desk: Any, *words: str) -> tuple[int, dict[str, Any]]:
     return ended.code, json.loads(ended.out)
 
 
-def test_made_again_it_is_identical_and_says_of_what_it_is_a_rerun(ruined: Any) -> None:
+def test_a_rerun_is_identical_and_names_the_original_run(ruined: Any) -> None:
     code, said = verdict(ruined, "--to", "runs/again")
     assert (code, said["sameness"], said["causes"]) == (0, "identical", [])
     assert said["numbers"]["compared"] > 100
@@ -84,7 +84,7 @@ def test_defaults_that_nobody_typed_are_parameters_and_can_be_changed(ruined: An
     assert [(cause["name"], cause["first"], cause["second"]) for cause in said["causes"]] == [("scale", "1.0", "2.0")]
 
 
-def test_with_another_learning_rate_it_parts_at_the_first_step(ruined: Any) -> None:
+def test_a_rerun_with_another_learning_rate_diverges_at_the_first_step(ruined: Any) -> None:
     code, said = verdict(ruined, "lr=0.1", "--to", "runs/other")
     assert (code, said["sameness"]) == (1, "different")
     assert [(cause["what"], cause["name"], cause["first"], cause["second"]) for cause in said["causes"]] == [
@@ -94,7 +94,7 @@ def test_with_another_learning_rate_it_parts_at_the_first_step(ruined: Any) -> N
     assert said["numbers"]["loss_parts"]["step"] == 1
 
 
-def test_the_code_can_be_laid_out(ruined: Any) -> None:
+def test_the_code_can_be_checked_out(ruined: Any) -> None:
     ended = ruined.end(ruined.start("barograph", "checkout", "runs/first", "-o", "out"))
     assert ended.code == 0, ended.err
     assert ended.text.strip() == str(ruined.folder / "out")
@@ -104,6 +104,6 @@ def test_the_code_can_be_laid_out(ruined: Any) -> None:
     assert (again.code, again.err.count("\n")) == (2, 1)
 
 
-def test_a_change_that_is_none_is_refused(ruined: Any) -> None:
+def test_an_invalid_change_is_rejected(ruined: Any) -> None:
     ended = ruined.end(ruined.start("barograph", "rerun", "runs/first", "lr"))
     assert (ended.code, ended.err) == (2, 'barograph: "lr" is not a change; write NAME=VALUE, as in lr=0.1.\n')

@@ -1,4 +1,4 @@
-"""A training is killed and goes on: from the command line, with a script that knows nothing of it."""
+"""A killed training is resumed from the command line, with an unchanged script."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import os
@@ -50,7 +54,7 @@ def weights(desk: Any) -> dict[str, torch.Tensor]:
 
 @pytest.fixture(scope="module")
 def killed(make_desk: Callable[[str], Any]) -> Any:
-    """A training that was killed in its third epoch, and what it would have come to."""
+    """A training that was killed in its third epoch, and the result of an undisturbed one."""
     desk = make_desk("killed")
     desk.write("train.py", SCRIPT)
     ended = desk.python("train.py", "0", "SIGKILL")
@@ -62,7 +66,7 @@ def killed(make_desk: Callable[[str], Any]) -> Any:
     return desk
 
 
-def test_a_killed_training_goes_on_to_the_last_bit(killed: Any) -> None:
+def test_a_killed_training_resumes_bit_for_bit(killed: Any) -> None:
     names = sorted(path.name for path in (killed.folder / "run" / "checkpoints").glob("*-pid*.json"))
     assert [name[:13] for name in names if "next" not in name] == ["0000-00000020", "0000-00000025", "0000-00000030"]
 
@@ -84,7 +88,7 @@ def test_a_killed_training_goes_on_to_the_last_bit(killed: Any) -> None:
     assert json.loads((killed.folder / "run" / "attempts" / "0001.json").read_text())["attempt"] == 1
 
 
-def test_a_training_that_was_asked_to_end_saves_and_goes_on(killed: Any) -> None:
+def test_a_terminated_training_saves_a_checkpoint_and_resumes(killed: Any) -> None:
     ended = killed.run("--rules", "none", "--checkpoint", "1h", "train.py", "21", "SIGTERM", to="asked")
     assert ended.code == 79, ended.err
     assert "SIGTERM came. A checkpoint was saved in checkpoints/0000-00000021-" in ended.err

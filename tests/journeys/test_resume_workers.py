@@ -1,4 +1,4 @@
-"""A training of two workers is killed, or asked to end, and goes on: each worker from its own part."""
+"""A training of two workers is killed or terminated, and each worker resumes from its own part."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+
+from forking import TORCH
+
+FORKED = TORCH
 
 SCRIPT = """
 import os
@@ -79,7 +83,7 @@ def weights(desk: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def workers(make_desk: Callable[[str], Any]) -> Any:
-    """Two workers, what they come to when nothing happens, and twice the run of them in which one was killed."""
+    """Two workers: their undisturbed result, and two copies of a run in which one was killed."""
     desk = make_desk("workers")
     desk.write("train.py", SCRIPT)
     desk.command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")
@@ -101,7 +105,7 @@ def check_same(desk: Any) -> None:
         (desk.folder / f"last{rank}.pt").unlink()
 
 
-def test_killed_workers_go_on_to_the_last_bit(workers: Any) -> None:
+def test_killed_workers_resume_bit_for_bit(workers: Any) -> None:
     names = sorted(path.name for path in (workers.folder / "killed" / "checkpoints").glob("*.json"))
     assert [name[:16] for name in names if "next" not in name] == [
         f"0000-000000{steps}-r{rank}" for steps in ("05", "10", "15") for rank in range(2)]
@@ -114,7 +118,7 @@ def test_killed_workers_go_on_to_the_last_bit(workers: Any) -> None:
     check_same(workers)
 
 
-def test_workers_that_are_asked_to_end_save_after_the_same_step_and_go_on(workers: Any) -> None:
+def test_terminated_workers_save_after_the_same_step_and_resume(workers: Any) -> None:
     ended = workers.run("--rules", "none", "--checkpoint", "1h", *workers.command, "13", "SIGTERM", to="asked")
     assert ended.code != 0, ended.err
     names = sorted(path.name for path in (workers.folder / "asked" / "checkpoints").glob("*-r?.json"))
@@ -127,7 +131,7 @@ def test_workers_that_are_asked_to_end_save_after_the_same_step_and_go_on(worker
     check_same(workers)
 
 
-def test_another_number_of_workers_is_refused(workers: Any) -> None:
+def test_another_number_of_workers_is_rejected(workers: Any) -> None:
     alone = workers.end(workers.start("barograph", "resume", "two", "torchrun", "--standalone", "--nproc-per-node", "1",
                                       "train.py", "0", "SIGKILL"))
 
@@ -136,7 +140,7 @@ def test_another_number_of_workers_is_refused(workers: Any) -> None:
 
 
 @pytest.mark.parametrize("how", ["fully_shard", "flat", "original"])
-def test_workers_that_a_model_is_split_over_go_on_each_from_its_part(desk: Any, how: str) -> None:
+def test_workers_of_a_sharded_model_resume_from_their_parts(desk: Any, how: str) -> None:
     desk.write("train.py", SPLIT)
     command = ("torchrun", "--standalone", "--nproc-per-node", "2", "train.py")
     ended = desk.python("-m", "torch.distributed.run", *command[1:], "0", "SIGKILL", how)

@@ -1,4 +1,4 @@
-"""Every run below a directory watched as one service, from the command line."""
+"""All runs below a directory are watched by one command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from forking import TORCH
+
+FORKED = TORCH
 
 TRAINING = """
 import sys, torch
@@ -67,7 +71,7 @@ def codes(verdicts: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_all_runs_are_judged_and_summed_up(root: Path, processes: str) -> None:
+def test_all_runs_are_evaluated_and_summarized(root: Path, processes: str) -> None:
     done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", "--json",
                      "--processes", processes, cwd=root)
     assert done.returncode == 0, done.stderr
@@ -87,13 +91,13 @@ def test_an_interrupt_to_the_service_alone_ends_all_its_processes(desk: Any, roo
     assert codes(json.loads(ended.out)) == {"sick": ["N101"], "team/sound": []}
 
 
-def test_for_people_each_run_has_its_line(root: Path) -> None:
+def test_each_run_has_a_line_of_text(root: Path) -> None:
     done = barograph("watch", "runs", "--all", "--once", "--fresh", "--rules", "N101", cwd=root)
     assert "2 runs watched." in done.stdout
     assert "team/sound  ended, 20 steps evaluated, no findings, 0 open" in done.stdout
 
 
-def test_a_rule_that_hangs_is_taken_out_and_prints_into_no_json(root: Path) -> None:
+def test_a_rule_that_hangs_is_removed_and_does_not_print_into_json(root: Path) -> None:
     (root / "short.toml").write_text('rule_timeout_secs = "1s"\n', encoding="utf-8")
     done = barograph("watch", "runs/sick", "--fresh", "--rules", "N101,hanging:Hangs", "--config", "short.toml",
                      "--json", cwd=root)
@@ -133,7 +137,7 @@ def test_two_runs_are_compared(root: Path) -> None:
     (("watch", "runs", "--all", "--part", "4/2"), "must be as 0/4 is"),
     (("watch", "runs", "--all", "--rules", "dead-rleu", "--once"), 'Did you mean "dead-relu"?'),
 ])
-def test_what_makes_no_sense_is_said(root: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_contradictory_options_are_an_error(root: Path, arguments: tuple[str, ...], says: str) -> None:
     done = barograph(*arguments, cwd=root)
     assert done.returncode == 2
     assert says in done.stderr

@@ -1,4 +1,4 @@
-"""From one desk to another: an experiment is packed, sent, brought in, looked at, and its code laid out again."""
+"""An experiment is exported on one desk, imported on another, and its code checked out there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def barograph(folder: Path, *words: str | Path, code: int = 0) -> str:
     return done.stdout + done.stderr * (code != 0)
 
 
-def test_what_was_packed_here_is_whole_there(desks: tuple[Path, Path]) -> None:
+def test_an_archive_is_complete_on_the_other_machine(desks: tuple[Path, Path]) -> None:
     here, there = desks
     packed = json.loads(barograph(here, "export", "archive", "widths", "-o", there / "widths.zip", "--json"))
     assert ([run["name"] for run in sorted(packed["runs"], key=lambda run: run["name"])], packed["damage"]) == (
@@ -80,7 +80,7 @@ def test_what_was_packed_here_is_whole_there(desks: tuple[Path, Path]) -> None:
     assert (there / "again.zip").read_bytes() == (there / "widths.zip").read_bytes()
 
 
-def test_the_code_of_a_run_that_came_is_laid_out_as_it_was(desks: tuple[Path, Path]) -> None:
+def test_the_code_of_an_imported_run_is_checked_out(desks: tuple[Path, Path]) -> None:
     here, there = desks
     barograph(here, "export", "archive", "w16", "-o", there / "w16.zip")
     barograph(there, "import", "archive", "w16.zip", "--root", "third")
@@ -88,7 +88,7 @@ def test_the_code_of_a_run_that_came_is_laid_out_as_it_was(desks: tuple[Path, Pa
     assert (Path(there / place) / "train.py").read_text() == SCRIPT + "# not committed\n"
 
 
-def test_wrong_words_say_what_would_be_right(desks: tuple[Path, Path]) -> None:
+def test_wrong_arguments_are_errors_that_help(desks: tuple[Path, Path]) -> None:
     here, there = desks
     assert 'Did you mean "widths"' in barograph(here, "export", "archive", "width", "-o", "x.zip", code=2)
     assert "no directory" in barograph(here, "export", "archive", "widths", "-o", "no/x.zip", code=2)

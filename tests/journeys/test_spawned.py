@@ -1,4 +1,4 @@
-"""A training whose workers the script starts by itself: a failing step is made again, and a killed one goes on."""
+"""A training whose script starts its workers: a failing step is replayed, and a killed training resumed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def weights(desk: Any) -> list[dict[str, Any]]:
     return [torch.load(desk.folder / f"last{rank}.pt") for rank in range(2)]
 
 
-def test_a_step_of_spawned_workers_is_made_again_by_them_together_and_by_one_alone(desk: Any) -> None:
+def test_a_step_of_spawned_workers_is_replayed_together_and_by_one_alone(desk: Any) -> None:
     desk.write("train.py", SCRIPT)
     ended = desk.run("--record", "--rules", "none", "train.py", "spawn", "2", port(), "0", "40")
     assert ended.code != 0, ended.err
@@ -94,7 +94,7 @@ def test_a_step_of_spawned_workers_is_made_again_by_them_together_and_by_one_alo
 
 
 @pytest.mark.parametrize("how", ["spawn", "fork"])
-def test_killed_workers_that_a_script_starts_by_itself_go_on_to_the_last_bit(desk: Any, how: str) -> None:
+def test_killed_workers_of_multiprocessing_resume_bit_for_bit(desk: Any, how: str) -> None:
     desk.write("train.py", SCRIPT)
     whole = desk.python("train.py", how, "2", port(), "0")
     assert whole.code == 0, whole.err
@@ -146,7 +146,7 @@ if __name__ == "__main__":
 """
 
 
-def test_one_child_that_trains_alone_goes_on_where_it_is_spawned_and_is_refused_where_it_is_forked(desk: Any) -> None:
+def test_a_single_child_resumes_if_spawned_and_is_rejected_if_forked(desk: Any) -> None:
     desk.write("train.py", ALONE)
     ended = desk.run("--rules", "none", "--checkpoint", "every=5", "train.py", "spawn", "17")
     assert ended.code == 1, ended.err

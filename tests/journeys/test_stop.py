@@ -1,4 +1,4 @@
-"""`--on-finding stop`: a normal exception, which the script may catch, and an exit code that says why."""
+"""`--on-finding stop` raises an exception that the script may catch, and sets the exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def train():
 '''
 
 
-def test_a_training_that_falls_ill_is_stopped_and_its_exit_code_says_so(desk: Any) -> None:
+def test_a_failing_training_is_stopped_with_its_exit_code(desk: Any) -> None:
     desk.script(FALLING_ILL + '''
 try:
     train()
@@ -49,7 +49,7 @@ finally:
 
 
 @pytest.mark.parametrize("code", [0, 1, 5])
-def test_a_script_that_catches_it_goes_on_as_it_likes(desk: Any, code: int) -> None:
+def test_a_script_that_catches_the_exception_decides_how_to_continue(desk: Any, code: int) -> None:
     desk.script(FALLING_ILL + f'''
 try:
     train()
@@ -66,7 +66,7 @@ sys.exit({code})
     assert desk.ending()["reason"].startswith("N101 non-finite: ")
 
 
-def test_a_stop_is_seen_past_a_hook_of_the_scripts_own(desk: Any) -> None:
+def test_a_stop_works_with_a_custom_excepthook(desk: Any) -> None:
     desk.script(FALLING_ILL + '''
 sys.excepthook = lambda kind, error, trace: print("shown:", kind.__name__)
 train()
@@ -77,7 +77,7 @@ train()
     assert desk.ending()["state"] == "stopped"
 
 
-def test_a_training_is_stopped_though_nobody_hears_of_it(desk: Any) -> None:
+def test_a_training_stops_if_standard_error_is_closed(desk: Any) -> None:
     desk.script(FALLING_ILL + '\ntry:\n    train()\nexcept Exception as error:\n    print(type(error).__name__)\n')
     reading, writing = os.pipe()
     os.close(reading)
@@ -90,7 +90,7 @@ def test_a_training_is_stopped_though_nobody_hears_of_it(desk: Any) -> None:
     assert desk.ending()["state"] == "stopped"
 
 
-def test_a_training_that_attached_itself_is_stopped_though_nobody_hears_of_it(desk: Any) -> None:
+def test_an_attached_training_stops_if_standard_error_is_closed(desk: Any) -> None:
     desk.script("import barograph\n" + FALLING_ILL + '''
 try:
     with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None):
@@ -105,7 +105,7 @@ except barograph.TrainingStopped:
     assert desk.end(process).text == "stopped\nwhat was registered for the end ran\n"
 
 
-def test_a_training_that_lets_itself_be_stopped_says_so_by_its_exit_code_though_nobody_hears_of_it(desk: Any) -> None:
+def test_a_stopped_training_keeps_its_exit_code_if_standard_error_is_closed(desk: Any) -> None:
     desk.script("import barograph\n" + FALLING_ILL + '''
 with barograph.attach(model, optimizer, to="run", on_finding="stop", budget=None):
     train()

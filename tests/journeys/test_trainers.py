@@ -1,4 +1,4 @@
-"""Scripts of Lightning and of Transformers that know nothing of Barograph: real images, a real fault."""
+"""Unchanged scripts of Lightning and Transformers, with real images and a fault."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from barograph.model.step import Mode
+from forking import TORCH
+
+FORKED = TORCH
 
 DATA = '''
 import torch
@@ -73,7 +76,7 @@ Trainer(model=Digits(), args=settings, train_dataset=part(0, 320), eval_dataset=
 @pytest.mark.parametrize(("library", "script", "logged"), [
     ("lightning", LIGHTNING, "held_out"), ("transformers", TRANSFORMERS, "eval_loss"),
 ])
-def test_a_training_is_recorded_judged_held_and_made_again(desk, library, script, logged):
+def test_a_training_is_recorded_and_evaluated_and_its_held_step_replayed(desk, library, script, logged):
     if importlib.util.find_spec(library) is None or importlib.util.find_spec("sklearn") is None:
         pytest.skip(f"{library} or sklearn is not installed")
     desk.write("train.py", script)
@@ -138,7 +141,7 @@ torch.save(model.state_dict(), out + ".pt")
 '''
 
 
-def test_a_training_of_lightning_that_is_killed_goes_on_from_its_own_checkpoint_to_the_same_weights(desk):
+def test_a_killed_lightning_training_resumes_from_its_own_checkpoint_to_the_same_weights(desk):
     torch = pytest.importorskip("torch")
     pytest.importorskip("lightning")
     desk.write("train.py", KILLED)

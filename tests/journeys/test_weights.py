@@ -1,4 +1,4 @@
-"""With the same seed, a training ends with the same bits and the same chance, recorded or not."""
+"""With the same seed, weights and random states are bit-identical with and without recording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Outcome = tuple[dict[str, bytes], tuple[Any, ...]]
 
 
 def images() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """A network with everything that draws random numbers or keeps state while it trains."""
+    """A network with layers that draw random numbers or keep state during training."""
     model = nn.Sequential(
         nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(inplace=True), nn.Dropout2d(0.3), nn.Flatten(),
         nn.LazyLinear(20), nn.RReLU(), nn.Dropout(0.5), nn.Linear(20, 4),
@@ -80,7 +80,7 @@ def in_mixed_precision() -> nn.Module:
 
 
 def in_parts_and_again() -> nn.Module:
-    """Gradients gathered over parts of a batch, and activations computed twice."""
+    """Accumulated gradients, and recomputed activations."""
     model = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, batch_first=True), 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     batch = torch.randn(8, 5, 16)
@@ -108,7 +108,7 @@ def with_a_closure() -> nn.Module:
 
 
 def with_gradients_that_are_never_reset() -> nn.Module:
-    """Gradients are looked into, a square root at zero is found, and a softmax is taken twice."""
+    """Gradients that are never reset, a square root at zero, and a double softmax."""
     model, x, y = images()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for _ in range(STEPS):
@@ -119,7 +119,7 @@ def with_gradients_that_are_never_reset() -> nn.Module:
 
 
 def of_language() -> nn.Module:
-    """Tokens from a loader, the next token to be said, and an evaluation of the same."""
+    """Next-token prediction with a loader, and its evaluation."""
     model = nn.Sequential(nn.Embedding(20, 8), nn.Dropout(0.1), nn.Linear(8, 20))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     tokens = torch.randint(0, 20, (24, 9))
@@ -135,7 +135,7 @@ def of_language() -> nn.Module:
 
 
 def to_values() -> nn.Module:
-    """Yes or no, a distance, and targets that the script changes before the step ends."""
+    """A binary loss, a distance, and targets that the script changes before the step ends."""
     model, x = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 1)), torch.randn(32, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(STEPS):
@@ -176,7 +176,7 @@ def outcome_alone(name: str) -> Outcome:
 
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("name", TRAININGS)
-def test_weights_and_chance_are_the_same_to_the_bit(name: str, preset: str) -> None:
+def test_weights_and_random_states_are_bit_identical(name: str, preset: str) -> None:
     weights, chance = outcome_alone(name)
     url = f"memory://weights/{name}/{preset}"
     with barograph.attach(to=url, preset=preset, budget=None, strict=True, watch=False):
@@ -188,7 +188,7 @@ def test_weights_and_chance_are_the_same_to_the_bit(name: str, preset: str) -> N
     assert preset != "everything" or len(barograph.open(url).keys(kind="fact")) >= 10
 
 
-def test_other_chance_gives_other_weights() -> None:
+def test_another_seed_gives_other_weights() -> None:
     weights, _ = outcome_alone("sgd")
     torch.manual_seed(8)
     assert TRAININGS["sgd"]().state_dict()["0.weight"].numpy().tobytes() != weights["0.weight"]

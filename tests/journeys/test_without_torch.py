@@ -1,4 +1,4 @@
-"""`barograph run` on scripts that train without torch: with NumPy alone and `attach`; with scikit-learn and nothing."""
+"""`barograph run` on scripts without PyTorch: NumPy with `attach`, and unchanged scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print("torch" in sys.modules)
 '''
 
 
-def test_a_network_in_numpy_is_recorded_and_judged(desk):
+def test_a_numpy_network_is_recorded_and_evaluated(desk):
     desk.write("train.py", NUMPY)
     ended = desk.run("--budget", "off", "--strict", "train.py")
     assert ended.code == 0, ended.err
@@ -63,7 +63,7 @@ print("torch" in sys.modules)
 '''
 
 
-def test_trees_are_recorded_and_judged_with_nothing_in_the_script(desk):
+def test_trees_are_recorded_and_evaluated_without_changes_to_the_script(desk):
     desk.write("train.py", TREES)
     ended = desk.run("--budget", "off", "--strict", "train.py")
     assert ended.code == 0, ended.err

@@ -40,6 +40,8 @@ IN_EVALUATION = Schedule(modes=frozenset({Mode.EVAL}))
     (Selection(kinds=frozenset({Kind.GRADIENT})), frozenset({Kind.LOSS}), Unmet.NEEDS_SETTING, PRESET),
     (Selection(kinds=frozenset({Kind.MACHINE}), include=("gpu*",)), NETWORK, Unmet.NOT_APPLICABLE,
      "NVIDIA GPUs only; none was in use, or machine_hz is 0."),
+    (Selection(kinds=frozenset({Kind.MACHINE, Kind.TIME}), include=("loader_processes", "data")), NETWORK,
+     Unmet.NOT_ENOUGH_DATA, "Set machine_hz above 0 and train for at least some seconds."),
     (Selection(kinds=frozenset({Kind.OPTIMIZER_STATE})), NETWORK, Unmet.NOT_APPLICABLE,
      "Only for optimizers with state, such as momentum or Adam."),
     (Selection(kinds=frozenset({Kind.LABEL})), NETWORK, Unmet.NOT_APPLICABLE,

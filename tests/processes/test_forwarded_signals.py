@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from barograph.processes.command import Command
 from barograph.processes.forwarded_signals import ForwardedSignals
 from barograph.processes.local_process import Group, LocalProcess
 
@@ -46,21 +49,68 @@ FOLLOWER = """
 import os, signal, sys
 from barograph.processes.forwarded_signals import ForwardedSignals
 
-pipe = open(sys.argv[1], "w", buffering=1)
+pipe = os.open(sys.argv[1], os.O_WRONLY)
+
+def say(*words):
+    os.write(pipe, (" ".join(map(str, words)) + "\\n").encode())  # unlike print, also in a signal handler
 
 class Process:
     def send(self, number):
-        print("sent", number, file=pipe)
+        say("sent", int(number))
 
 arrived, wakeup = os.pipe()
 os.set_blocking(wakeup, False)
 signal.set_wakeup_fd(wakeup)
 with ForwardedSignals() as signals:
     signals.to(Process())
-    print("ready", file=pipe)
+    say("ready")
     os.read(arrived, 1)
-    print("came", file=pipe)
+    say("came")
 """
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1])
+@pytest.mark.parametrize(("to_the_group", "told"), [(True, ["came\n"]), (False, ["sent {}\n", "came\n"])])
+def test_without_a_terminal_a_signal_to_the_whole_group_is_not_sent_again(
+    tmp_path: Path, number: signal.Signals, to_the_group: bool, told: list[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = LocalProcess(Command((sys.executable, "-c", FOLLOWER, str(pipe))), group=Group.SESSION)
+    with pipe.open() as said:
+        assert said.readline() == "ready\n"
+        if to_the_group:
+            os.killpg(process.pid, number)
+        else:
+            process.send(number)
+        assert said.readlines() == [line.format(number.value) for line in told]
+    assert process.wait() == 0
+
+
+def test_each_of_several_signals_to_the_group_is_noticed(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    program = FOLLOWER.replace('    os.read(arrived, 1)\n', '    for _ in range(3):\n        os.read(arrived, 1)\n'
+                                                             '        say("next")\n')
+    process = LocalProcess(Command((sys.executable, "-c", program, str(pipe))), group=Group.SESSION)
+    with pipe.open() as said:
+        assert said.readline() == "ready\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        assert said.readline() == "next\n"
+        process.send(signal.SIGTERM)
+        assert [said.readline(), said.readline()] == [f"sent {signal.SIGTERM.value}\n", "next\n"]
+        os.killpg(process.pid, signal.SIGTERM)
+        assert said.readlines() == ["next\n", "came\n"]
+    assert process.wait() == 0
+
+
+def test_the_witness_ends_with_the_block() -> None:
+    signals = ForwardedSignals()
+    with signals:
+        witness = signals._witness
+        assert witness is not None
+        assert witness.poll() is None
+    assert witness.poll() == 0
 
 
 def test_ctrl_c_is_not_sent_again_also_if_no_standard_stream_is_the_terminal(tmp_path: Path) -> None:

@@ -145,3 +145,19 @@ def test_a_secret_of_other_letters_is_found_in_a_patch(repository: Repository) -
     repository.write("train.py", "# hello пароль123 there\n")
     kept = kept_code(repository.root, secrets=Secrets({"DB_PASSWORD": "пароль123"}))
     assert b"+# hello *** there" in kept.diff
+
+
+@pytest.mark.parametrize("secret", PLANTED.values(), ids=PLANTED)
+@pytest.mark.parametrize("around", ["{}", "login {} now", "x = 1\n{}\ny", '{{"a": "{}"}}', "({})", "{0}\n\n{0}"])
+def test_a_certain_secret_is_hidden_in_code_that_runs(secret: str, around: str) -> None:
+    assert Secrets().hide_certain(around.format(secret)) == around.format("***").replace("{0}", "***")
+
+
+@pytest.mark.parametrize("text", ['password = "changeme"', "token = tokens[0]", "https://host/x", "git@host:x"])
+def test_code_without_a_certain_secret_stays(text: str) -> None:
+    assert Secrets().hide_certain(text) == text
+
+
+def test_a_private_key_in_code_goes_whole_and_the_lines_stay_as_many() -> None:
+    begin, end = "-----BEGIN RSA PRIVATE " + "KEY-----", "-----END RSA PRIVATE " + "KEY-----"
+    assert Secrets().hide_certain(f"a\n{begin}\nMIIEow\n{end}\nb").split("\n") == ["a", "***", "", "", "b"]

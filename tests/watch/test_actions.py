@@ -13,6 +13,7 @@ from barograph.judging.state import STATE
 from barograph.model.actions import ActionName
 from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.manifest import Coverage, EndState, Heartbeat
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.model.step import Mode
 from barograph.queries.summary import summary_of
@@ -295,6 +296,24 @@ def test_the_summary_says_who_asked_and_what_was_done(
         "action": "lower-lr", "finding_id": asked.finding_id, "reason": "X901 high: The loss is 2.",
         "requested_unix": asked.requested_unix, "worker": "p0", "step": 7, "done_unix": 9.0,
         "result": "lowered the learning rate from 0.1 to 0.05", "done": True}]
+
+
+@pytest.mark.parametrize(("state", "ended"), [(EndState.FINISHED, "finished"), (EndState.FAILED, "failed")])
+def test_of_a_training_that_ended_first_the_summary_says_so_instead_of_waiting_for_a_response(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule], state: EndState, ended: str
+) -> None:
+    training.heartbeat = Heartbeat(beat=1, time_unix=0.0, step=2, coverage=Coverage(steps=2))
+    training.steps(0.5, 2.0)
+    live = watcher(store, clock, high, Told(), "stop")
+    live.poll()
+    training.end(state)
+    live.poll()
+
+    summary = summary_of(store, live.judged)
+
+    assert [item.result for item in summary.actions] == [
+        f"the training {ended} after 2 steps, before it read the request"]
+    assert f"  not done  stop, requested by X901 high: the training {ended}" in closing_text(summary)
 
 
 def test_a_severity_of_the_users_own_stands_in_the_finding(

@@ -17,10 +17,11 @@ from barograph.rules.base import Rule
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.state.control import read_stop
 from barograph.runs.state.findings import read_findings
-from barograph.store.base import ObjectInfo, Store
+from barograph.store.base import Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
+from watched import FailingStore
 
 Training = Any  # of conftest.py
 
@@ -43,44 +44,6 @@ class Told:
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-class FailingStore:
-    """A store whose verbs may raise, by a rule that the test gives."""
-
-    def __init__(self, store: Store, fails: Callable[[str, str], BaseException | None]) -> None:
-        self._store, self._fails = store, fails
-        self.writes = 0
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    def _before(self, verb: str, name: str) -> None:
-        self.writes += verb in ("put", "create")
-        error = self._fails(verb, name)
-        if error is not None:
-            raise error
-
-    def put(self, name: str, data: bytes) -> None:
-        self._before("put", name)
-        self._store.put(name, data)
-
-    def create(self, name: str, data: bytes) -> None:
-        self._before("create", name)
-        self._store.create(name, data)
-
-    def get(self, name: str) -> memoryview:
-        self._before("get", name)
-        return self._store.get(name)
-
-    def list(self, folder: str = "") -> list[ObjectInfo]:
-        self._before("list", folder)
-        return self._store.list(folder)
-
-    def delete(self, name: str) -> None:
-        self._before("delete", name)
-        self._store.delete(name)
 
 
 def objects(store: Store, folder: str) -> dict[str, bytes]:
@@ -349,7 +312,7 @@ def test_a_notifier_or_an_action_that_raises_is_reported_and_the_others_go_on(
         def notify(self, notice: Notice) -> None:
             raise RuntimeError("no line")
 
-        def act(self, finding: Finding, store: Store) -> str:
+        def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
             raise RuntimeError("no hand")
 
     told = Told()
@@ -451,7 +414,7 @@ def test_a_run_that_may_not_be_written_is_watched_all_the_same(
     watcher.poll()
 
     assert len(watcher.findings) == 1
-    assert watcher.problems == ("Findings: the store refuses it; trying again. read-only",)
+    assert watcher.problems == ("Findings: the store refuses it; retrying. read-only",)
 
 
 def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
@@ -474,7 +437,7 @@ def test_a_state_that_may_not_be_written_is_told_once_and_written_when_it_may(
     watcher.poll()
 
     assert told.events == [
-        "problem Nothing is recorded in the run, which may not be written; trying again. read-only",
+        "problem Nothing is recorded in the run, which may not be written; retrying. read-only",
         "problem Nothing is recorded in the run, which may not be written no more: the store allows it again.",
     ]
     assert len(store.list("watch")) == 1
@@ -500,7 +463,7 @@ def test_what_a_store_refuses_is_tried_again_and_told_once(
     for _ in range(3):
         watcher.poll()
 
-    assert len([text for text in told.events if "the store refuses it; trying again." in text]) == 1
+    assert len([text for text in told.events if "the store refuses it; retrying." in text]) == 1
     assert len([text for text in told.events if text.endswith("the store allows it again.")]) == 1
     assert read_stop(store, attempt=0) is not None
     assert [item.since_step for item in read_findings(store).findings] == [1]

@@ -87,7 +87,7 @@ def test_one_who_cannot_be_told_is_a_problem_of_the_run_without_a_secret(
     watcher.close()
 
     assert watcher.problems == (
-        "The webhook x cannot be told now: HTTP 503; trying again.",
+        "The webhook x cannot be told now: HTTP 503; retrying.",
         "The webhook x was not told of X901 high: HTTP 503. That stays in the run, and the next watcher that "
         "notifies tells it.")
     assert "The webhook x was not told" in closing_text(summary_of(store, watcher.judged))

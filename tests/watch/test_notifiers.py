@@ -17,6 +17,7 @@ from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Evidence, Finding, FindingState, Severity
 from barograph.model.key import Key, Kind
 from barograph.model.step import Mode
+from barograph.queries.problems import problems_of
 from barograph.queries.wording import when
 from barograph.watch.file_notifier import FileNotifier
 from barograph.watch.lasting_stream import LastingStream
@@ -202,7 +203,8 @@ def test_a_finding_that_opens_and_closes_again_and_again_is_told_once() -> None:
 def test_a_jump_of_the_learning_rate_is_named_as_it_happens() -> None:
     written = io.StringIO()
     notifier = TerminalNotifier(Console(file=written, width=80))
-    notifier.jumps = lambda: [RateJump("p0", 35, 0.05, 30.0, 34)]
-    notifier.notify(Notice(Event.OPENED, finding=replace(FINDING, code="L104", rule="loss-spike")))
+    spike = replace(FINDING, code="L104", rule="loss-spike")
+    notifier.found = lambda: problems_of([spike], [RateJump("p0", 35, 0.05, 30.0, 34)])
+    notifier.notify(Notice(Event.OPENED, finding=spike))
 
     assert written.getvalue().startswith("costly    The learning rate jumped from 0.05 to 30 at step 35 (L104)\n")

@@ -120,8 +120,8 @@ def test_what_fails_is_tried_again_ever_more_slowly_with_the_same_id(clock: Manu
     assert waits == [1.0, 2.0, 4.0]
     assert notifier.tries == [["G101-40-000000000000.opened"]] * 4
     assert told.problems() == [
-        "The webhook x cannot be told now: 503; trying again.",
-        "The webhook x cannot be told now: timeout; trying again.",
+        "The webhook x cannot be told now: 503; retrying.",
+        "The webhook x cannot be told now: timeout; retrying.",
         "The webhook x is told again.",
     ]
 
@@ -188,7 +188,7 @@ def test_what_will_never_be_taken_is_not_tried_again(clock: ManualClock) -> None
 
     assert told.turn() is None
     assert len(notifier.tries) == 1
-    assert "; trying again" not in told.problems()[0]
+    assert "; retrying" not in told.problems()[0]
 
 
 def test_an_error_of_a_carriers_own_is_named_by_its_kind_alone(clock: ManualClock) -> None:
@@ -196,7 +196,7 @@ def test_an_error_of_a_carriers_own_is_named_by_its_kind_alone(clock: ManualCloc
     told.add(opened())
     told.turn()
 
-    assert told.problems() == ["The webhook x cannot be told now: RuntimeError; trying again."]
+    assert told.problems() == ["The webhook x cannot be told now: RuntimeError; retrying."]
 
 
 def test_a_digest_gathers_for_its_time_and_is_sent_at_once(clock: ManualClock) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import StoreFull
 from barograph.judging.feeding import EVALUATE
 from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
@@ -17,6 +18,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.origin import Untrained
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
@@ -24,9 +26,12 @@ from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
+from barograph.store.failures import NO_SPACE
 from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
+from watched import FailingStore
 
 Training = Any  # of conftest.py
 
@@ -73,6 +78,17 @@ def test_where_something_was_not_seen_it_says_what() -> None:
     verdict = replace(CLEAN, unseen=("Layer fc is compiled.",)).verdict
 
     assert verdict == "No problems found. Layer fc is compiled."
+
+
+def test_a_damaged_or_lost_part_comes_before_what_the_rest_shows() -> None:
+    damaged = CLEAN.but_damaged("Chunks 0 to 1 of worker p0 in attempt 0 cannot be read.")
+
+    assert damaged.verdict == ("Chunks 0 to 1 of worker p0 in attempt 0 cannot be read. "
+                               "The rest shows no problems.")
+    assert replace(damaged, steps=0).verdict == (
+        "Chunks 0 to 1 of worker p0 in attempt 0 cannot be read. Nothing could be evaluated.")
+    mute = tuple(NotEvaluated(code, code, "Not recorded.", "Record it.") for code in ("A101", "G101"))
+    assert "2 rules" not in closing_text(replace(damaged, steps=0, not_evaluated=mute))
 
 
 def test_problems_are_counted_with_those_that_are_gone_and_the_worst_is_named() -> None:
@@ -156,7 +172,7 @@ barograph: 1 problem found; 500 steps (tensors at each), 5 evaluations; recordin
   run       file:///tmp/run"""
 
 
-def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
+def test_a_sick_run_takes_about_twelve_lines_whatever_happened() -> None:
     found = tuple(replace(
         FINDING, id=f"P108-{place}", code="P108", opened_step=place, message=f"{place} is wrong: it is.",
         causes=(Suspicion(f"cause-{place}", 0.9 - place / 100, "seen", f"Mend {place}."),)) for place in range(9))
@@ -168,27 +184,48 @@ def test_a_sick_run_takes_at_most_twelve_lines_whatever_happened() -> None:
 
     lines = closing_text(summary, command="ended with exit code 3").splitlines()[1:]
 
-    assert len(lines) == 12
+    assert len(lines) == 13
     assert lines[1] == "  costly    0 is wrong (since step 40, P108)"
-    assert lines[2] == "            fix: Mend 0."
-    assert lines[3] == "  and 8 more problems (barograph show RUN --all)"
-    assert lines[4].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
-    assert lines[5] == "  done      stop, requested by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
+    assert lines[2] == "            Seen"
+    assert lines[3] == "            fix: Mend 0."
+    assert lines[4] == "  and 8 more problems (barograph show RUN --all)"
+    assert lines[5].startswith("  held      step 8 and 1 more step: The gradient of fc.weight is not finite.")
+    assert lines[6] == "  done      stop, requested by G101 vanishing-gradient: p0 stopped after 42 steps (and 3 more)"
     assert lines[-3:] == ["  command   ended with exit code 3",
                           "  resume    barograph resume file:///tmp/run   (from step 1,200)",
                           "  run       file:///tmp/run"]
 
 
-def test_on_a_terminal_evidence_is_cut_and_the_remedy_folded() -> None:
-    cause = replace(DEAD.causes[0], why="The biases " + "really " * 20, remedy="Initialize " + "biases " * 15)
+def test_on_a_terminal_title_evidence_and_remedy_are_folded_and_nothing_is_cut() -> None:
+    cause = replace(DEAD.causes[0], why="The biases " + "really " * 20, remedy="Initialize " + "biases " * 60)
     far = replace(DEAD, message="The units " + "never " * 30 + "fire.", causes=(cause,))
 
-    lines = closing_text(replace(CLEAN, findings=(far,)), width=80).splitlines()[2:6]
+    text = closing_text(replace(CLEAN, findings=(far,)), width=80)
 
-    assert max(len(line) for line in lines) <= 80
-    assert lines[1].endswith("really …")
-    assert lines[2].startswith("            fix: Initialize biases")
-    assert lines[3].startswith("            biases biases")
+    assert max(len(line) for line in text.splitlines()) <= 80
+    assert "…" not in text
+    assert text.count("really") == 20
+    assert text.count("biases") == 61
+    assert "\n            fix: Initialize biases" in text
+
+
+def test_what_stands_beside_the_problems_is_folded_below_its_own_beginning() -> None:
+    text = closing_text(replace(CLEAN, findings=(DEAD,), unseen=("Layer fc is " + "really " * 20 + "compiled.",)),
+                        width=60)
+
+    assert text.count("really") == 20
+    assert "\n  not seen  Layer fc is really" in text
+    assert "\n            really really" in text
+
+
+def test_a_command_is_never_folded() -> None:
+    place = "file:///tmp/" + "deep/" * 30 + "run"
+
+    text = closing_text(replace(CLEAN, url=place, go_on_from=1200, held=(held_at(8),)), width=60)
+
+    assert f"\n  resume    barograph resume {place}   (from step 1,200)\n" in text
+    assert f"(barograph replay {place})\n" in text
+    assert text.endswith(f"\n  run       {place}")
 
 
 def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
@@ -198,7 +235,7 @@ def test_on_a_terminal_as_many_consequences_are_named_as_fit() -> None:
 
     lines = closing_text(replace(CLEAN, findings=(DEAD, *after)), width=60).splitlines()
 
-    assert lines[5] == "            leads to: loss-not-decreasing and 3 more"
+    assert lines[6] == "            leads to: loss-not-decreasing and 3 more"
 
 
 def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it() -> None:
@@ -209,6 +246,36 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert lines[0] == "barograph: 0 training steps were recorded."
     assert lines[1].startswith("  fix       Mark where a step ends: run = barograph.attach(explicit_steps=True)")
     assert len(lines) == 3
+
+
+NEVER = replace(CLEAN, steps=0, workers=())
+
+
+@pytest.mark.parametrize(("untrained", "verdict", "hint"), [
+    (Untrained((), loops=True), "No training was seen. The script imported no framework that Barograph records.",
+     False),
+    (Untrained(("PyTorch",), loops=False), "No training was seen. The script imported PyTorch.", False),
+    (Untrained(("PyTorch", "Keras", "JAX"), loops=True),
+     "No training was seen. The script imported PyTorch, Keras and JAX.", True),
+    (None, "0 training steps were recorded.", True),
+])
+def test_a_script_that_never_trained_is_told_to_mark_steps_only_if_it_may_have_some(
+    untrained: Untrained | None, verdict: str, hint: bool
+) -> None:
+    lines = closing_text(replace(NEVER, untrained=untrained)).splitlines()[1:]
+
+    assert lines[0] == f"barograph: {verdict}"
+    assert any("Mark where a step ends" in line for line in lines) == hint
+
+
+def test_what_a_script_that_never_trained_had_imported_is_read_from_its_run(
+    store: Store, clock: ManualClock, high: type[Rule]
+) -> None:
+    write_options(store, 0, "p0", {}, Untrained(("PyTorch",), loops=True))
+
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
+
+    assert summary.untrained == Untrained(("PyTorch",), loops=True)
 
 
 def held_at(step: int) -> CapsuleHead:
@@ -306,6 +373,68 @@ def test_every_gap_of_the_coverage_is_said(
 
     assert summary.unseen == (unseen,)
     assert "No problems found in" not in closing_text(summary)
+
+
+def test_a_full_disk_is_no_kill(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.heartbeat = SEEN
+    training.steps(0.5)
+    watcher = Watcher(FailingStore(store, no_room), [high()], clock=training.clock)
+    watcher.poll()
+    watcher.close()
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+
+    summary = summary_of(store, watcher.judged)
+
+    assert summary.verdict == ("The last steps are lost: the disk was full. Free space before you run it again. "
+                               "The rest shows no problems.")
+    assert "killed" not in closing_text(summary)
+    assert ("  state     p0 cut off (the disk was full, so its end could not be recorded) after 1 step"
+            in closing_text(summary))
+
+
+def no_room(verb: str, name: str) -> StoreFull | None:
+    return StoreFull(f"{NO_SPACE} ({verb} {name})") if verb in ("put", "create") else None
+
+
+def test_a_full_disk_that_the_last_heartbeat_reports_is_no_kill_either(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+    full = replace(SEEN, problems=(f"{NO_SPACE} (put records/p0)",))
+
+    summary = summarized(store, training, high(), full, end=False)
+
+    assert [worker.word for worker in summary.workers] == ["cut off"]
+
+
+def test_a_full_disk_is_remembered_by_who_watches_on(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.steps(0.5)
+    is_full = [True]
+    watcher = Watcher(FailingStore(store, lambda verb, name: no_room(verb, name) if is_full[0] else None), [high()],
+                      clock=training.clock)
+    watcher.poll()
+    training.clock.advance(6.0)
+    watcher.poll()
+    is_full[0] = False
+    watcher.close()
+
+    assert Watcher(store, [high()], clock=training.clock).judged.store_full
+
+
+def test_a_training_that_failed_is_not_called_free_of_problems_by_rules_that_do_not_look_at_errors(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.heartbeat = SEEN
+    training.steps(0.5)
+    training.end(EndState.FAILED)
+
+    verdict = summary_of(store, Watcher(store, [high()], clock=training.clock).judged).verdict
+
+    assert verdict.startswith("The training failed after 1 step. ")
 
 
 def test_dropped_steps_are_said(

@@ -6,10 +6,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE
+from barograph.model.launch import COMMAND_NOTE_VARIABLE, LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings
+
+
+_FRAMEWORKS = {
+    "torch": "PyTorch", "tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "xgboost": "XGBoost",
+    "lightgbm": "LightGBM", "sklearn": "scikit-learn", "mxnet": "MXNet",
+}
 
 
 def leave_word(around: Surroundings, process: int) -> None:
@@ -19,7 +25,7 @@ def leave_word(around: Surroundings, process: int) -> None:
         around: What was taken down.
         process: That it was taken down in: a child that was forked since has none to leave.
     """
-    parent, _, path = os.environ.get(AFTERWORD_VARIABLE, "").partition(":")
+    parent, _, path = os.environ.get(COMMAND_NOTE_VARIABLE, "").partition(":")
     if around.is_handed_over or os.getpid() != process or parent != str(os.getppid()):
         return
     try:
@@ -38,5 +44,28 @@ def _write(path: str, around: Surroundings) -> None:
     options = {name: [option.value, option.flags] for name, option in around.options_seen().items()}
     # In ASCII, since what is no Unicode may have been printed, and named.
     with open(path, "w", encoding="ascii") as file:
-        json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options},
-                  file)
+        json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options,
+                   "frameworks": imported_frameworks(), "loops": has_loop(_main_file())}, file)
+
+
+def imported_frameworks() -> list[str]:
+    """Return the frameworks that this process has imported."""
+    return [name for module, name in _FRAMEWORKS.items() if module in sys.modules]
+
+
+def _main_file() -> str | None:
+    # Python has removed `__main__.__file__` of a script when it calls what was registered with atexit.
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec.origin if spec is not None else next(iter(sys.argv), None)
+
+
+def has_loop(script: str | None) -> bool:
+    """Return whether a Python file has a loop; True if it cannot be read."""
+    import ast
+
+    try:
+        with open(script or "", "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return True
+    return any(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in ast.walk(tree))

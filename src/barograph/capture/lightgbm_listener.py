@@ -5,6 +5,7 @@ Both call `train`, which takes callbacks: ours is handed over with those of the 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
+from barograph.capture.training_sets import is_named_as_training, same_samples
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -60,8 +62,11 @@ class _Listener(Patches):
             return original(*args, **kwargs)
         given = list(kwargs.get("callbacks") or ())
         integration = self._integrations.take()
+        copies: frozenset[str] = frozenset()
+        with integration.guarded("looking for the training data among the evaluation sets"):
+            copies = _copies_of_training(original, args, kwargs)
         try:
-            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(integration, given)]})
+            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(integration, given, copies)]})
         finally:
             self._integrations.give_back(integration)
 
@@ -72,21 +77,45 @@ class _RoundCallback:
     order = _BEFORE_EARLY_STOPPING
     before_iteration = False
 
-    def __init__(self, integration: ArrayIntegration, beside: list[Any]) -> None:
+    def __init__(self, integration: ArrayIntegration, beside: list[Any], copies: frozenset[str]) -> None:
         self._integration = integration
         self._beside = beside
+        self._copies = copies
         self._rounds: Rounds | None = None
 
     def __call__(self, env: Any) -> None:
         if self._rounds is None:
             self._rounds = Rounds(self._integration, int(env.begin_iteration) or None)
-        self._rounds.end_round(_Grown(env, self._beside))
+        self._rounds.end_round(_Grown(env, self._beside, self._copies))
+
+
+def _copies_of_training(original: Callable[..., Any], args: Any, kwargs: Any) -> frozenset[str]:
+    """Return the names of the evaluation sets that hold the samples of the training data.
+
+    LightGBM itself recognizes only the same object. Its raw data are free to go once the training begins.
+    """
+    try:
+        given = inspect.signature(original).bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        return frozenset()  # LightGBM raises the error of this call itself
+    trained, sets, names = given.get("train_set"), given.get("valid_sets") or (), given.get("valid_names") or ()
+    sets = [sets] if isinstance(sets, lightgbm.Dataset) else list(sets)
+    names = [names] if isinstance(names, str) else list(names)
+    names += [f"valid_{number}" for number in range(len(names), len(sets))]
+    return frozenset(str(name) for name, held in zip(names, sets, strict=False)
+                     if same_samples(_raw(trained, "data"), _raw(held, "data"), _raw(trained, "label"),
+                                     _raw(held, "label")))
+
+
+def _raw(dataset: Any, name: str) -> Any:
+    return getattr(dataset, name, None)
 
 
 class _Grown:
     """A booster after a round."""
 
-    def __init__(self, env: Any, beside: list[Any]) -> None:
+    def __init__(self, env: Any, beside: list[Any], copies: frozenset[str] = frozenset()) -> None:
+        self._copies = copies
         self._model = env.model
         self._params = env.params
         self._results = env.evaluation_result_list or []
@@ -96,10 +125,13 @@ class _Grown:
 
     def metrics(self) -> Iterable[Metric]:
         """Return each metric of each data set; of a cross-validation the mean."""
-        training = getattr(self._model, "_train_data_name", "training")
         for item in self._results:
             data, name, value, more_is_better = item[0], item[1], item[2], item[3]
-            yield Metric(str(data), str(name), float(value), not more_is_better, data == training)
+            yield Metric(str(data), str(name), float(value), not more_is_better, self._is_training(str(data)))
+
+    def _is_training(self, data: str) -> bool:
+        return (data == getattr(self._model, "_train_data_name", "training") or data in self._copies
+                or is_named_as_training(data))
 
     def trees(self) -> Iterable[Tree]:
         """Return the trees of the newest round."""
@@ -136,7 +168,7 @@ class _Grown:
                 found = np.asarray(getattr(model, _PREDICT)(data_idx=number))
                 if found.ndim == 1 and len(found) > len(labels):
                     found = found.reshape(-1, len(labels)).T
-                yield Predictions(str(name), labels, found, number == 0, are_classes)
+                yield Predictions(str(name), labels, found, number == 0 or self._is_training(str(name)), are_classes)
 
     def hyperparameters(self) -> Mapping[str, Any]:
         """Return what the training was told."""

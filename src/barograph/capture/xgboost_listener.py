@@ -21,6 +21,7 @@ from barograph.capture.integration_pool import IntegrationPool
 from barograph.capture.integrations import say_missing
 from barograph.capture.patches import Patches
 from barograph.capture.rounds import EarlyStopping, Metric, Predictions, Rounds, Tree
+from barograph.capture.training_sets import is_named_as_training
 
 if TYPE_CHECKING:
     from barograph.capture.array_integration import ArrayIntegration
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _MORE_IS_BETTER = ("auc", "aucpr", "map", "ndcg", "pre", "accuracy", "f1", "r2", "interval-regression-accuracy")
 _CLASSES = ("binary:", "multi:")
+_MOST_COMPARED = 1 << 22
+"""Values of a data set that is compared with the training data."""
 _MARGINS = ("binary:logitraw", "binary:hinge")
 _NEEDS = {
     "training.train": "the number of planned rounds",
@@ -63,6 +66,7 @@ class _Listener(Patches):
         self._known: weakref.WeakKeyDictionary[Any, tuple[ArrayIntegration, Rounds, int | None]] = (
             weakref.WeakKeyDictionary()
         )
+        self._on_training: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
         self._here = threading.local()
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -102,12 +106,19 @@ class _Listener(Patches):
         known = self._known.get(args[0])
         if known is not None and not self._recording.session.closed:
             # What it answers is whether a callback has had enough.
-            known[1].end_round(_Grown(known[2], *args, **kwargs), is_last=result is True)
+            grown = _Grown(known[2], *args, **kwargs)
+            with known[0].guarded("looking for the training data among the evaluation sets"):
+                if args[0] not in self._on_training:
+                    self._on_training[args[0]] = frozenset()  # tried once, also if it fails
+                    self._on_training[args[0]] = grown.sets_of_training()
+            grown.on_training = self._on_training[args[0]]
+            known[1].end_round(grown, is_last=result is True)
         return result
 
     def ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Note that a training has ended."""
         known = self._known.pop(args[0], None)
+        self._on_training.pop(args[0], None)
         if known is not None:
             self._integrations.give_back(known[0])
         return original(*args, **kwargs)
@@ -125,18 +136,23 @@ class _Grown:
         self._data = list(evals or ())
         self._train = dtrain
         self._history = container.history
+        self.on_training: frozenset[str] = frozenset()
         self._shap = [item.shap for item in container.callbacks if getattr(item, "shap", None) is not None]
         self._config_read: dict[str, Any] | None = None
 
     def metrics(self) -> Iterable[Metric]:
         """Return the newest number of each metric of each data set."""
-        trained_on = {name for data, name in self._data if data is self._train}
         for data, metrics in self._history.items():
             for name, values in metrics.items():
                 value = values[-1]
                 is_loss = name.partition("@")[0].rstrip("-") not in _MORE_IS_BETTER
                 yield Metric(data, name, float(value[0] if isinstance(value, tuple) else value), is_loss,
-                             data in trained_on)
+                             data in self.on_training)
+
+    def sets_of_training(self) -> frozenset[str]:
+        """Return the names of the evaluation sets that are training data."""
+        return frozenset(name for data, name in self._data
+                         if data is self._train or is_named_as_training(name) or _same_samples(data, self._train))
 
     def trees(self) -> Iterable[Tree]:
         """Return the trees of the newest round; a linear booster has none."""
@@ -166,7 +182,8 @@ class _Grown:
         are_classes = objective.startswith(_CLASSES) and objective not in _MARGINS
         for data, name in self._data:
             if isinstance(data, xgboost.DMatrix):
-                yield Predictions(name, data.get_label(), self._model.predict(data), data is self._train, are_classes)
+                yield Predictions(name, data.get_label(), self._model.predict(data), name in self.on_training,
+                                  are_classes)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return what the booster was told to do, and its defaults, as it says itself."""
@@ -190,8 +207,7 @@ class _Grown:
         for item in self._callbacks:
             if isinstance(item, callback.EarlyStopping):
                 watched = getattr(item, "data", None) or (self._data[-1][1] if self._data else "")
-                return EarlyStopping(int(item.rounds), any(data is self._train and name == watched
-                                                           for data, name in self._data))
+                return EarlyStopping(int(item.rounds), watched in self.on_training)
         return EarlyStopping(0)
 
     def _of_all(self, score: Mapping[str, Any]) -> dict[str, float]:
@@ -211,6 +227,22 @@ class _Grown:
         if self._config_read is None:
             self._config_read = json.loads(self._model.save_config())
         return self._config_read
+
+
+def _same_samples(one: Any, other: Any) -> bool:
+    """Return whether two data sets hold the same samples with the same labels.
+
+    Those of very large ones are not compared, since XGBoost hands them out as a copy.
+    """
+    if type(one) is not type(other) or (one.num_row(), one.num_col()) != (other.num_row(), other.num_col()):
+        return False
+    if not np.array_equal(one.get_label(), other.get_label()) or one.num_nonmissing() > _MOST_COMPARED:
+        return False
+    try:
+        values, others = one.get_data(), other.get_data()
+    except xgboost.core.XGBoostError:
+        return False  # data that XGBoost keeps outside memory cannot be read back
+    return all(np.array_equal(getattr(values, part), getattr(others, part)) for part in ("indptr", "indices", "data"))
 
 
 def _tree(saved: Mapping[str, Any]) -> Tree:

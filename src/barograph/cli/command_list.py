@@ -11,6 +11,14 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "resume": "Restart an ended training from its last good checkpoint.",
         "checkpoints": "List the checkpoints of a run.",
     },
+    "Jobs": {
+        "submit": "Run a training script as a job: deliver code and data, train, store the model.",
+        "jobs": "List the jobs submitted from this machine, the newest first.",
+        "logs": "Print the output of a job's script.",
+        "wait": "Wait until a job ends, and say how it ended.",
+        "stop": "Stop a job: its script gets SIGTERM, saves a checkpoint, and has two minutes to end.",
+        "resubmit": "Submit a job again, with other hyperparameters if some are given.",
+    },
     "Inspect": {
         "runs": "List the runs in a directory or a bucket prefix.",
         "show": "Show the problems of a run, its losses and its layers.",

@@ -50,7 +50,7 @@ def experiments_beginning(word: str) -> list[str]:
     """Return names of experiments of the usual root that begin so, where its catalog is a file."""
     root = Path(os.environ.get("BAROGRAPH_ROOT") or "barograph-runs")
     file = root / ".catalog" / _DATABASE
-    if not file.is_file():
+    if not os.path.isfile(file):
         return []
     with contextlib.suppress(sqlite3.Error), contextlib.closing(
             sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as database:
@@ -82,7 +82,7 @@ def _typed(word: str, folder: Path) -> str:
 
 
 def _is_run(folder: Path) -> bool:
-    return (folder / _MANIFEST).is_file()
+    return os.path.isfile(folder / _MANIFEST)  # unlike `Path.is_file`, not an error in a folder that may not be read
 
 
 def _as_items(complete: Callable[[str], list[str]]) -> Callable[[Any, Any, str], list[Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from barograph.errors import (
     StoreDenied,
 )
 from barograph.model.items import ItemKind
-from barograph.model.one_line import shown_lines
+from barograph.model.one_line import shown, shown_lines
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.reading.glance import runs_below
 from barograph.runs.reading.reader import RunReader
@@ -102,6 +103,19 @@ def tell_damage(run: RunReader, place: str) -> None:
               f"barograph doctor {place}", file=sys.stderr)
 
 
+def tell_unreadable(reasons: Mapping[str, str]) -> None:
+    """Print on standard error, in one line, which runs could not be read; nothing if all could.
+
+    Args:
+        reasons: Path or URL of each, to the reason.
+    """
+    if not reasons:
+        return
+    named = "; ".join(f"{place}: {reason.rstrip('.')}" for place, reason in list(reasons.items())[:_LISTED])
+    what = "1 run" if len(reasons) == 1 else f"{len(reasons)} runs"
+    print(f"barograph: {what} could not be read: {shown(named)}{_and_more(len(reasons))}", file=sys.stderr)
+
+
 def explain_absence(place: str, store: Store) -> None:
     """Raise NotARun with a suggestion; return if there is none."""
     if isinstance(store, FileStore):
@@ -157,9 +171,9 @@ def _explain_directory(place: str, path: Path) -> None:
 
 
 def _several(place: str, below: list[str]) -> NoReturn:
-    shown = ", ".join(f"{place.rstrip('/')}/{name}" for name in sorted(below)[-_LISTED:])
+    listed = ", ".join(f"{place.rstrip('/')}/{name}" for name in sorted(below)[-_LISTED:])
     what = "a run is" if len(below) == 1 else f"{len(below)} runs are"
-    raise NotARun(f"{place} is not a run, but {what} below it: {shown}{_and_more(len(below))}.")
+    raise NotARun(f"{place} is not a run, but {what} below it: {listed}{_and_more(len(below))}.")
 
 
 def _runs_in(folder: Path) -> list[str]:

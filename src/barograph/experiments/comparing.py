@@ -12,6 +12,7 @@ from barograph.experiments.item import Item
 from barograph.experiments.run_entries import packages_of
 from barograph.model.items import STATISTICS
 from barograph.model.plain import plain
+from barograph.runs.reading.metrics import metric_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +122,12 @@ def metric_and_statistic(metric: str) -> tuple[str, str]:
     Example:
         >>> metric_and_statistic("metrics.val.acc.max"), metric_and_statistic("val.acc")
         (('val.acc', 'max'), ('val.acc', 'last'))
+        >>> metric_and_statistic("loss:total.min")
+        ('loss', 'min')
     """
     text = metric.removeprefix("metrics.")
     name, dot, statistic = text.rpartition(".")
-    return (name, statistic) if dot and statistic in STATISTICS else (text, "last")
+    return (metric_name(name), statistic) if dot and statistic in STATISTICS else (metric_name(text), "last")
 
 
 def _check_by(items: Sequence[Item], by: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from barograph.errors import NotARun, SettingsError, StoreError, UnknownKey, nea
 from barograph.experiments.item import Item
 from barograph.measures.thinning import kept_points
 from barograph.model.plain import plain
-from barograph.runs.reading.metrics import metrics_in
+from barograph.runs.reading.metrics import metric_name, metrics_in, series_named
 from barograph.runs.reading.reader import RunReader
 from barograph.store.urls import store_from_url
 
@@ -52,20 +52,29 @@ def metric_series(
 
     Args:
         run: The run.
-        name: Name of the metric.
+        name: Name of the metric, or a key as `keys` prints it; of a tensor that is its norm.
         points: Maximum number of points, for drawing; see `RunReader.curve`. None: all.
 
     Raises:
         UnknownKey: The run has no such metric; the message suggests the nearest.
     """
     known = metrics_in(run)
-    if name not in known:
-        raise UnknownKey(f'The run has no metric "{name}". {nearest(name, known)} ({run.url})')
-    metric = known[name]
-    mode, optimizer = metric.mode, metric.optimizer or None
-    found = (run.series(metric.key, mode=mode, optimizer=optimizer) if points is None
-             else run.curve(metric.key, points=points, mode=mode, optimizer=optimizer).line())
+    metric = known.get(name) or known.get(metric_name(name))
+    optimizer = None
+    if metric is not None:
+        key, statistic, mode, optimizer = metric.key, "value", metric.mode, metric.optimizer or None
+    elif (series := series_named(run, name)) is not None:
+        key, statistic, mode = series
+    else:
+        raise UnknownKey(f'The run has no metric "{name}". {nearest(name, _names(run, known, name))} ({run.url})')
+    found = (run.series(key, statistic, mode=mode, optimizer=optimizer) if points is None
+             else run.curve(key, statistic, points=points, mode=mode, optimizer=optimizer).line())
     return found.steps, found.values, found.times
+
+
+def _names(run: RunReader, known: Iterable[str], name: str) -> list[str]:
+    """Return the names to choose from: keys only for what looks like one, since there may be thousands."""
+    return [*known, *(map(str, run.keys()) if ":" in name else ())]
 
 
 def curve_of(run: RunReader, name: str, by: str = "step", *, points: int | None = None) -> Curve:
@@ -73,7 +82,7 @@ def curve_of(run: RunReader, name: str, by: str = "step", *, points: int | None 
 
     Args:
         run: The run.
-        name: Name of the metric.
+        name: See `metric_series`.
         by: "step"; "time": seconds since the first value; "epoch": the last logged value of `epoch`.
         points: Maximum number of points, for drawing; extremes are kept. None: all.
 

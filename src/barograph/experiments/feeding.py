@@ -43,13 +43,25 @@ class Fed:
         batches: Number of new batches in the root's journal.
         runs: Number of new or changed runs.
         gone: Runs whose directories no longer exist.
-        damage: What cannot be read, one sentence each; the rest is indexed.
+        of_root: What cannot be read of the root's journal, one sentence each; the rest is indexed.
+        of_runs: What cannot be read of runs, by the URL of the run.
+        denied: Folders that this user may not read.
     """
 
     batches: int = 0
     runs: int = 0
     gone: int = 0
-    damage: list[str] = field(default_factory=list)
+    of_root: list[str] = field(default_factory=list)
+    of_runs: dict[str, list[str]] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
+
+    @property
+    def damage(self) -> list[str]:
+        """What cannot be read, one sentence each."""
+        return [*self.of_root,
+                *(f"{problem.removesuffix(f' ({url})')} ({url})" for url, problems in self.of_runs.items()
+                  for problem in problems),
+                *(f"{url}: permission denied" for url in self.denied)]
 
 
 class Feeder:
@@ -115,7 +127,7 @@ class Feeder:
         with ThreadPoolExecutor(_THREADS) as pool:
             for number, names in enumerate(in_parts(new, _THREADS)):
                 progress(number * _THREADS, len(new))
-                waiting += [item for item in pool.map(lambda name: read_batch(journal, name, fed.damage), names)
+                waiting += [item for item in pool.map(lambda name: read_batch(journal, name, fed.of_root), names)
                             if item is not None]
                 # A batch has one entry or thousands, so memory is limited by entries, not batches.
                 if sum(len(batch.entries) for batch in waiting) >= _ENTRIES_AT_ONCE:
@@ -125,7 +137,7 @@ class Feeder:
         self._take_in(waiting)
         fed.batches += len(waiting)
         progress(len(new), len(new))
-        if stamp and stamp != before and not fed.damage:
+        if stamp and stamp != before and not fed.of_root:
             with self._database.writing() as connection:
                 connection.execute(delete(BATCHES).where(BATCHES.c.place == _STAMP))
                 connection.execute(insert(BATCHES), [{"place": _STAMP, "name": stamp}])
@@ -166,7 +178,9 @@ class Feeder:
         with self._database.reading() as connection:
             marks = {row.place: "" if row.place in again else row.mark
                      for row in connection.execute(select(FED.c.place, FED.c.mark))}
-        folders = runs_below(self._store)
+        denied: list[str] = []
+        folders = runs_below(self._store, on_denied=denied.append)
+        fed.denied = [_below(self._store.url, name) for name in sorted(denied)]
         now = self._clock.unix()
         due = [name for name in folders if thorough or not self._is_settled(name, marks.get(name, ""), now)]
         for number, names in enumerate(in_parts(due, _AT_ONCE)):
@@ -178,13 +192,16 @@ class Feeder:
                 found = list(pool.map(lambda place, store, one, stamp: self._reading.read(
                     place, store, one, stamp=stamp, known_mark=mark_in(marks.get(place, ""))),
                     names, stores, seen, stamps))
-            fed.damage += [f"{problem} ({one.url})" for one in seen for problem in one.problems]
-            fed.damage += [problem for item in found if item is not None for problem in item.damage]
+            for one, item in zip(seen, found, strict=True):
+                if problems := [*one.problems, *(item.damage if item is not None else ())]:
+                    fed.of_runs[one.url] = problems
             self._write_runs([item for item in found if item is not None], fed)
             self._write_stamps({name: stamp for name, stamp, one, item in zip(names, stamps, seen, found, strict=True)
                                 if item is None and one.state in ENDED and not one.problems}, marks)
         progress(len(due), len(due))
-        self._note_gone(sorted(marks.keys() - set(folders)), fed)
+        gone = sorted(marks.keys() - set(folders))
+        self._note_gone([name for name in gone if not any(f"{name}/".startswith(f"{folder}/") for folder in denied)],
+                        fed)
 
     def _is_settled(self, place: str, known: str, now_unix: float) -> bool:
         """Return whether a run need not be read: it ended long ago, or its stamp is unchanged."""

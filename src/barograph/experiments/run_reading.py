@@ -84,7 +84,7 @@ class RunReading:
         return SeenRun(place, seen.manifest.run_id, mark if whole else "",
                        stamp if whole and seen.state in ENDED else "",
                        [*((METADATA, entry) for entry in metadata), *entries], metrics, seen.findings,
-                       [f"{problem} ({store.url})" for problem in damage])
+                       damage)
 
     def _metrics(self, place: str, store: Store, *, goes_on: bool) -> dict[str, MetricSummary]:
         """Return the metrics of a run; an active run is cached and read incrementally."""

@@ -70,7 +70,7 @@ def feed(unmet: Sequence[Selection], around: frozenset[Kind], *, evaluated: bool
         return Unmet.NOT_APPLICABLE, "Boosted trees only."
     if any(need.kinds == {Kind.MACHINE} and all(name.startswith("gpu") for name in need.include) for need in unmet):
         return Unmet.NOT_APPLICABLE, "NVIDIA GPUs only; none was in use, or machine_hz is 0."
-    if kinds == {Kind.MACHINE}:
+    if kinds == {Kind.MACHINE} or kinds == {Kind.MACHINE, Kind.TIME}:
         return Unmet.NOT_ENOUGH_DATA, "Set machine_hz above 0 and train for at least some seconds."
     if kinds == {Kind.TIME}:
         return Unmet.NOT_ENOUGH_DATA, "Train for at least some seconds: the time of steps is recorded twice a second."

@@ -15,7 +15,7 @@ from barograph.model.settings import Settings, selection_from_mapping, selection
 LAUNCH_VARIABLE = "BAROGRAPH_LAUNCH"
 """Environment variable that holds a `Launch` as JSON."""
 
-AFTERWORD_VARIABLE = "BAROGRAPH_AFTERWORD"
+COMMAND_NOTE_VARIABLE = "BAROGRAPH_COMMAND_NOTE"
 """Environment variable with the file for the output of a command that does not train.
 
 Its value is `NUMBER:PATH`: the number of the process that started it, and the file.

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 from types import FrameType, TracebackType
 from typing import Self
 
-from barograph.processes.local_process import LocalProcess
+from barograph.processes.command import Command
+from barograph.processes.local_process import DEVNULL, PIPE, Group, LocalProcess
 
 _FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-_FROM_THE_TERMINAL = ("SIGINT", "SIGQUIT")
+_WITNESS = ("/bin/sh", "-c", "ulimit -c 0; exec cat")
+"""Ends with its standard input, or by the first signal; without a core file, which SIGQUIT would leave."""
+
+_WITNESS_SECS = 0.3
+"""How long a signal to the whole group may take to reach the witness, too. Forwarding waits so long."""
 
 
 class ForwardedSignals:
     """Within the `with` block, signals that reach us and not the process are sent to it.
+
+    A signal may be sent to this process alone, or to its whole group, as a terminal, `timeout` and CI runners do. Then
+    the process has had it already. The system does not say which it was; a witness, a small process in our group to
+    which nobody sends signals alone, tells.
 
     Enter the block before you start the process: a signal that comes in between is sent once it has started. A signal
     that we ignore, as under nohup, stays ignored.
@@ -23,6 +31,7 @@ class ForwardedSignals:
 
     def __init__(self) -> None:
         self._process: LocalProcess | None = None
+        self._witness: LocalProcess | None = None
         self._early: list[int] = []
         self._former: dict[signal.Signals, object] = {}
 
@@ -31,6 +40,7 @@ class ForwardedSignals:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 self._former[number] = signal.signal(number, self._forward)
+        self._witness = _new_witness()
         return self
 
     def __exit__(
@@ -38,6 +48,7 @@ class ForwardedSignals:
     ) -> None:
         for number, former in self._former.items():
             signal.signal(number, former)  # type: ignore[arg-type]
+        _dismiss(self._witness)
 
     def to(self, process: LocalProcess) -> None:
         """Forward to a process of our group, also what has come so far."""
@@ -46,21 +57,29 @@ class ForwardedSignals:
             process.send(number)
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
-        # What is typed at the terminal reaches every process of the foreground group, this one as well as us.
-        if signal.Signals(number).name in _FROM_THE_TERMINAL and _in_foreground():
-            return
         if self._process is None:
             self._early.append(number)
-        else:
+        elif not self._reached_the_group():
             self._process.send(number)
 
+    def _reached_the_group(self) -> bool:
+        # Another signal may come meanwhile, and its handler within this one: both ask the same witness.
+        witness = self._witness
+        if witness is None or witness.wait(_WITNESS_SECS) is None:
+            return False
+        if self._witness is witness:
+            self._witness = _new_witness()
+            _dismiss(witness)
+        return True
 
-def _in_foreground() -> bool:
-    """Return whether our group is in the foreground of a terminal, also if all standard streams are redirected."""
+
+def _dismiss(witness: LocalProcess | None) -> None:
+    if witness is not None:
+        witness.feed(b"")
+        witness.wait()
+
+
+def _new_witness() -> LocalProcess | None:
     with contextlib.suppress(OSError):
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
-        try:
-            return os.tcgetpgrp(terminal) == os.getpgrp()
-        finally:
-            os.close(terminal)
-    return False
+        return LocalProcess(Command(_WITNESS), stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, group=Group.OURS)
+    return None  # without a shell, a signal to the group comes twice

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-from barograph.errors import MissingExtra, WatchError
+from barograph.errors import ClusterUnreachable, MissingExtra
 from barograph.processes.process import HostLost
 
 _EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
@@ -28,7 +28,7 @@ def connect(tell: Callable[[str], object]) -> None:
 
     Raises:
         MissingExtra: Ray is not installed.
-        WatchError: There is no cluster at `RAY_ADDRESS`, or it does not take us.
+        ClusterUnreachable: There is no cluster at `RAY_ADDRESS`, or it does not take us.
     """
     ray = _ray()
     if ray.is_initialized():
@@ -108,6 +108,51 @@ class Remote:
             ray.kill(self._actor)
 
 
+def here() -> tuple[str, str]:
+    """Return the ID of the node of this task or actor, and the address of the cluster's head.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+    context = _ray().get_runtime_context()
+    return context.get_node_id(), context.gcs_address
+
+
+class Head:
+    """The head of a cluster, for a process that need not have joined it.
+
+    Args:
+        address: `HOST:PORT`.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        HostLost: The head does not respond.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._ray = _ray()
+        host, _, port = address.rpartition(":")
+        # Ray itself tries for 40 seconds.
+        self._ask(lambda: socket.create_connection((host, int(port)), timeout=_REACH_SECS).close())
+        self._client = self._ask(lambda: self._ray._raylet.GcsClient(address=address))
+
+    def drains(self) -> dict[str, int]:
+        """Return the nodes being drained, and when each ends in milliseconds since 1970; 0: not announced.
+
+        Ray has no public interface for this; Ray Train and Ray Serve make the same call.
+
+        Raises:
+            HostLost: The head does not respond.
+        """
+        return dict(self._ask(lambda: self._client.get_draining_nodes(timeout=_REACH_SECS)))
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except (self._ray.exceptions.RayError, OSError, RuntimeError, ValueError, AttributeError) as error:
+            raise HostLost(_reason(error)) from error
+
+
 def _ray() -> Any:
     try:
         import ray
@@ -121,7 +166,7 @@ def _check_reachable(address: str) -> None:
     """See that something listens: Ray itself tries for minutes, and then ends the process.
 
     Raises:
-        WatchError: Nothing does.
+        ClusterUnreachable: Nothing does.
     """
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
@@ -131,9 +176,9 @@ def _check_reachable(address: str) -> None:
         raise _not_joined(address, f"{error}.") from error
 
 
-def _not_joined(address: str, why: str) -> WatchError:
+def _not_joined(address: str, why: str) -> ClusterUnreachable:
     where = f" at {address} (RAY_ADDRESS)" if address else ""
-    return WatchError(f"Cannot connect to the Ray cluster{where}: {why}")
+    return ClusterUnreachable(f"Cannot connect to the Ray cluster{where}: {why}")
 
 
 def _reason(error: Exception) -> str:

@@ -44,11 +44,14 @@ class Git:
         patience_secs: Timeout of all calls together.
         program: The git program.
         may_fetch: Allow network access.
+
+    Attributes:
+        folder: The directory.
     """
 
     def __init__(self, folder: str | Path, *, patience_secs: float = 20.0, program: str = "git",
                  may_fetch: bool = False) -> None:
-        self._folder = folder
+        self.folder = folder
         self._program = program
         self._deadline = time.monotonic() + patience_secs
         self._environment = _environment(os.environ, may_fetch=may_fetch)
@@ -56,7 +59,7 @@ class Git:
     def at(self, folder: str | Path) -> Git:
         """Return git in another directory, with the same timeout."""
         other = copy.copy(self)
-        other._folder = folder
+        other.folder = folder
         return other
 
     def without_filters(self) -> Git:
@@ -85,7 +88,7 @@ class Git:
             GitFailed: It is not installed, refused, or took too long.
         """
         # In a session of its own: its children have no terminal to ask for a password, and end with it.
-        command = Command((self._program, *_ALWAYS, *words), os.fspath(self._folder), self._environment)
+        command = Command((self._program, *_ALWAYS, *words), os.fspath(self.folder), self._environment)
         try:
             done = run_to_end(command, timeout_secs=self._deadline - time.monotonic(), limit_bytes=most_bytes,
                               stdin=stdin)

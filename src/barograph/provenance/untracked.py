@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from barograph.provenance.secrets import Secrets, is_secret_file
 
 _METADATA = ("run.json", "attempts")
 """Marks a directory as a run."""
+_FAST, _SMALL = 1, 6
+"""Levels of compression."""
 _OF_ROOTS = re.compile(r"(?:^|/)\.catalog/(?:journal/|artifacts/|catalog\.sqlite)")
 """Directory beside runs with journal, artifacts and index."""
 
@@ -37,7 +39,8 @@ class Limits:
 
 
 def archived(
-    root: Path, names: Sequence[str], *, secrets: Secrets, limits: Limits, away: Iterable[Path] = ()
+    root: Path, names: Sequence[str], *, secrets: Secrets, limits: Limits, away: Iterable[Path] = (),
+    to_run: bool = False,
 ) -> tuple[bytes, list[LeftOut]]:
     """Return an archive of these files (`b""` if empty), and the omissions.
 
@@ -47,7 +50,10 @@ def archived(
         secrets: Secrets to hide.
         limits: Limits of the archive.
         away: Directories of runs; silently skipped.
+        to_run: The code is to run from the archive: only certain secrets are hidden, and a module is never left out
+            for its name. Compressed less, but faster.
     """
+    hide = secrets.hide_certain if to_run else secrets.hide
     left_out: list[LeftOut] = []
     kept: list[tuple[str, bytes, int]] = []
     room, passed_over = limits.all_bytes, 0
@@ -56,20 +62,20 @@ def archived(
             # Not read: there may be any number of them.
             why, data, mode = f"more than {limits.files:,} files", b"", 0
         else:
-            why, data, mode = _content(root / name, name, limits, room, secrets)
+            why, data, mode = _content(root / name, name, limits, room, hide, to_run)
         if why and len(left_out) >= limits.files:
             passed_over += 1
         elif why:
             left_out.append(LeftOut(name, why))
         else:
-            hidden = data if stat.S_ISLNK(mode) else _hidden(data, secrets)
+            hidden = data if stat.S_ISLNK(mode) else _hidden(data, hide)
             if hidden != data:
                 left_out.append(LeftOut(name, "a secret in it was replaced"))
             kept.append((name, hidden, mode))
             room -= len(hidden)
     if passed_over:
         left_out.append(LeftOut(f"{passed_over:,} more untracked files", "over the limits"))
-    return (_packed(kept) if kept else b""), left_out
+    return (_packed(kept, _FAST if to_run else _SMALL) if kept else b""), left_out
 
 
 def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator[str]:
@@ -82,9 +88,11 @@ def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator
             yield name
 
 
-def _content(path: Path, name: str, limits: Limits, room: int, secrets: Secrets) -> tuple[str, bytes, int]:
+def _content(
+    path: Path, name: str, limits: Limits, room: int, hide: Callable[[str], str], to_run: bool
+) -> tuple[str, bytes, int]:
     """Return why a file is left out ("" if it is not), its bytes, and its mode."""
-    if is_secret_file(name):
+    if is_secret_file(name) and not (to_run and name.endswith(".py")):
         return "its name is that of a file with secrets", b"", 0
     try:
         status = path.lstat()
@@ -100,14 +108,14 @@ def _content(path: Path, name: str, limits: Limits, room: int, secrets: Secrets)
             data = file.read(limits.file_bytes + 1)
     except OSError as error:
         return f"cannot be read: {error.strerror}", b"", 0
-    if _text(data) is None and secrets.holds(data.decode("latin-1")):
+    if _text(data) is None and hide(binary := data.decode("latin-1")) != binary:
         return "a secret in a binary file", b"", 0
     return "", data, status.st_mode
 
 
-def _hidden(data: bytes, secrets: Secrets) -> bytes:
+def _hidden(data: bytes, hide: Callable[[str], str]) -> bytes:
     text = _text(data)
-    return data if text is None else secrets.hide(text).encode()
+    return data if text is None else hide(text).encode()
 
 
 def _text(data: bytes) -> str | None:
@@ -119,10 +127,10 @@ def _text(data: bytes) -> str | None:
         return None
 
 
-def _packed(files: Sequence[tuple[str, bytes, int]]) -> bytes:
+def _packed(files: Sequence[tuple[str, bytes, int]], level: int) -> bytes:
     packed = io.BytesIO()
     # Without times and owners: the same files give the same archive.
-    with (gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=6) as zipped,
+    with (gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=level) as zipped,
           tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive):
         for name, data, mode in files:
             entry = tarfile.TarInfo(name)

@@ -124,6 +124,16 @@ def problems_of(findings: Iterable[Finding], jumps: Sequence[RateJump] = ()) -> 
     return tuple(sorted(resolved, key=_rank))
 
 
+def lead_findings(problems: Iterable[Problem]) -> dict[str, Finding]:
+    """Return the main finding of each finding's problem, by the ID of the finding, the worst problem first.
+
+    Example:
+        >>> lead_findings([])
+        {}
+    """
+    return {item.id: problem.findings[0] for problem in problems for item in problem.findings}
+
+
 def _rank(problem: Problem) -> tuple[bool, bool, bool, bool, float, int, int]:
     # Strongest evidence first, since others may follow from it; but a broken run of unknown cause before all.
     lost = problem.severity is Severity.BREAKING and not problem.cause

@@ -21,6 +21,9 @@ GOING_ON = frozenset({RunState.RUNNING, RunState.STARTING, RunState.UNKNOWN})
 """States in which a run may still record steps."""
 
 
+PERMISSION_DENIED = "permission denied"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """One run of a list.
@@ -38,7 +41,7 @@ class RunRow:
         watched: A watcher has judged it.
         judged_all: A watcher has judged everything that was published.
         covered: Everything was recorded, as far as its workers know.
-        cost_share: Share of the training time that recording took; NaN if unknown.
+        cost_share: Share of the training time that recording took; NaN if unknown or too short for one.
         place: Its path or URL, as the commands take it.
         url: Its path or URL, absolute.
         command: What was run.
@@ -69,6 +72,11 @@ class RunRow:
         return self.name or _last_part(self.place)
 
     @property
+    def unreadable(self) -> str:
+        """Why its store cannot be read; "" if it can, also if what it holds is damaged."""
+        return self.problems[0] if self.run_id is None and self.state is RunState.UNKNOWN else ""
+
+    @property
     def no_open_findings(self) -> str:
         """Why no finding is open, in a few words; "" if one is.
 
@@ -96,7 +104,7 @@ class RunRow:
 
 
 def runs_in(store: Store, root: str) -> list[RunRow]:
-    """Return the runs in a store, newest first. A run that cannot be read says why in `problems`.
+    """Return the runs in a store, newest first. A run or folder that cannot be read says why in `problems`.
 
     Args:
         store: Contains the runs.
@@ -105,13 +113,17 @@ def runs_in(store: Store, root: str) -> list[RunRow]:
     Raises:
         StoreError: The store cannot be read.
     """
-    places = [_below(root, name) for name in runs_below(store)]
+    denied: list[str] = []
+    places = [_below(root, name) for name in runs_below(store, on_denied=denied.append)]
+    denied = [_below(root, name) for name in sorted(denied)]
     stores = [store_from_url(place) for place in places]
     found = glances(stores)
     with ThreadPoolExecutor(_THREADS) as pool:
         judged = pool.map(lambda store, run: run.watched and has_judged_all(store), stores, found)
         rows = [run_row(place, run, judged_all=is_judged)
                 for place, run, is_judged in zip(places, found, judged, strict=True)]
+    rows += [run_row(place, Glance(store_from_url(place).url, RunState.UNKNOWN, problems=(PERMISSION_DENIED,)),
+                     judged_all=False) for place in denied]
     return newest_first(rows)
 
 

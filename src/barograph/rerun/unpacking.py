@@ -1,10 +1,11 @@
-"""Unpacks the archive of untracked files safely into a directory."""
+"""Unpacks an archive of code safely into a directory."""
 
 from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from barograph.errors import CheckoutFailed
@@ -12,33 +13,33 @@ from barograph.model.one_line import quoted
 from barograph.store.inside import Inside, climbs_out, leads_out
 
 _MOST_BYTES = 64 * 2**20
+_MOST_ENTRIES = 100_000
 
 
-def unpack(packed: bytes, folder: Path) -> list[str]:
+def unpack(
+    packed: bytes, folder: Path, *, what: str = "the archive of untracked files", most_bytes: int = _MOST_BYTES
+) -> list[str]:
     """Unpack an archive into a directory; return the file names.
 
     Args:
         packed: The archive.
         folder: Destination.
+        what: Name of the archive, for messages.
+        most_bytes: Maximum size of its files together.
 
     Raises:
         CheckoutFailed: A path or link leaves the directory, an entry is not a file, or it is not an archive.
     """
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-            entries = archive.getmembers()
-            check_paths((entry.name for entry in entries), "the archive of untracked files")
-            if sum(entry.size for entry in entries) > _MOST_BYTES:
-                raise CheckoutFailed(f"The archive of untracked files has more than {_MOST_BYTES:,} bytes.")
-            for entry in entries:
-                _check_kind(entry)
+            entries = list(_checked(archive, what, most_bytes))
             # Links come last, so that nothing is written through them.
             inside = Inside(folder)
             for entry in sorted(entries, key=lambda item: item.issym()):
                 _lay_out(archive, entry, inside)
             return [entry.name for entry in entries]
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise CheckoutFailed(f"Cannot unpack the archive of untracked files: {error}.") from error
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise CheckoutFailed(f"Cannot unpack {what}: {error}.") from error
 
 
 def check_paths(paths: Iterable[str], where: str) -> None:
@@ -75,12 +76,25 @@ def check_link(path: str, target: str, where: str) -> None:
     check_paths([part for part in target.split("/") if part not in ("", "..")], where)
 
 
-def _check_kind(entry: tarfile.TarInfo) -> None:
-    if entry.issym():
-        check_link(entry.name, entry.linkname, "the archive of untracked files")
-    elif not entry.isfile():
-        raise CheckoutFailed(f"In the archive of untracked files, {quoted(entry.name)} is not a file. Nothing was "
-                             "checked out.")
+def _checked(archive: tarfile.TarFile, what: str, most_bytes: int) -> Iterator[tarfile.TarInfo]:
+    """Yield the entries of an archive. The first bad one raises before more of the archive is decompressed."""
+    room = most_bytes
+    for number, entry in enumerate(archive):
+        room -= entry.size
+        if room < 0:
+            raise CheckoutFailed(f"{_capital(what)} has more than {most_bytes:,} bytes.")
+        if number >= _MOST_ENTRIES:
+            raise CheckoutFailed(f"{_capital(what)} has more than {_MOST_ENTRIES:,} files.")
+        check_paths((entry.name,), what)
+        if entry.issym():
+            check_link(entry.name, entry.linkname, what)
+        elif not entry.isfile():
+            raise CheckoutFailed(f"In {what}, {quoted(entry.name)} is not a file. Nothing was checked out.")
+        yield entry
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _lay_out(archive: tarfile.TarFile, entry: tarfile.TarInfo, inside: Inside) -> None:

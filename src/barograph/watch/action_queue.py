@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from barograph.errors import StoreDenied, StoreError
@@ -17,10 +17,11 @@ from barograph.watch.notices import Event, Notice
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Something to do on the store: write a finding's event, or act on it."""
+    """Something to do on the store: write a finding's event, or act on it and name the main finding of its problem."""
 
     finding: Finding
     action: Action | None = None
+    lead: Finding | None = None
 
 
 class ActionQueue:
@@ -75,18 +76,26 @@ class ActionQueue:
         self._taken_over = {finding.id for finding in self._to_act_on}
         self.has_asked = bool(self._actions)
 
-    def decide(self, goes_on: Callable[[Finding], bool], *, over: bool) -> None:
-        """Queue the actions of new findings.
+    def decide(
+        self, goes_on: Callable[[Finding], bool], leads: Callable[[], Mapping[str, Finding]], *, over: bool
+    ) -> None:
+        """Queue the actions of new findings, the cause before its consequences.
 
         Args:
             goes_on: Returns whether a finding is still open in the attempt that runs.
+            leads: Returns the main finding of each finding's problem, see `problems.lead_findings`.
             over: The run has ended: only report what would have been done.
         """
+        if not self._to_act_on:
+            return
+        known = leads()
+        order = {name: place for place, name in enumerate(known)}
+        news = sorted(self._to_act_on, key=lambda item: order.get(item.id, len(order)))
         if over or self._dry:
-            self._report_what_would_be_done()
+            self._report_what_would_be_done(news, known)
         else:
-            going_on = [finding for finding in self._to_act_on if goes_on(finding)]
-            self._tasks.extend(_Task(finding, action) for finding in going_on for action in self._actions)
+            self._tasks.extend(_Task(finding, action, known.get(finding.id)) for finding in news if goes_on(finding)
+                               for action in self._actions)
         self._to_act_on = []
 
     def work(self) -> None:
@@ -119,17 +128,17 @@ class ActionQueue:
     def _do(self, task: _Task) -> None:
         if task.action is None:
             write_event(self._store, task.finding)
-        elif done := task.action.act(task.finding, self._store):
+        elif done := task.action.act(task.finding, self._store, task.lead):
             self.has_asked = True
             self._announcer.notify(Notice(Event.ACTION, done, task.finding))
 
-    def _report_what_would_be_done(self) -> None:
+    def _report_what_would_be_done(self, findings: Iterable[Finding], leads: Mapping[str, Finding]) -> None:
         # The earlier watcher dealt with what was open when this one took over, whether the run went on or not.
-        news = [item for item in self._to_act_on if item.id not in self._taken_over]
+        news = [item for item in findings if item.id not in self._taken_over]
         asked = self._asked_for(news)
         for finding in news:
             for action in self._actions:
-                if finding.id not in asked and (text := action.would(finding)):
+                if finding.id not in asked and (text := action.would(finding, leads.get(finding.id))):
                     self.would_have.append((finding, text))
                     self._announcer.notify(Notice(Event.ACTION, text, finding))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from barograph.errors import StoreError
 from barograph.model.clock import Clock
@@ -35,12 +35,12 @@ class ActionResults:
         self._reported: dict[str, None] = {}
         self._read_at = -math.inf
 
-    def report(self, attempt: int, findings: Mapping[str, Finding], *, at_once: bool) -> bool:
+    def report(self, attempt: int, leads: Callable[[], Mapping[str, Finding]], *, at_once: bool) -> bool:
         """Report new results; return whether there were any.
 
         Args:
             attempt: Attempt whose actions they are results of.
-            findings: All findings so far, by ID.
+            leads: Returns the main finding of each finding's problem, see `problems.lead_findings`.
             at_once: Read even if the last read was a moment ago.
         """
         now = self._clock.monotonic()
@@ -53,9 +53,10 @@ class ActionResults:
             self._announcer.away(_UNREADABLE, error)
             return False
         self._announcer.back(_UNREADABLE)
+        known = leads() if results else {}
         for name, done in results.items():
             self._reported[name] = None
-            finding = findings.get(done.finding_id)
+            finding = known.get(done.finding_id)
             why = f", because of {finding.code} {finding.rule}" if finding else ""
             text = f"{done.worker} {done.result} after {done.step} steps{why}"
             self._announcer.notify(Notice(Event.ACTION, text, finding))

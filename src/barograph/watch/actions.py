@@ -24,8 +24,13 @@ from barograph.store.base import Store
 class Action(Protocol):
     """Does something when a finding opens in a run that goes on."""
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """Do it, as often as it is asked with the same effect as once.
+
+        Args:
+            finding: The finding that opened.
+            store: The run's.
+            lead: The main finding of its problem, which the request names as the reason; None: the finding itself.
 
         Returns:
             One sentence that says what was done; "" if nothing.
@@ -35,7 +40,7 @@ class Action(Protocol):
         """
         ...
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """Return what it would have done, for a run that is over; "" if nothing."""
         ...
 
@@ -76,25 +81,24 @@ class Stop:
     clock: Clock = field(default_factory=SystemClock)
     _would: dict[int, str] = field(default_factory=dict)
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """Put the request on the store; the training process looks for it and stops between two steps."""
         if not self.when.applies(finding):
             return ""
         if read_stop(store, attempt=finding.attempt) is not None:
             return ""
-        reason = f"{finding.code} {finding.rule}: {finding.message}"
-        request_stop(store, reason=reason, finding_id=finding.id, attempt=finding.attempt, clock=self.clock,
-                     checkpoint=self.checkpoint)
+        request_stop(store, reason=_reason(lead or finding), finding_id=finding.id, attempt=finding.attempt,
+                     clock=self.clock, checkpoint=self.checkpoint)
         first = "save a checkpoint and " if self.checkpoint else ""
-        return f"asked the training to {first}stop, because of {_named(finding)}"
+        return f"asked the training to {first}stop, because of {_named(lead or finding)}"
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """See `Action.would`: the first finding of an attempt would have stopped it."""
         if not self.when.applies(finding) or self._would.setdefault(finding.attempt, finding.id) != finding.id:
             return ""
         first = "had a checkpoint saved and " if self.checkpoint else ""
-        return (f"would have {first}stopped the training at step {finding.opened_step}, because of {finding.code} "
-                f"{finding.rule}")
+        return (f"would have {first}stopped the training at step {finding.opened_step}, because of "
+                f"{_named(lead or finding)}")
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class LowerLearningRate:
     clock: Clock = field(default_factory=SystemClock)
     _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """See `Action.act`."""
         if not self.when.applies(finding):
             return ""
@@ -124,15 +128,15 @@ class LowerLearningRate:
                 not item.done or item.last_done_step >= finding.opened_step for item in asked):
             return ""
         options = {name: value for name, value in asdict(self.how).items() if name != "at_most"}
-        _request(store, ActionName.LOWER_LR, finding, options, self.clock)
-        return f"asked the training to {self._what()}, because of {_named(finding)}"
+        _request(store, ActionName.LOWER_LR, finding, lead, options, self.clock)
+        return f"asked the training to {self._what()}, because of {_named(lead or finding)}"
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """See `Action.would`."""
         name = (finding.attempt, finding.worker, finding.optimizer)
         if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.how.at_most):
             return ""
-        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(finding)}"
+        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(lead or finding)}"
 
     def _what(self) -> str:
         return f"multiply the learning rate by {self.how.factor:g}"
@@ -153,20 +157,20 @@ class SkipSteps:
     clock: Clock = field(default_factory=SystemClock)
     _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """See `Action.act`."""
         if not self.when.applies(finding) or len(_asked(store, ActionName.SKIP_STEP, finding)) >= self.how.at_most:
             return ""
-        if not _request(store, ActionName.SKIP_STEP, finding, {"steps": self.how.steps}, self.clock):
+        if not _request(store, ActionName.SKIP_STEP, finding, lead, {"steps": self.how.steps}, self.clock):
             return ""
-        return f"asked the training to {self._what()}, because of {_named(finding)}"
+        return f"asked the training to {self._what()}, because of {_named(lead or finding)}"
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """See `Action.would`."""
         name = (finding.attempt, finding.worker, finding.optimizer)
         if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.how.at_most):
             return ""
-        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(finding)}"
+        return f"would have asked at step {finding.opened_step} to {self._what()}, because of {_named(lead or finding)}"
 
     def _what(self) -> str:
         return "skip the next step" if self.how.steps == 1 else f"skip the next {self.how.steps} steps"
@@ -187,21 +191,21 @@ class SaveStep:
     clock: Clock = field(default_factory=SystemClock)
     _would: dict[tuple[int, str, str], list[str]] = field(default_factory=dict)
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """See `Action.act`."""
         if not self.when.applies(finding) or len(_asked(store, ActionName.CAPSULE, finding)) >= self.at_most:
             return ""
-        if not _request(store, ActionName.CAPSULE, finding, {"step": float(finding.opened_step),
-                                                              "since": float(finding.since_step)}, self.clock):
+        if not _request(store, ActionName.CAPSULE, finding, lead, {"step": float(finding.opened_step),
+                                                                    "since": float(finding.since_step)}, self.clock):
             return ""
-        return f"asked the training to save {self._what(finding)}, because of {_named(finding)}"
+        return f"asked the training to save {self._what(finding)}, because of {_named(lead or finding)}"
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """See `Action.would`."""
         name = (finding.attempt, finding.worker, finding.optimizer)
         if not self.when.applies(finding) or not _room(self._would.setdefault(name, []), finding, self.at_most):
             return ""
-        return f"would have asked to save {self._what(finding)}, because of {_named(finding)}"
+        return f"would have asked to save {self._what(finding)}, because of {_named(lead or finding)}"
 
     @staticmethod
     def _what(finding: Finding) -> str:
@@ -223,18 +227,18 @@ class SaveCheckpoint:
     when: When = field(default_factory=When)
     clock: Clock = field(default_factory=SystemClock)
 
-    def act(self, finding: Finding, store: Store) -> str:
+    def act(self, finding: Finding, store: Store, lead: Finding | None = None) -> str:
         """See `Action.act`."""
         if not self.when.applies(finding) or any(not item.done for item in _asked(store, CHECKPOINT, finding)):
             return ""
-        _request(store, CHECKPOINT, finding, {}, self.clock)
-        return f"asked the training to save a checkpoint, because of {_named(finding)}"
+        _request(store, CHECKPOINT, finding, lead, {}, self.clock)
+        return f"asked the training to save a checkpoint, because of {_named(lead or finding)}"
 
-    def would(self, finding: Finding) -> str:
+    def would(self, finding: Finding, lead: Finding | None = None) -> str:
         """See `Action.would`."""
         if not self.when.applies(finding):
             return ""
-        return f"would have had a checkpoint saved at step {finding.opened_step}, because of {_named(finding)}"
+        return f"would have had a checkpoint saved at step {finding.opened_step}, because of {_named(lead or finding)}"
 
 
 def actions_from_settings(settings: Settings) -> list[Action]:
@@ -294,11 +298,17 @@ def _asked(store: Store, action: str, finding: Finding) -> list[Request]:
             and item.worker == finding.worker and item.optimizer == finding.optimizer]
 
 
-def _request(store: Store, action: str, finding: Finding, options: dict[str, float], clock: Clock) -> bool:
+def _request(
+    store: Store, action: str, finding: Finding, lead: Finding | None, options: dict[str, float], clock: Clock
+) -> bool:
     return request(store, Request(
-        str(action), finding.id, f"{finding.code} {finding.rule}: {finding.message}", finding.attempt, clock.unix(),
+        str(action), finding.id, _reason(lead or finding), finding.attempt, clock.unix(),
         finding.worker, finding.optimizer, options,
     ))
+
+
+def _reason(finding: Finding) -> str:
+    return f"{_named(finding)}: {finding.message}"
 
 
 def _named(finding: Finding) -> str:

@@ -1,8 +1,7 @@
-"""The end of a run in at most twelve lines: what was recorded, what is wrong, what to do, where the run is."""
+"""The end of a run in about twelve lines: what was recorded, what is wrong, what to do, where the run is."""
 
 from __future__ import annotations
 
-import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,14 +11,13 @@ from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
-from barograph.watch.figures import count, share
-from barograph.watch.wording import problem_head, shown
+from barograph.watch.figures import count
+from barograph.watch.wording import problem_head, recording_cost, shown
 
 MOST_LINES = 12
 _LABEL = 10
 _LINES_OF_A_PROBLEM = 4
 """Title, evidence, remedy, consequences."""
-_FIX_LINES = 3
 _RULES = "(barograph show RUN --rules)"
 
 RECORD_STEPS = ("Mark where a step ends: run = barograph.attach(explicit_steps=True), then run.step(loss). In JAX use "
@@ -35,11 +33,11 @@ def closing_text(
         summary: Of the run.
         command: How its command ended, where that was not well.
         interrupted: The watching was, before the end of the run.
-        width: Columns of the terminal: longer lines are cut or folded, and count as they are folded. None: each
-            line stays whole.
+        width: Columns of the terminal: longer lines are folded, and count as they are folded. None: each line stays
+            whole. Nothing is cut; paths and commands are not folded either.
     """
-    last = [_folded("run", summary.url, None)]
-    last += [_folded("watched", "not to the end: it was interrupted", None)] if interrupted else []
+    last = [_labeled("run", summary.url)]
+    last += [_labeled("watched", "not to the end: it was interrupted")] if interrupted else []
     head = _head(summary, width)
     beside = [*_beside(summary, command, width, actions=2)]
     room = MOST_LINES - len(head) - len(beside) - len(last)
@@ -57,7 +55,7 @@ def problem_lines(
 
     Args:
         problems: The worst first.
-        most: Lines.
+        most: Lines. The first problem has its title, evidence and remedy even if they need more.
         width: See `closing_text`.
         more: The command that shows those that have no room.
     """
@@ -68,46 +66,57 @@ def problem_lines(
         whole = _problem(problem, width)
         if len(whole) <= room - 2 * min(left, 1):
             lines += whole
+        elif not place:
+            lines += _problem(problem, width, consequences=False)
         elif room >= len(brief := _problem(problem, width, brief=True)):
             lines += brief
-        elif room >= 1:
-            lines.append(whole[0])
+        elif room >= len(head := _title(problem, width)):
+            lines += head
         else:
             lines.append(f"  and {count(left + 1, 'more problem')} ({more})")
             break
     return lines
 
 
-def _problem(problem: Problem, width: int | None, *, brief: bool = False) -> list[str]:
-    lines = [_cut(f"  {problem_head(problem).plain}", width)]
+def _problem(problem: Problem, width: int | None, *, brief: bool = False, consequences: bool = True) -> list[str]:
+    lines = _title(problem, width)
     for kind, text in problem_rest(problem):
-        if kind is Part.REMEDY:
-            lines += _folded("", text, width, most=_FIX_LINES).split("\n")
-        elif not brief:
-            lines.append(_cut(_folded("", text, None), width) if kind is Part.EVIDENCE else
-                         _consequences(problem.consequences, width))
+        if kind is Part.REMEDY or (kind is Part.EVIDENCE and not brief):
+            lines += wrapped(_LABEL_OF_NONE, text, width)
+        elif kind is Part.CONSEQUENCES and consequences and not brief:
+            lines.append(_consequences(problem.consequences, width))
     return lines
+
+
+def _title(problem: Problem, width: int | None) -> list[str]:
+    return wrapped("  ", problem_head(problem).plain, width, below=len(_LABEL_OF_NONE))
 
 
 def _consequences(names: Sequence[str], width: int | None) -> str:
     """Return a line of as many names as fit, and how many more there are."""
-    whole = _folded("", f"leads to: {', '.join(names)}", None)
+    whole = _labeled("", f"leads to: {', '.join(names)}")
     for kept in range(len(names) - 1, 0, -1):
         if width is None or len(whole) <= width:
             break
-        whole = _folded("", f"leads to: {', '.join(names[:kept])} and {len(names) - kept} more", None)
+        whole = _labeled("", f"leads to: {', '.join(names[:kept])} and {len(names) - kept} more")
     return whole
 
 
 def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
-        return [f"barograph: {summary.verdict}", *_folded("fix", RECORD_STEPS, width, most=3).split("\n")]
+        fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
+        return [*_said(summary.verdict, width), *fix]
     recorded = recorded_line(summary)
     if problems := summary.problems:
-        return [f"barograph: {count(len(problems), 'problem')} found; {recorded}"]
-    unjudged = not_evaluated_line(summary.not_evaluated)
+        return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)
+    # Of steps that could not be read, no rule knows what it lacked.
+    unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
     verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
-    return [f"barograph: {recorded}", *_wrapped("  ", verdict, width, most=2)]
+    return [*_said(recorded, width), *wrapped("  ", verdict, width)]
+
+
+def _said(text: str, width: int | None) -> list[str]:
+    return wrapped("barograph: ", text, width, below=2)
 
 
 def recorded_line(summary: RunSummary) -> str:
@@ -121,8 +130,7 @@ def recorded_line(summary: RunSummary) -> str:
     parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
     dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     if dearest is not None:
-        budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
-        parts.append(f"recording cost {share(dearest.share)}{budget}")
+        parts.append(recording_cost(dearest))
     return "; ".join(parts)
 
 
@@ -136,8 +144,9 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
         rest = f" and {count(len(summary.held) - 1, 'more step')}" if len(summary.held) > 1 else ""
         verb = "replay" if len(summary.held) == 1 else "capsules"
         entries.append(("held", f"step {first.step}{of}{rest}: {first.text} (barograph {verb} {place})"))
-    entries += _with_more("done", [str(item) for item in summary.actions], most=actions)
-    entries += _with_more("not done", [text for _, text in summary.would_have], most=1)
+    entries += _with_more("done", [str(item) for item in summary.actions if not item.came_too_late], most=actions)
+    entries += _with_more("not done", [*(str(item) for item in summary.actions if item.came_too_late),
+                                       *(text for _, text in summary.would_have)], most=1)
     ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
              for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
              if item.word != EndState.FINISHED.value]
@@ -153,8 +162,8 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     if summary.go_on_from is not None:
         entries.append(("resume", f"barograph resume {place}   (from step {summary.go_on_from:,})"))
     for label, text in entries:
-        # Commands are copied, so they are never cut.
-        yield _cut(_folded(label, shown(text), None), None if place in text else width)
+        # Commands are copied, so they are not folded.
+        yield from wrapped(_labeled(label), shown(text), None if place in text else width)
 
 
 def _with_more(label: str, texts: Sequence[str], *, most: int) -> list[tuple[str, str]]:
@@ -164,17 +173,28 @@ def _with_more(label: str, texts: Sequence[str], *, most: int) -> list[tuple[str
     return entries
 
 
-def _folded(label: str, text: str, width: int | None, *, most: int = 1) -> str:
-    return "\n".join(_wrapped(f"  {label:<{_LABEL}}", text, width, most=most))
+def _labeled(label: str, text: str = "") -> str:
+    return f"  {label:<{_LABEL}}{text}"
 
 
-def _wrapped(first: str, text: str, width: int | None, *, most: int) -> list[str]:
+_LABEL_OF_NONE = _labeled("")
+
+
+def wrapped(first: str, text: str, width: int | None, *, below: int | None = None) -> list[str]:
+    """Return a text as lines of a terminal; a word that is longer than a line stays whole.
+
+    Args:
+        first: What the first line begins with.
+        text: The text.
+        width: Columns of the terminal; None: one line.
+        below: Spaces before the other lines; None: they begin below the text.
+
+    Example:
+        >>> wrapped("  fix: ", "Initialize the biases to 0.", 24)
+        ['  fix: Initialize the', '       biases to 0.']
+    """
     if width is None:
         return [first + text]
-    lines = textwrap.wrap(text, max(20, width - len(first)), break_long_words=False, break_on_hyphens=False,
-                          max_lines=most, placeholder=" …") or [""]
-    return [first + lines[0], *(" " * len(first) + line for line in lines[1:])]
-
-
-def _cut(line: str, width: int | None) -> str:
-    return line if width is None or len(line) <= width else line[: width - 2].rstrip() + " …"
+    indent = " " * (len(first) if below is None else below)
+    return textwrap.wrap(text, max(20 + len(indent), width), initial_indent=first, subsequent_indent=indent,
+                         break_long_words=False, break_on_hyphens=False) or [first.rstrip()]

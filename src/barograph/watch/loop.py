@@ -18,7 +18,7 @@ from barograph.judging.state import read_state, state_of, write_state
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated
 from barograph.model.selection import Selection
-from barograph.queries.problems import problems_of
+from barograph.queries.problems import Problem, lead_findings, problems_of
 from barograph.rules.base import Rule
 from barograph.runs.reading.feed import Feed
 from barograph.runs.state.findings import read_findings
@@ -152,7 +152,7 @@ class Watcher:
     def judged(self) -> Judged:
         """Findings so far."""
         return Judged(self.rules, self.steps, self.findings, self.not_evaluated(), self.problems, self.unmet,
-                      self.damage, self.would_have, self._items.progress)
+                      self.damage, self.would_have, self._items.progress, self._announcer.was_full)
 
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:
@@ -160,10 +160,14 @@ class Watcher:
         return self._items.rate_jumps
 
     @property
+    def found(self) -> tuple[Problem, ...]:
+        """Problems of the run as far as it is evaluated, the worst first."""
+        return problems_of(self.findings, self.rate_jumps)
+
+    @property
     def open_problems(self) -> int:
         """Current number of problems."""
-        found = problems_of(self.findings, self.rate_jumps)
-        return sum(item.state is FindingState.OPEN for item in found)
+        return sum(item.state is FindingState.OPEN for item in self.found)
 
     def not_evaluated(self) -> tuple[NotEvaluated, ...]:
         """Return the rules that could not judge what they are for, so far, and what would feed them."""
@@ -195,10 +199,10 @@ class Watcher:
                 self._judge(signs)
                 self._dirty = self._dirty or bool(signs)
             # Only now is it known whether what was found still goes on.
-            self._queue.decide(self._goes_on, over=over)
+            self._queue.decide(self._goes_on, self._leads, over=over)
         self._queue.work()
         if self._queue.may_act and (self._queue.has_asked or over):
-            news = self._results.report(self._items.last_attempt, self._findings, at_once=over)
+            news = self._results.report(self._items.last_attempt, self._leads, at_once=over)
             self._dirty = self._dirty or news
         self._take_delivery_reports()
         self._save(at_once=over or bool(self._announcer.notices))
@@ -239,10 +243,15 @@ class Watcher:
         progress = self._items.progress.get(finding.worker)
         return is_open and progress is not None and progress.attempt == finding.attempt
 
+    def _leads(self) -> dict[str, Finding]:
+        return lead_findings(self.found)
+
     def _judge(self, items: Sequence[Item]) -> None:
-        for one in self._executors.judge(items):
+        # All of it is known before any of it is told: what opened first may follow from what opened after it.
+        said = list(self._executors.judge(items))
+        self._findings |= {finding.id: finding for one in said for finding in one.findings}
+        for one in said:
             for finding in one.findings:
-                self._findings[finding.id] = finding
                 self._queue.add(finding)
                 event = Event.OPENED if finding.state is FindingState.OPEN else Event.CLOSED
                 self._announcer.notify(Notice(event, finding=finding))

@@ -223,7 +223,7 @@ class Recipient:
     def _failed(self, batch: list[_Waiting], why: str, *, again: bool, after_secs: float) -> None:
         with self._changes:
             if why != self._why:
-                then = "; trying again" if again and self._notify.retries else ""
+                then = "; retrying" if again and self._notify.retries else ""
                 self._sayings.append(f"{self.label} cannot be told now: {why}{then}.")
             self._why = why
             self._failures += 1

@@ -9,7 +9,6 @@ from typing import TextIO, cast
 from rich.console import Console
 from rich.text import Text
 
-from barograph.judging.progress import RateJump
 from barograph.model.finding import Finding, FindingState
 from barograph.queries.problems import Problem, problems_of
 from barograph.queries.wording import remedy_label
@@ -28,10 +27,10 @@ class TerminalNotifier:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(file=cast(TextIO, LastingStream(sys.stderr)), highlight=False)
-        self.jumps: Callable[[], Sequence[RateJump]] = tuple
-        """Returns the jumps of the learning rate so far; whoever watches sets it."""
         self._findings: dict[str, Finding] = {}
-        self._told: set[str] = set()
+        self.found: Callable[[], Sequence[Problem]] = lambda: problems_of(self._findings.values())
+        """Returns the problems so far, as the summary does; whoever watches sets it. Without: those of the notices."""
+        self._told: dict[str, str] = {}
         self._causes_told: set[str] = set()
         self._gone: set[str] = set()
 
@@ -42,15 +41,14 @@ class TerminalNotifier:
             self._print(text_of(notice))
             return
         self._findings[finding.id] = finding
-        problem = next(item for item in problems_of(self._findings.values(), self.jumps())
-                       if any(one.id == finding.id for one in item.findings))
+        problem = next(item for item in self.found() if any(one.id == finding.id for one in item.findings))
         if notice.event is Event.CLOSED:
             if problem.state is FindingState.CLOSED and problem.title not in self._gone:
                 self._gone.add(problem.title)
                 self._print(_gone(problem))
         elif not self._is_told(problem):
-            self._print(_opened(problem))
-        self._told.update(item.id for item in problem.findings)
+            self._print(_opened(problem, self._blamed_before(problem)))
+        self._told.update({item.id: problem.title for item in problem.findings})
         self._causes_told.add(problem.cause)
 
     def _is_told(self, problem: Problem) -> bool:
@@ -58,14 +56,20 @@ class TerminalNotifier:
             return problem.cause in self._causes_told
         return any(item.id in self._told for item in problem.findings)
 
+    def _blamed_before(self, problem: Problem) -> list[str]:
+        """Return the titles under which findings of this problem were shown before their cause was found."""
+        titles = dict.fromkeys(self._told[item.id] for item in problem.findings if item.id in self._told)
+        return [title for title in titles if title != problem.title]
+
     def _print(self, text: Text) -> None:
         # Soft wrap leaves the width to the terminal, so that a piped line stays one line.
         self._console.print(text, soft_wrap=True)
 
 
-def _opened(problem: Problem) -> Text:
+def _opened(problem: Problem, blamed_before: Sequence[str]) -> Text:
+    replaced = [f"\n          replaces: {shown(title)}" for title in blamed_before]
     return Text.assemble(problem_head(problem), "\n          ", (f"{remedy_label(problem)}: ", "bold"),
-                         shown(problem.remedy.text))
+                         shown(problem.remedy.text), *replaced)
 
 
 def _gone(problem: Problem) -> Text:

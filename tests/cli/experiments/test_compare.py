@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barograph.experiments.run import Run
+from barograph.runs.state.journal import JOURNAL_OF_RUN
 
 Call = Callable[..., Any]
 
@@ -44,3 +45,33 @@ def test_what_counts_once_and_what_differs_is_said(call: Call, root: Path) -> No
 def test_a_parameter_that_nobody_has_is_named_with_the_nearest(call: Call, root: Path) -> None:
     said = call("compare", "--by", "params.modle", "--metric", "acc.max", "--root", root)
     assert (said.code, 'Did you mean "model"' in said.err) == (2, True)
+
+
+@pytest.fixture
+def damaged(root: Path) -> Path:
+    """The root with three runs whose journals are damaged: a0 and those called b1."""
+    for name in ("a0", "b1"):
+        for batch in root.glob(f"*-{name}-*/{JOURNAL_OF_RUN}/*"):
+            batch.write_bytes(batch.read_bytes().replace(b"seed", b"deed"))
+    return root
+
+
+def test_errors_of_runs_that_are_not_compared_are_one_line(call: Call, damaged: Path) -> None:
+    said = call("compare", "a1", "b0", "--root", damaged)
+
+    assert said.code == 0
+    assert said.err.splitlines() == [
+        "barograph: 3 runs have damaged parts, which are left out. To list them: barograph reindex"]
+
+
+def test_errors_of_a_run_that_is_compared_are_printed(call: Call, damaged: Path) -> None:
+    said = call("compare", "a0", "b0", "--root", damaged)
+
+    first, second = said.err.splitlines()
+    assert first.startswith(f"barograph: {next(damaged.glob('*-a0-*'))}: ")
+    assert second == "barograph: 2 runs have damaged parts, which are left out. To list them: barograph reindex"
+
+
+def test_a_search_counts_damaged_runs(call: Call, damaged: Path) -> None:
+    assert call("search", "--root", damaged).err.splitlines() == [
+        "barograph: 3 runs have damaged parts, which are left out. To list them: barograph reindex"]

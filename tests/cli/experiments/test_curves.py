@@ -6,12 +6,14 @@ import csv
 import io
 import math
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import barograph
 from barograph.experiments.run import Run
 
 Call = Callable[..., Any]
@@ -57,6 +59,31 @@ def test_who_lacks_the_metric_is_said_and_the_rest_is_shown(call: Call, root: Pa
     assert 'Did you mean "loss"' in call("curves", "los", "short", "--root", root).err
     assert "--by is" in call("curves", "loss", "short", "--by", "week", "--root", root).err
     assert "name at least one run" in call("curves", "loss", "--root", root).err
+
+
+@pytest.mark.parametrize("command", ["keys", "show"])
+def test_every_name_that_is_printed_can_be_asked_for(call: Call, healthy: Path, command: str) -> None:
+    names = ([item["key"] for item in call("keys", healthy, "--json").json] if command == "keys"
+             else [line.split(": ")[0].strip() for line in call("show", healthy).lines if re.match(r"  \w+:\S", line)])
+    assert names
+
+    for name in {name.partition(":")[0]: name for name in names}.values():
+        said = call("curves", name, healthy)
+        assert (said.code, said.err) == (0, ""), name
+
+
+def test_of_a_tensor_the_norm_is_shown(call: Call, healthy: Path) -> None:
+    norms = barograph.open(healthy).series("weight:first.weight", "l2").values.tolist()
+
+    assert list(call("curves", "weight:first.weight", healthy, "--json").json["curves"].values()) == [norms]
+
+
+def test_runs_are_compared_by_a_key_too(call: Call, root: Path) -> None:
+    assert call("compare", "short", "long", "--metric", "scalar:loss.last", "--root", root).out.count("loss.") == 1
+
+
+def test_an_unknown_key_is_answered_with_the_nearest(call: Call, healthy: Path) -> None:
+    assert 'Did you mean "weight:first.weight"' in call("curves", "weight:first.wieght", healthy).err
 
 
 def test_a_place_elsewhere_is_a_run_too(call: Call, root: Path) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import StoreDenied
+from barograph.store.base import Level
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
 Call = Callable[..., Any]
@@ -80,6 +83,42 @@ def test_json_tells_what_cannot_be_read(call: Call, root: Path) -> None:
 
     assert damaged["state"] == "damaged"
     assert "run.json" in damaged["problems"][0]
+
+
+@pytest.fixture
+def denied(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`root`, where this user may not read `sick` and `a`."""
+    level = FileStore.level
+
+    def refused(store: FileStore, folder: str = "") -> Level:
+        if folder in ("sick", "a"):
+            raise StoreDenied(f"Reading or writing is not allowed there ({folder}).")
+        return level(store, folder)
+
+    monkeypatch.setattr(FileStore, "level", refused)
+    return root
+
+
+def test_runs_that_this_user_may_not_read_are_named_in_one_line(call: Call, denied: Path) -> None:
+    said = call("runs", denied)
+
+    assert said.err.splitlines() == [f"barograph: 2 runs could not be read: {denied}/a: permission denied; "
+                                     f"{denied}/sick: permission denied"]
+    assert [line.split()[0] for line in said.lines] == ["name", "damaged"]
+
+
+def test_a_search_names_them_too(call: Call, denied: Path) -> None:
+    said = call("search", "--root", denied)
+
+    assert "barograph: 2 runs could not be read: " in said.err
+    assert f"{denied}/sick: permission denied" in said.err
+
+
+def test_json_has_them_with_the_reason(call: Call, denied: Path) -> None:
+    runs = {Path(item["place"]).name: item for item in call("runs", denied, "--json").json}
+
+    assert runs["sick"]["problems"] == ["permission denied"]
+    assert runs["sick"]["run_id"] is None
 
 
 def test_the_place_is_what_other_commands_take(call: Call, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,13 +217,16 @@ def ended(workshop: Any, coverage: Coverage, *steps: StepRecords, dropped: int =
     return examine(workshop.store)
 
 
-@pytest.mark.parametrize("coverage", [Coverage(steps=5, steps_recorded=5), Coverage(steps=5, steps_seen=5)])
+@pytest.mark.parametrize(("coverage", "lost"), [
+    (Coverage(steps=5, steps_recorded=5), "3 of 5 recorded steps of worker p0 in attempt 0 are missing"),
+    (Coverage(steps=5, steps_seen=5), "3 of 5 recorded steps of worker p0 in attempt 0 are missing"),
+    (Coverage(steps=3, steps_recorded=3), "1 of 3 recorded steps of worker p0 in attempt 0 is missing"),
+])
 def test_steps_that_were_lost_before_they_were_published_are_missed(
-    workshop: Any, make_records: MakeRecords, coverage: Coverage
+    workshop: Any, make_records: MakeRecords, coverage: Coverage, lost: str
 ) -> None:
     diagnosis = ended(workshop, coverage, make_records(0), make_records(3), make_records(4, mode=Mode.EVAL))
-    assert diagnosis.missing == ["3 of 5 recorded steps of worker p0 in attempt 0 are missing: they were lost before "
-                                 "they were published."]
+    assert diagnosis.missing == [f"{lost}: lost before publication."]
 
 
 def test_steps_that_were_not_recorded_are_not_missed(workshop: Any, make_records: MakeRecords) -> None:

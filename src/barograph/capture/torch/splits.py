@@ -27,6 +27,7 @@ _WORDS = {
     **dict.fromkeys(("val", "valid", "validation", "dev", "eval", "evaluation", "holdout", "heldout"), VALIDATION),
     **dict.fromkeys(("test", "testing", "tst"), TEST),
 }
+_LONGEST_WORD = max(map(len, _WORDS))
 _SHORT = {"tr": TRAIN, "va": VALIDATION, "te": TEST}
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _GLUED = re.compile(r"^(train|valid|val|test|dev)(?:x|y|ing)?(?:loader|set|data|dataset|batches|dl|ds|gen|iter|ids)$")
@@ -71,7 +72,8 @@ def look(loader: Any = None) -> Sight:
             continue
         for name, value in list(variables.items()):
             if type(value) is str:
-                if (word := _WORDS.get(value.lower())) is not None:
+                # A script may hold megabytes of text.
+                if len(value) <= _LONGEST_WORD and (word := _WORDS.get(value.lower())) is not None:
                     named[frame.f_code, name] = word
             elif _is_data(value):
                 if (word := word_in(name)) is not None:

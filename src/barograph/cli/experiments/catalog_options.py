@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +16,7 @@ from barograph.model.one_line import shown_lines
 
 if TYPE_CHECKING:
     from barograph.experiments.catalog import Catalog
+    from barograph.experiments.feeding import Fed
 
 Root = Annotated[
     str | None, typer.Option("--root", metavar="ROOT", help="Directory or URL of the runs. Default: $BAROGRAPH_ROOT, "
@@ -24,14 +27,15 @@ _MANY = 50
 _DAMAGE_SHOWN = 3
 
 
-def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
+def open_catalog(root: str | None, *, make: bool = False, names: Sequence[str] = ()) -> Catalog:
     """Return the catalog of a root of runs, with what was told and recorded since it was last looked at.
 
-    What of it cannot be read is said on standard error, and the rest is there.
+    What cannot be read is printed on standard error: errors of the runs that are named, and the number of others.
 
     Args:
         root: Directory or URL; None: the usual one.
         make: Something is to be put there: a directory that is not there is made.
+        names: Names, IDs or places of runs that the command is about.
 
     Raises:
         NotARun: There is no such directory.
@@ -43,12 +47,41 @@ def open_catalog(root: str | None, *, make: bool = False) -> Catalog:
         refuse_missing(root)
     catalog = catalog_at(root)
     fed = catalog.feed(progress=progress_on_terminal)
-    for problem in fed.damage[:_DAMAGE_SHOWN]:
-        print(f"barograph: {shown_lines(problem)}", file=sys.stderr)
-    if len(fed.damage) > _DAMAGE_SHOWN:
-        print(f"barograph: {len(fed.damage) - _DAMAGE_SHOWN} more items cannot be read (list them: barograph "
-              "reindex)", file=sys.stderr)
+    _tell_damage(fed, _places_of(catalog, names) if fed.of_runs else frozenset())
     return catalog
+
+
+def _tell_damage(fed: Fed, places: Collection[str]) -> None:
+    from barograph.cli.opening import tell_unreadable
+    from barograph.queries.run_list import PERMISSION_DENIED
+    from barograph.watch.figures import count
+
+    for problem in fed.of_root[:_DAMAGE_SHOWN]:
+        _say(problem)
+    asked = {url: problems for url, problems in fed.of_runs.items() if url in places}
+    for url, problems in asked.items():
+        more = f" (and {len(problems) - 1} more: barograph doctor {shlex.quote(url)})" if len(problems) > 1 else ""
+        _say(f"{url}: {problems[0]}{more}")
+    if others := len(fed.of_runs) - len(asked):
+        _say(f"{count(others, 'run')} {'has' if others == 1 else 'have'} damaged parts, which are left out. To list "
+             "them: barograph reindex")
+    tell_unreadable(dict.fromkeys(fed.denied, PERMISSION_DENIED))
+
+
+def _places_of(catalog: Catalog, names: Sequence[str]) -> Collection[str]:
+    """Return the URLs of the runs that are named, as far as there are any."""
+    from barograph.errors import BarographError
+    from barograph.store.urls import store_from_url
+
+    places = {name for name in names if "://" in name or os.path.lexists(name)}
+    for name in names:
+        with contextlib.suppress(BarographError):  # raised again by the command, which looks for the same name
+            places |= {str(place)} if (place := catalog.item(name).facts["place"]) else set()
+    return {store_from_url(place).url for place in places}
+
+
+def _say(text: str) -> None:
+    print(f"barograph: {shown_lines(text)}", file=sys.stderr)
 
 
 def refuse_missing(root: str | None) -> None:
@@ -77,7 +110,7 @@ def catalog_with(names: Sequence[str], root: str | None) -> Catalog:
     """
     from barograph.experiments.roots import root_of_places
 
-    return open_catalog(root if root is not None else root_of_places(names))
+    return open_catalog(root if root is not None else root_of_places(names), names=names)
 
 
 def progress_on_terminal(done: int, total: int) -> None:

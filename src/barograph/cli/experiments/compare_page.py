@@ -17,7 +17,6 @@ from barograph.experiments.judging import Judgement, bounds_in_words, judged
 from barograph.experiments.reaching import places_from_text, reached, reached_by_groups
 from barograph.experiments.verdict import Outcome
 from barograph.model.clock import SystemClock
-from barograph.model.items import STATISTICS
 from barograph.share.comparison import MOST_LINES, ComparisonContent, overlays_of
 from barograph.share.page_comparison import page_of_comparison
 from barograph.store.whole_file import check_writable, write_whole
@@ -98,7 +97,8 @@ def _print_parts(printer: Printer, found: Comparison, metric: str | None) -> Non
         printer.line("No recorded differences.")
     for part, differences in found.parts.items():
         if part == "metrics" and metric is not None:
-            wanted = metric if metric.rpartition(".")[2] in STATISTICS else f"{metric}."
+            name, statistic = metric_and_statistic(metric)
+            wanted = f"{name}.{statistic if metric.endswith(f'.{statistic}') else ''}"
             differences = tuple(item for item in differences if item.name.startswith(wanted))
             if not differences:
                 continue

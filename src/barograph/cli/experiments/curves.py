@@ -11,7 +11,8 @@ from barograph.cli.experiments.catalog_options import Root
 
 def command(
     metric: Annotated[
-        str, typer.Argument(metavar="METRIC", help="Name of the metric, as in searches: loss, eval_acc.")
+        str, typer.Argument(metavar="METRIC", help="Name of the metric, as in searches (loss, eval_acc), or a key "
+                                            "of barograph keys (loss:total; of a tensor, its norm).")
     ],
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[RUN...]", help="Names, IDs or paths of runs.")

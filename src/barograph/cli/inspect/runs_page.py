@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from barograph.cli.opening import nearest_folder, store_at
+from barograph.cli.opening import nearest_folder, store_at, tell_unreadable
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
@@ -34,10 +34,13 @@ def print_runs(root: str, *, as_json: bool) -> None:
     rows = runs_in(store, root)
     if as_json:
         printer.json([row.to_json() for row in rows])
-    elif rows:
-        printer.table(_COLUMNS, [_row(row) for row in rows])
-    else:
+        return
+    unreadable = {row.place: row.unreadable for row in rows if row.unreadable}
+    if len(rows) > len(unreadable):
+        printer.table(_COLUMNS, [_row(row) for row in rows if not row.unreadable])
+    elif not rows:
         printer.line(f"No runs below {root}. To start one:  barograph run train.py")
+    tell_unreadable(unreadable)
 
 
 def _check(root: str, store: Store) -> None:

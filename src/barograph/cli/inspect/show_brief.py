@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from barograph.cli.inspect.numbers import constants_line, mode_in_brackets
 from barograph.cli.printing import Printer
 from barograph.model.finding import Severity
-from barograph.queries.layers import LayerRow, health_of
-from barograph.queries.numbers import Number
+from barograph.queries.layers import NOT_FINITE, OK, LayerRow, health_of
+from barograph.queries.numbers import Number, without_repeats
 from barograph.queries.problems import Problem
-from barograph.watch.closing import problem_lines
+from barograph.watch.closing import problem_lines, wrapped
 from barograph.watch.figures import figure
 from barograph.watch.wording import SEVERITY_STYLES, shown
 
@@ -26,7 +27,7 @@ def print_brief(
     problems: Sequence[Problem], hint: str, unseen: Sequence[str], unjudged: str, numbers: Sequence[Number],
     layers: Sequence[LayerRow],
 ) -> None:
-    """Print a run in at most `MOST_LINES` lines.
+    """Print a run in about `MOST_LINES` lines, as they are folded; the worst problem may need more.
 
     Args:
         printer: Prints.
@@ -42,33 +43,38 @@ def print_brief(
         layers: Of the model.
     """
     width = printer.console.width if printer.on_terminal else None
-    before = [head, *(_entry(name, text, width) for name, text in facts), Text()]
-    after = [*([_line(hint, width)] if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
-             *_numbers(numbers, width), *_layers(layers, width), _more(place)]
+    # Paths are copied, so they are not folded.
+    before = [head, *(line for name, text in facts for line in _entry(name, text, None if name == "place" else width)),
+              Text()]
+    after = [*(_lines(hint, width) if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
+             *_numbers(numbers, width, place), *_layers(layers, width), _more(place)]
     room = MOST_LINES - len(before) - len(after)
     typed = shlex.quote(place)
     body = [_styled(line) for line in problem_lines(problems, most=room, width=width,
                                                     more=f"barograph show {typed} --all")]
-    for line in (*before, *(body or [_line(verdict, width)]), *after):
+    for line in (*before, *(body or _lines(verdict, width)), *after):
         printer.console.print(line, soft_wrap=True)
 
 
 def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: bool) -> list[Text]:
     # Of a run without problems the verdict says the first of it.
     texts = list(unseen if sick else unseen[1:])[:1]
-    lines = [_entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
-                    width)] if texts else []
-    return [*lines, *([_entry("rules", unjudged, width)] if unjudged else [])]
+    lines = _entry("not seen", texts[0] + (f" (and {len(unseen) - 1} more)" if sick and len(unseen) > 1 else ""),
+                   width) if texts else []
+    return [*lines, *(_entry("rules", unjudged, width) if unjudged else [])]
 
 
-def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
-    lines = []
-    for number in numbers[:_MOST_NUMBERS]:
+def _numbers(numbers: Sequence[Number], width: int | None, place: str) -> list[Text]:
+    lines: list[Text] = []
+    numbers = without_repeats(numbers)
+    for number in [number for number in numbers if not number.constant][:_MOST_NUMBERS]:
         least, step = number.least()
-        mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
+        mode = mode_in_brackets(number)
         at = f", min {figure(least)} at step {step:,}" if step >= 0 else ""
-        lines.append(_line(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}",
-                           width))
+        lines += _lines(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}", width)
+    more = f"barograph keys {shlex.quote(place)} --kind scalar"
+    if constants := constants_line([number for number in numbers if number.constant], more=more):
+        lines += _lines(constants, width)
     return [Text(), *lines] if lines else []
 
 
@@ -76,21 +82,20 @@ def _layers(layers: Sequence[LayerRow], width: int | None) -> list[Text]:
     if not layers:
         return []
     health = health_of(layers)
-    named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), "ok") if health[name]]
-    return [_line(f"{len(layers)} layers: {', '.join(named)}", width)]
+    named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), NOT_FINITE, OK) if health[name]]
+    return _lines(f"{len(layers)} layers: {', '.join(named)}", width)
 
 
 def _more(place: str) -> Text:
     return Text.assemble((f"  more: barograph show {shlex.quote(place)} --rules | --layers | --all", "dim"))
 
 
-def _entry(name: str, text: str, width: int | None) -> Text:
-    return _line(f"{name:<10}{text}", width)
+def _entry(name: str, text: str, width: int | None) -> list[Text]:
+    return [Text(line) for line in wrapped(f"  {name:<10}", shown(text), width)]
 
 
-def _line(text: str, width: int | None) -> Text:
-    line = f"  {shown(text)}"
-    return Text(line if width is None or len(line) <= width else line[: width - 2].rstrip() + " …")
+def _lines(text: str, width: int | None) -> list[Text]:
+    return [Text(line) for line in wrapped("  ", shown(text), width)]
 
 
 def _styled(line: str) -> Text:

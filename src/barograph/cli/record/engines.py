@@ -24,7 +24,7 @@ def joined(engine: str) -> str:
     Raises:
         UnknownName: There is no such engine; the message says the nearest.
         MissingExtra: Ray is not installed.
-        WatchError: The Ray cluster cannot be joined.
+        ClusterUnreachable: The Ray cluster cannot be joined.
     """
     if engine not in ENGINES:
         raise UnknownName(f'--engine is "{engine}". {nearest(engine, ENGINES)}')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from barograph.capture.integrations import installed_integrations
 from barograph.cli.child import Child
 from barograph.errors import StoreError
-from barograph.model.launch import AFTERWORD_VARIABLE, LAUNCH_VARIABLE, Launch
+from barograph.model.launch import COMMAND_NOTE_VARIABLE, LAUNCH_VARIABLE, Launch
 from barograph.model.question import question_now
 from barograph.rules.base import Rule
 from barograph.runs.state.places import away_from
@@ -51,8 +51,8 @@ def recorded(
     launch = replace(launch, integrations=found)
     # As it is before anything of it runs; to find out takes its time, and the command does not wait for it.
     question = question_now(command, away=away_from(store.url), settings_file=settings_file, derived_from=derived_from)
-    with (tempfile.TemporaryDirectory(prefix="barograph-word-", ignore_cleanup_errors=True) as scratch,
-          Child(command, {LAUNCH_VARIABLE: launch.to_text(), AFTERWORD_VARIABLE: f"{os.getpid()}:{scratch}/word"},
+    with (tempfile.TemporaryDirectory(prefix="barograph-note-", ignore_cleanup_errors=True) as scratch,
+          Child(command, {LAUNCH_VARIABLE: launch.to_text(), COMMAND_NOTE_VARIABLE: f"{os.getpid()}:{scratch}/note"},
                 quiet=quiet) as child):
         origin = OriginThread(store, launch.attempt, question) if launch.settings.origin else None
         # What watches is loaded now, while the child starts: nothing of it is needed before.
@@ -63,14 +63,14 @@ def recorded(
         for problem in problems:
             supervision.tell(problem)
         child.wait()
-        _take_in_afterword(store, launch.attempt, Path(scratch, "word"), supervision)
+        _take_in_command_note(store, launch.attempt, Path(scratch, "note"), supervision)
     if origin and (trouble := origin.finish()):
         supervision.tell(trouble)
     supervision.close(child.exit_code)
     return supervision.exit_code(child.exit_code)
 
 
-def _take_in_afterword(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
+def _take_in_command_note(store: Store, attempt: int, path: Path, supervision: Supervision) -> None:
     if not path.exists():
         return
     from barograph.runs.writing.command_note import take_in

@@ -65,7 +65,7 @@ def serve(place: str, options: Options, part: str = "", *, wait: Callable[[float
     Raises:
         SettingsError: An option is wrong, or makes no sense for many runs.
         StoreError: The place cannot be read.
-        MissingExtra, WatchError: The engine cannot be used.
+        MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
     if options.brief:
         raise SettingsError("--brief works for one run only; with --all, only findings are printed anyway.")

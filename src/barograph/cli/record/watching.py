@@ -102,7 +102,7 @@ def watch_run(place: str, options: Options, *, wait: Callable[[float], object] =
     Raises:
         UnknownName, SettingsError: A rule, a parameter or a setting is wrong; the message says the nearest.
         NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be read.
-        MissingExtra, WatchError: The engine cannot be used.
+        MissingExtra, ClusterUnreachable: The engine cannot be used.
     """
     run = run_at(place)
     settings, not_used = settings_for(run, options)
@@ -219,7 +219,7 @@ class _Watching:
         self._console: Console = console_on(stderr=options.as_json, lasting=True)
         self._notifier = TerminalNotifier(self._console)
         self._watcher = watcher_for(run, settings, options, [self._notifier])
-        self._notifier.jumps = lambda: self._watcher.rate_jumps
+        self._notifier.found = lambda: self._watcher.found
 
     def follow(self) -> bool:
         """Watch until there is no more to see; return whether it was interrupted."""

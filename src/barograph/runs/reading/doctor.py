@@ -287,8 +287,8 @@ class _Examination:
         recorded = coverage.steps_recorded if coverage.steps_recorded >= 0 else coverage.steps_seen
         lost = recorded - last.dropped_steps - self._steps.get(stream, 0)
         if lost > 0:
-            self.diagnosis.missing.append(f"{lost:,} of {recorded:,} recorded steps of {_whose(stream)} are missing: "
-            "they were lost before they were published.")
+            self.diagnosis.missing.append(f"{lost:,} of {recorded:,} recorded steps of {_whose(stream)} "
+                                          f"{'is' if lost == 1 else 'are'} missing: lost before publication.")
 
     def _note_killed(self, state: WorkerState, spans: Mapping[Stream, _Span]) -> None:
         worker, stream = state.worker, (state.worker.attempt, state.worker.name)
@@ -307,10 +307,11 @@ class _Examination:
         if resumed_at == _NOTHING.first:
             return  # no later attempt has made a step yet
         if resumed_at > last_step + 1:
-            which = f"Step {last_step + 1}" if resumed_at == last_step + 2 else (
-                f"Steps {last_step + 1} to {resumed_at - 1}")
-            what = f"of {_whose(stream)} were lost when it was killed, and no later attempt repeated them"
-            self.diagnosis.missing.append(f"{which} {what}.")
+            one = resumed_at == last_step + 2
+            which = f"Step {last_step + 1}" if one else f"Steps {last_step + 1} to {resumed_at - 1}"
+            were, them = ("was", "it") if one else ("were", "them")
+            self.diagnosis.missing.append(f"{which} of {_whose(stream)} {were} lost when it was killed, and no later "
+                                          f"attempt repeated {them}.")
 
     def _look_at_trace(self) -> None:
         trace = Trace(self._store, self._run_id)

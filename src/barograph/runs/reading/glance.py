@@ -70,7 +70,8 @@ class Glance:
         attempt: The newest attempt.
         steps: Steps of all optimizers in it, of the worker with the most, as in the summary.
         loss: Its last loss; None if there is none.
-        cost: Largest share of the training time that capture took in a worker; NaN if unknown.
+        cost: Largest share of the training time that capture took in a worker; NaN if unknown, or if the training is
+            too short for a share.
         ended_unix: Time of the last heartbeat or ending, by the worker's clock; NaN if there is none.
         watched: Whether a watcher has evaluated it.
         covered: Whether everything was recorded, as far as its workers know.
@@ -107,28 +108,33 @@ class Glance:
         return [item for item in self.workers if item.worker.attempt == self.attempt]
 
 
-def runs_below(store: Store) -> list[str]:
+def runs_below(store: Store, *, on_denied: Callable[[str], object] = lambda folder: None) -> list[str]:
     """Return the folders of runs in `store`; "" for the store itself.
 
     At most `DEPTH` folders deep, and not in hidden ones. Where the store can be walked folder by folder, what a run
-    itself holds is not looked at, however much that is; a folder below the first that may not be read is passed over.
+    itself holds is not looked at, however much that is.
+
+    Args:
+        store: Where to look.
+        on_denied: Called with each folder that this user may not read. What it holds is not in the result.
 
     Raises:
         StoreError: The store cannot be read.
     """
     if isinstance(store, Browsable):
-        return sorted(_walked(store))
+        return sorted(_walked(store, on_denied))
     folders = (folder for item in store.list() if (folder := _run_of(item.name)) is not None)
     return sorted(folder for folder in folders if not folder or _is_looked_into(folder))
 
 
-def _walked(store: Browsable) -> Iterator[str]:
+def _walked(store: Browsable, on_denied: Callable[[str], object]) -> Iterator[str]:
     def level_of(folder: str) -> Level:
         try:
             return store.level(folder)
         except StoreDenied:
             if not folder:
                 raise
+            on_denied(folder)
             return Level([], [])
 
     folders = [""]
@@ -225,7 +231,7 @@ class _Look:
             url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
             attempt=attempt, steps=max((max(beat.step, beat.coverage.steps) for beat in last), default=0),
             loss=lead.loss if lead and lead.coverage.loss_seen and lead.step else None,
-            cost=max((beat.cost.share for beat in last), default=nan),
+            cost=max((beat.cost.share for beat in last if not beat.cost.too_short), default=nan),
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
             covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),

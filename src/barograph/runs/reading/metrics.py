@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from barograph.errors import UnknownName
 from barograph.measures.buckets import BUCKET, Buckets, merged_buckets
 from barograph.model.items import MetricSummary
-from barograph.model.key import Key, Kind
+from barograph.model.key import Key, Kind, key_from_text
 from barograph.model.step import Mode, named
 from barograph.runs.format.curves_file import SeriesBuckets, SeriesName
 from barograph.runs.reading.one_worker import workers_in
@@ -52,6 +55,43 @@ class Metric(NamedTuple):
         if self.key.kind is Kind.LOSS:
             path = "loss" if path == "total" else f"loss.{path}"
         return f"{prefix}{path}{f' [{named(self.optimizer)}]' if self.optimizer else ''}"
+
+
+def metric_name(text: str) -> str:
+    """Return the name of a metric from its key as `show` and `keys` print it; other text is returned unchanged.
+
+    Example:
+        >>> metric_name("loss:total"), metric_name("loss:kl (eval)"), metric_name("scalar:val/acc"), metric_name("acc")
+        ('loss', 'eval_loss.kl', 'val/acc', 'acc')
+    """
+    found = _key_and_mode(text)
+    return text if found is None or found[0].kind not in METRIC_KINDS else Metric(*found, "").name
+
+
+def series_named(run: RunReader, text: str) -> tuple[Key, str, Mode] | None:
+    """Return key, statistic and mode of the series that `show` or `keys` prints as `text`; None if there is none.
+
+    Of a tensor that is its norm. Without a mode in the text, training comes first.
+    """
+    found = _key_and_mode(text)
+    if found is None or not run.keys(found[0].kind, glob.escape(found[0].path)):
+        return None
+    key, mode = found
+    modes = [mode] if text.endswith(f" ({mode})") else list(Mode)
+    for statistic in ("value", "l2"):
+        with contextlib.suppress(UnknownName):  # a tensor has no value, a number no norm
+            for mode in modes:
+                if len(run.series(key, statistic, mode=mode)):
+                    return key, statistic, mode
+    return None
+
+
+def _key_and_mode(text: str) -> tuple[Key, Mode] | None:
+    mode = next((mode for mode in Mode if text.endswith(f" ({mode})")), Mode.TRAIN)
+    try:
+        return key_from_text(text.removesuffix(f" ({mode})")), mode
+    except UnknownName:
+        return None
 
 
 def metrics_of(run: RunReader) -> dict[str, MetricSummary]:

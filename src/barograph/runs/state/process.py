@@ -34,12 +34,12 @@ class Process:
 
 def this_process() -> Process:
     """Return the calling process."""
-    return _process(os.getpid())
+    return process_now(os.getpid())
 
 
 def parent_process() -> Process:
     """Return the parent of the calling process."""
-    return _process(os.getppid())
+    return process_now(os.getppid())
 
 
 def is_alive(process: Process) -> bool | None:
@@ -69,7 +69,8 @@ def process_of(worker: Worker) -> Process:
     return Process(worker.pid, worker.host, worker.boot_id, worker.started_ticks)
 
 
-def _process(pid: int) -> Process:
+def process_now(pid: int) -> Process:
+    """Return the process that has a number now."""
     status = _status(pid)
     return Process(pid, socket.gethostname(), _boot_id(), status[1] if status else 0)
 

@@ -142,7 +142,7 @@ class WriterClient(RecordWriter):
         self._start = start or _start
         self._process, self._line = self._start()
         self._line.send(self._assignment)
-        self._thread = threading.Thread(target=self._run, name="barograph-scribe", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="barograph-writer", daemon=True)
         self._thread.start()
 
     def put(self, records: StepRecords | Pending) -> bool:

@@ -1,0 +1,27 @@
+"""`barograph jobs`: the jobs of this user."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    everything: Annotated[bool, typer.Option("--all", help="Also list jobs that ended long ago.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the jobs submitted from this machine, the newest first.
+
+    If their controller was killed, it is started again, and what killed jobs left is removed.
+
+    Examples:
+
+      barograph jobs
+
+      barograph jobs --json | jq -r '.[] | select(.phase == "running") | .name'
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.jobs.jobs_page import print_jobs
+
+    print_jobs(everything=everything, as_json=as_json)

@@ -1,0 +1,30 @@
+"""`barograph logs`: the output of a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Go on until the job ends.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also print the output of earlier attempts.")] = False,
+) -> None:
+    """Print the output of a job's script.
+
+    Lines of several instances begin with the name of the instance: algo-1, algo-2, …
+
+    Examples:
+
+      barograph logs train-ab12
+
+      barograph logs -f train-ab12
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.jobs.logs_page import print_logs
+
+    print_logs(job, follow=follow, everything=everything)

@@ -1,0 +1,37 @@
+"""`barograph resubmit`: submit a job again, with other hyperparameters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE...]", help="Other values of hyperparameters.")
+    ] = None,
+    to: Annotated[str | None, typer.Option(help="Where to store the new job and its run.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Show the output and the state until the job ends.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Submit a job again, with other hyperparameters if some are given.
+
+    It runs the present code of the directory in which this command is given.
+
+    Examples:
+
+      barograph resubmit train-ab12 lr=0.2
+    """
+    # Loaded here, because --help needs none of it.
+    from dataclasses import replace
+
+    from barograph.cli.jobs.submit_page import pairs, tell_submitted
+    from barograph.jobs.home import JobsHome
+    from barograph.jobs.job_report import view_of
+    from barograph.jobs.submitting import submit
+
+    spec = view_of(job, JobsHome()).submission.spec
+    changed = replace(spec.changed(pairs(changes or (), "a change of a hyperparameter")), name="")
+    tell_submitted(submit(changed, to=to or ""), wait=wait, as_json=as_json)

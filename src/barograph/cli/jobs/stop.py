@@ -1,0 +1,24 @@
+"""`barograph stop`: stop a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Stop a job: its script gets SIGTERM, saves a checkpoint, and has two minutes to end.
+
+    Examples:
+
+      barograph stop train-ab12
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.jobs.stop_page import stop
+
+    stop(job, wait=wait, as_json=as_json)

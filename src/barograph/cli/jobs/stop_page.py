@@ -1,0 +1,35 @@
+"""Output of `barograph stop`."""
+
+from __future__ import annotations
+
+from barograph.cli.jobs.waiting import follow
+from barograph.cli.printing import Printer
+from barograph.jobs.controller import ensure_controller
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job import request_stop
+from barograph.jobs.job_report import view_of
+
+
+def stop(job: str, *, wait: bool, as_json: bool) -> None:
+    """Ask a job to stop, and say so.
+
+    Raises:
+        UnknownJob, NotARun: There is no such job.
+        StoreError: Its store rejects the request.
+    """
+    home = JobsHome()
+    view = view_of(job, home)
+    report = view.report()
+    if not report.is_over:
+        request_stop(view, "requested by the user")
+        ensure_controller(home)
+        if wait:
+            follow(view, output=False, as_json=as_json)
+            return
+    if as_json:
+        Printer().json(report.to_json())
+    elif report.is_over:
+        Printer().line(f"{report.name} had {report.phase} already." if report.phase == "finished" else
+                       f"{report.name} had ended already ({report.phase}).")
+    else:
+        Printer().line(f"{report.name} was asked to stop. To wait for its end:  barograph wait {report.name}")

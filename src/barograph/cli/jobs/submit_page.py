@@ -1,0 +1,118 @@
+"""Output of `barograph submit`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from barograph.cli.jobs.waiting import exit_code_of, follow
+from barograph.cli.printing import Printer
+from barograph.cli.record.run import settings_of
+from barograph.errors import SettingsError
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job_report import JobView
+from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
+from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
+from barograph.watch.figures import size
+
+_OF_JOBS = (
+    "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
+    "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "keep_alive", "requirements",
+    "no_network",
+)
+
+
+def submit_typed(typed: Mapping[str, Any]) -> None:
+    """Submit the job that was typed, or show what it would do.
+
+    Raises:
+        SettingsError: An option is wrong.
+        JobRefused: The job has problems.
+    """
+    spec, printer = spec_of(typed), Printer()
+    if typed["dry_run"]:
+        _print_plan(plan_of(spec, JobsHome()), printer, as_json=typed["as_json"])
+        return
+    tell_submitted(submit(spec, to=typed["to"] or ""), wait=typed["wait"], as_json=typed["as_json"])
+
+
+def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
+    """Print the name of a job, or follow it to its end and exit with its code."""
+    view = JobView(submitted.name, submitted.store)
+    if wait:
+        raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
+    if as_json:
+        Printer().json(view.report().to_json())
+    else:
+        Printer().line(submitted.name)
+
+
+def spec_of(typed: Mapping[str, Any]) -> JobSpec:
+    """Return the job that was typed: the options on top of those of its job file.
+
+    Raises:
+        SettingsError: Something is wrong with one of them.
+    """
+    words = list(typed["command"] or ())
+    entries: dict[str, Any] = {}
+    if words and words[0].endswith(".toml"):
+        entries = entries_of_file(Path(words.pop(0)))
+        changes = pairs(words, "a change of a hyperparameter")
+    elif typed["algorithm"] or not words:
+        changes = pairs(words, "a hyperparameter")
+    else:
+        entries, changes = {"command": words}, {}
+    given = {name: typed[name] for name in _OF_JOBS if typed[name] is not None}
+    for name, value in (("data", pairs(typed["data"] or (), "--data")), ("checkpoint", typed["checkpoint_every"]),
+                        ("environment", typed["env"])):
+        if value:
+            given[name] = {**entries.get("data", {}), **value} if name == "data" else value
+    settings = settings_of({**typed, "to": None, "checkpoint": None}).to_json()
+    spec = spec_from_options({**entries, **given, "settings": {**settings, **entries.get("settings", {})}})
+    return spec.changed(changes) if changes else spec
+
+
+def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
+    """Return NAME=VALUE texts as a table.
+
+    Raises:
+        SettingsError: One has another form, or a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name or name in found:
+            why = f'"{name}" comes twice' if name in found else "it must be NAME=VALUE"
+            raise SettingsError(f'{what} is "{text}": {why}.')
+        found[name] = value
+    return found
+
+
+def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
+    if as_json:
+        printer.json(plan.to_json())
+    else:
+        printer.entries([(name, text) for name, text in _plan_lines(plan) if text])
+        for problem in plan.problems:
+            printer.line(f"problem: {problem}")
+        printer.line("Nothing was started." if not plan.problems else
+                     "Nothing was started. Fix the problems, then submit without --dry-run.")
+    if plan.problems:
+        raise typer.Exit(2)
+
+
+def _plan_lines(plan: Plan) -> list[tuple[str, str]]:
+    spec = plan.spec
+    memory = f", {size(spec.memory_bytes)}" if spec.memory_bytes else ""
+    gpus = f", {spec.gpus} GPUs" if spec.gpus else ""
+    return [
+        ("runs", " ".join(spec.words) or spec.algorithm),
+        ("on", f"{spec.engine}: {spec.instances} × {spec.cpus:g} CPUs{memory}{gpus}"),
+        *((f"data {name}", text) for name, text in plan.data.items()),
+        ("code", plan.code), ("packages", plan.packages),
+    ]
+
+

@@ -1,0 +1,33 @@
+"""`barograph wait`: wait for the end of a job."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    output: Annotated[bool, typer.Option("--output", help="Also print the output of its script.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Wait until a job ends, and say how it ended.
+
+    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C ends the waiting, not
+    the job.
+
+    Examples:
+
+      barograph wait train-ab12 && ./deploy.sh
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.jobs.waiting import exit_code_of, follow
+    from barograph.jobs.controller import ensure_controller
+    from barograph.jobs.home import JobsHome
+    from barograph.jobs.job_report import view_of
+
+    home = JobsHome()
+    view = view_of(job, home)
+    ensure_controller(home)
+    raise typer.Exit(exit_code_of(follow(view, output=output, as_json=as_json)))

@@ -1,0 +1,147 @@
+"""Following a job in the terminal: its output, and its state at the bottom."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+
+from barograph.cli.printing import Printer
+from barograph.cli.record.live import LiveView, can_be_drawn_on
+from barograph.errors import StoreError
+from barograph.jobs.instance_log import LogReader
+from barograph.jobs.job_report import JobReport, JobView
+from barograph.jobs.layout import host_name
+from barograph.jobs.outputs import outputs_of
+from barograph.jobs.state import JobState, Phase
+from barograph.watch.figures import count, duration, figure
+from barograph.watch.lasting_stream import LastingStream
+
+EXIT_SCRIPT, EXIT_INFRASTRUCTURE, EXIT_JOB_STOPPED, EXIT_INTERRUPTED = 1, 75, 79, 130
+"""Exit codes: the script failed; the infrastructure failed; the job was stopped; Ctrl-C ended the waiting, not the
+job."""
+
+_LOOK_SECS = 0.2
+
+
+class Output:
+    """Prints the output of a job's instances as it comes.
+
+    Args:
+        view: The job.
+    """
+
+    def __init__(self, view: JobView) -> None:
+        self._view = view
+        self._attempt = -1
+        self._readers: list[LogReader] = []
+
+    def print_new(self, state: JobState, *, all_attempts: bool = False) -> None:
+        """Print what was written since the last call; lines of several instances begin with their names."""
+        for attempt in range(max(0, self._attempt) if all_attempts or self._attempt >= 0 else max(0, state.attempt),
+                             state.attempt + 1):
+            if attempt != self._attempt:
+                self._attempt = attempt
+                self._readers = [LogReader(self._view.store, attempt, index)
+                                 for index in range(self._view.submission.spec.instances)]
+            for reader in self._readers:
+                for text in reader.new():
+                    sys.stdout.write(self._named(reader.index, text))
+        sys.stdout.flush()
+
+    def _named(self, index: int, text: str) -> str:
+        if len(self._readers) == 1:
+            return text
+        return "".join(f"{host_name(index)}  {line}" for line in text.splitlines(keepends=True))
+
+
+def follow(
+    view: JobView, *, output: bool = True, as_json: bool = False, wait: Callable[[float], object] = time.sleep
+) -> JobReport:
+    """Show a job until it ends, then how it ended; return its last report. Ctrl-C ends the waiting, not the job.
+
+    Args:
+        view: The job.
+        output: Print the output of its script.
+        as_json: Print only the last report, as JSON.
+        wait: Lets some seconds pass.
+    """
+    shown = Output(view) if output and not as_json else None
+    stream = LastingStream(sys.stderr)
+    line = LiveView(stream) if not as_json and can_be_drawn_on(stream) else None
+    if line:
+        line.open()
+    try:
+        report = _followed(view, shown, line, wait)
+    except KeyboardInterrupt:
+        report = view.report()
+    finally:
+        if line:
+            line.close()
+    if as_json:
+        Printer().json(report.to_json())
+    else:
+        for text in closing_lines(report, view):
+            print(text, file=sys.stderr)
+    return report
+
+
+def _followed(
+    view: JobView, shown: Output | None, line: LiveView | None, wait: Callable[[float], object]
+) -> JobReport:
+    while True:
+        try:
+            report = view.report()
+            if shown:
+                shown.print_new(view.state, all_attempts=True)
+            if line:
+                line.draw(status_of(report))
+            if report.is_over:
+                return report
+        except StoreError as error:
+            if line:
+                line.draw([f"cannot read the job; retrying: {error}"])
+        wait(_LOOK_SECS)
+
+
+def status_of(report: JobReport) -> list[str]:
+    """Return the state of a job in a few words each, what matters most first."""
+    parts = [report.doing or str(report.phase)]
+    if report.phase is Phase.QUEUED and report.reason:
+        parts.append(report.reason.rstrip("."))
+    if report.step:
+        parts.append(f"step {report.step:,}")
+    if not math.isnan(report.loss):
+        parts.append(f"loss {figure(report.loss)}")
+    if report.interruptions:
+        parts.append(count(report.interruptions, "interruption"))
+    parts.append(duration(report.waited_secs + report.trained_secs))
+    return parts
+
+
+def closing_lines(report: JobReport, view: JobView) -> list[str]:
+    """Return how a job ended, in a few lines."""
+    times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}"
+    if report.waited_secs >= 1:
+        times += f", {duration(report.waited_secs)} waiting"
+    if report.interruptions:
+        times += f", {count(report.interruptions, 'interruption')}, {count(report.repeated_steps, 'repeated step')}"
+    lines = ["", f"barograph: job {report.name} {report.phase}. {report.reason}".rstrip(), f"  time    {times}"]
+    if not report.is_over:
+        lines = [f"barograph: job {report.name} goes on: barograph wait {report.name}"]
+    elif files := outputs_of(view.store):
+        names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        lines.append(f"  files   {names}")
+    return [*lines, f"  run     {report.url.removeprefix('file://')}"]
+
+
+def exit_code_of(report: JobReport) -> int:
+    """Return the exit code for a job."""
+    if not report.is_over:
+        return EXIT_INTERRUPTED
+    if report.phase is Phase.FINISHED:
+        return 0
+    if report.phase is Phase.STOPPED or report.exit_code == EXIT_JOB_STOPPED:
+        return EXIT_JOB_STOPPED
+    return EXIT_SCRIPT if report.users_fault else EXIT_INFRASTRUCTURE

@@ -1,0 +1,272 @@
+"""The agent of an instance: prepares its directories, starts the script, and stores what comes out.
+
+    python -m barograph.jobs.agent URL JOB ATTEMPT INDEX WORK CACHE
+
+Whatever happens, its last event says how the instance ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from barograph.errors import BarographError, JobError, SettingsError, StoreError
+from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.code import unpack
+from barograph.jobs.instance_log import InstanceLog
+from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
+from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
+from barograph.jobs.last_error import last_error
+from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
+from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
+from barograph.jobs.resuming import Resuming, resuming
+from barograph.jobs.script import GRACE_SECS, Script, recording_environment
+from barograph.jobs.state import Ended, Outcome
+from barograph.jobs.submission import Submission, read_submission
+from barograph.jobs.uploads import CheckpointSync, upload_outputs
+from barograph.jobs.watcher import RunWatcher
+from barograph.processes.process import ended_reason
+from barograph.provenance.secrets import Secrets
+from barograph.runs.format.metadata import sealed
+from barograph.runs.state.claim import begin_attempt
+from barograph.runs.state.process import process_now, this_process
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+_TURN_SECS = 0.1
+_PORTS = 16
+"""Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
+_HEARTBEAT_SECS = 2.0
+_SYNC_SECS = 10.0
+_PEERS_SECS = 600.0
+_UPLOAD_SECS = 2.0
+"""Time between the end of the script and that of the instance, to store what it left."""
+_STORE_SECS = 600.0
+"""How long the end of an instance waits for a store that is unreachable."""
+
+
+class _Cancelled(Exception):
+    """The agent was asked to end."""
+
+
+class Agent:
+    """Runs one instance of a job.
+
+    Args:
+        store: Store of the job.
+        attempt: Attempt of the job.
+        index: Which of its instances.
+        work: Directory for the instance.
+        cache: Directory that the jobs of this machine share.
+    """
+
+    def __init__(self, store: Store, attempt: int, index: int, work: Path, cache: Path) -> None:
+        self._store, self._attempt, self._index, self._cache = store, attempt, index, cache
+        self._layout = InstanceLayout(work)
+        self._events = EventLog(store, instance_folder(attempt, index))
+        self._asked_to_end = threading.Event()
+        self._notice = ""
+        self._grace_secs = GRACE_SECS
+        self._notices = NoticeWatch(())
+        self._beat, self._beat_at, self._sync_at = 0, 0.0, 0.0
+        self._log = InstanceLog(store, attempt, index, secrets=Secrets(os.environ))
+
+    def ask_to_end(self, number: int = 0, frame: FrameType | None = None) -> None:
+        """Save and end soon; a signal handler."""
+        self._asked_to_end.set()
+
+    def run(self) -> Ended:
+        """Run the instance to its end, and write how it ended.
+
+        Raises:
+            NotLeading: Another agent runs this instance.
+            StoreError: The store was unreachable for ten minutes.
+        """
+        port = free_ports(_PORTS)
+        self._events.append("ready", **_process_data(), address=_address(), port=port)
+        ended = self._to_the_end(port)
+        _patiently(lambda: self._log.write(last=True))
+        _patiently(lambda: self._events.append("ended", outcome=ended.outcome, exit_code=ended.exit_code,
+                                               reason=ended.reason))
+        return ended
+
+    def _to_the_end(self, port: int) -> Ended:
+        try:
+            return self._run(read_submission(self._store), port)
+        except _Cancelled:
+            return Ended(Outcome.INTERRUPTED, None, self._notice or "It was asked to end before the script started.")
+        except StoreError as error:
+            return Ended(Outcome.LOST, None, f"The store of the job failed: {error}")
+        except (JobError, SettingsError) as error:
+            return Ended(Outcome.SCRIPT, None, str(error))
+        except BarographError as error:
+            return Ended(Outcome.LOST, None, str(error))
+        except OSError as error:
+            return Ended(Outcome.LOST, None, f"The instance failed: {error}.")
+
+    def _run(self, submission: Submission, port: int) -> Ended:
+        spec = submission.spec
+        # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
+        self._notices = NoticeWatch(sources_named("auto" if spec.spot or spec.engine != "local" else "file",
+                                                  directory=self._layout.base))
+        signal.signal(signal.SIGTERM, self.ask_to_end)
+        self._layout.make()
+        if submission.code:
+            unpack(bytes(self._store.get(f"{CODE}.{submission.code}")), self._layout.code)
+        place = Place(self._index, self._peers(spec.instances), port if self._index == 0 else self._first_port())
+        write_config(self._layout, spec, place)
+        sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
+        if self._attempt:
+            sync.download()
+        going_on = resuming(self._store, self._attempt, self._layout.base)
+        if self._attempt:
+            self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
+        self._check_asked_to_end()
+        plan = self._plan(submission, place, going_on)
+        self._events.append("training")
+        code, tail = self._train(submission, plan, sync)
+        self._events.append("uploading")
+        _patiently(sync.upload)
+        if code == 0 or not self._asked_to_end.is_set():
+            _patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()))
+        return self._ended(code, tail, going_on)
+
+    def _train(self, submission: Submission, plan: LaunchPlan, sync: CheckpointSync) -> tuple[int, str]:
+        """Run the script; return its exit code and the end of its output."""
+        watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
+        script = Script(plan.commands, self._log, ends_with_us=submission.spec.engine != "local")
+        try:
+            if self._index == 0:
+                begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
+            while (code := script.turn(_TURN_SECS)) is None:
+                self._take_notice()
+                if self._asked_to_end.is_set():
+                    script.terminate(self._grace_secs)
+                self._care(sync)
+                if watcher:
+                    watcher.turn()
+        finally:
+            script.kill()
+        if watcher:
+            watcher.finish()
+        return code, script.tail
+
+    def _plan(self, submission: Submission, place: Place, going_on: Resuming) -> LaunchPlan:
+        """Return the commands that start the script here."""
+        spec = submission.spec
+        words = spec.words
+        if spec.algorithm:
+            target = ("--target", spec.target) if spec.target else ()
+            words = (str(algorithm_named(spec.algorithm).script), *words, *target)
+        environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
+        directory = self._layout.code if submission.code or spec.algorithm else Path(submission.directory)
+        return launch_plan(
+            filled(words, self._layout, list(spec.data)),
+            World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
+            directory=directory, python=submission.python if Path(submission.python).exists() else "", cpus=spec.cpus,
+            environment=recording_environment(environment, submission.launch, attempt=self._attempt,
+                                              resume=going_on.order))
+
+    def _take_notice(self) -> None:
+        """Ask for the end when this instance is about to be taken away."""
+        notice = self._notices.poll()
+        if notice is None:
+            return
+        self._events.append("notice", **notice.to_json())
+        if not notice.advisory:
+            self._notice = f"The instance was taken away: {notice.reason.rstrip('.')}."
+            if notice.deadline_unix is not None:
+                self._grace_secs = max(1.0, min(GRACE_SECS, notice.deadline_unix - time.time() - _UPLOAD_SECS))
+            self._asked_to_end.set()
+
+    def _care(self, sync: CheckpointSync) -> None:
+        """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
+        now = time.monotonic()
+        try:
+            self._log.write()
+            if now >= self._beat_at:
+                self._beat_at = now + _HEARTBEAT_SECS
+                self._beat += 1
+                self._store.put(f"{instance_folder(self._attempt, self._index)}/now.json",
+                                sealed({"beat": self._beat, "time_unix": time.time()}))
+            if now >= self._sync_at:
+                self._sync_at = now + _SYNC_SECS
+                sync.upload(is_stopping=self._asked_to_end.is_set)
+        except StoreError:
+            self._beat_at = now + _HEARTBEAT_SECS  # what was not written is written later
+
+    def _ended(self, code: int, tail: str, going_on: Resuming) -> Ended:
+        if code == 0:
+            return Ended(Outcome.FINISHED, 0)
+        if self._asked_to_end.is_set():
+            return Ended(Outcome.INTERRUPTED, code, self._notice or "It was asked to end.")
+        why = failure_of(self._layout) or going_on.failure() or last_error(tail)
+        return Ended(Outcome.SCRIPT, code, f"The script {ended_reason(code)}{f': {why}' if why else '.'}")
+
+    def _peers(self, count: int) -> tuple[str, ...]:
+        """Return the addresses of all instances, once all are ready."""
+        found: dict[int, str] = {self._index: _address()}
+        deadline = time.monotonic() + _PEERS_SECS
+        while len(found) < count:
+            for index in set(range(count)) - set(found):
+                for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
+                    found[index] = str(event.data["address"])
+            self._take_notice()
+            self._check_asked_to_end(_TURN_SECS / 2)
+            if time.monotonic() > deadline:
+                missing = sorted(set(range(count)) - set(found))
+                raise StoreError(f"instance {missing[0] + 1} of {count} was not ready within {_PEERS_SECS:g} s.")
+        return tuple(found[index] for index in range(count))
+
+    def _first_port(self) -> int:
+        return int(EventLog(self._store, instance_folder(self._attempt, 0)).new()[0].data["port"])
+
+    def _check_asked_to_end(self, wait_secs: float = 0.0) -> None:
+        if self._asked_to_end.wait(wait_secs):
+            raise _Cancelled
+
+
+def _patiently(do: Callable[[], object]) -> None:
+    """Do something at the store, and again for a while if it is unreachable."""
+    deadline, pause = time.monotonic() + _STORE_SECS, 0.2
+    while True:
+        try:
+            do()
+            return
+        except StoreError:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(pause)
+        pause = min(10.0, 2 * pause)
+
+
+def _process_data() -> dict[str, object]:
+    process = this_process()
+    return {name: getattr(process, name) for name in ("pid", "host", "boot_id", "started_ticks")}
+
+
+def _address() -> str:
+    return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"
+
+
+def main(url: str, attempt: int, index: int, work: Path, cache: Path) -> int:
+    """Run an instance; return 0 if all that happened is in the store."""
+    agent = Agent(store_from_url(url), attempt, index, work, cache)
+    signal.signal(signal.SIGTERM, agent.ask_to_end)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        agent.run()
+    except NotLeading:
+        print("Another agent runs this instance.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]), Path(sys.argv[6])))

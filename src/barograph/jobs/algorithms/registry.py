@@ -1,0 +1,147 @@
+"""The built-in algorithms: their scripts, parameters and requirements. Importing this loads no framework."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from barograph.errors import UnknownName, nearest
+from barograph.jobs.algorithms.parameters import (
+    IMAGE_OPTIONS,
+    IMAGES,
+    LIGHTGBM,
+    LINEAR,
+    MLP,
+    OPTIONS,
+    XGBOOST,
+    Parameter,
+)
+
+CHANNELS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+"""Channel to what its data is for."""
+
+_TRAINERS = Path(__file__).with_name("trainers")
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """A built-in algorithm.
+
+    Attributes:
+        script: Training script that follows SageMaker's script mode.
+        requires: Packages that the script imports, by import name.
+        extra: Extras of Barograph that install them, as in `pip install "barograph[EXTRA]"`.
+        parameters: The usual parameters of the library; the script passes others on too.
+        options: Options of the script itself.
+        metric: Metric that tuning optimizes, in the run and in `metrics.json`.
+        maximize: Whether more of it is better.
+    """
+
+    name: str
+    summary: str
+    script: Path
+    requires: tuple[str, ...]
+    extra: str
+    parameters: tuple[Parameter, ...]
+    options: tuple[Parameter, ...] = OPTIONS
+    metric: str = "validation_loss"
+    maximize: bool = False
+
+    @property
+    def reads_tables(self) -> bool:
+        """Whether the data is a table with a target column."""
+        return self.options is OPTIONS
+
+
+def algorithms() -> tuple[Algorithm, ...]:
+    """Return all built-in algorithms."""
+    return _ALGORITHMS
+
+
+def algorithm_named(name: str) -> Algorithm:
+    """Return a built-in algorithm.
+
+    Raises:
+        UnknownName: There is none of that name; the message suggests the nearest.
+    """
+    found = next((algorithm for algorithm in _ALGORITHMS if algorithm.name == name), None)
+    if found is None:
+        known = [algorithm.name for algorithm in _ALGORITHMS]
+        raise UnknownName(f'No algorithm "{name}". {nearest(name, known)}')
+    return found
+
+
+def problems_of(
+    algorithm: Algorithm, parameters: Mapping[str, str], channels: Mapping[str, str], target: str
+) -> list[str]:
+    """Return what would make a job of the algorithm fail, as sentences; reads no more than the beginning of the data.
+
+    Args:
+        parameters: Hyperparameters of the job.
+        channels: Channel to its source; only files and folders on this machine are looked into.
+        target: Target column; "": not given.
+    """
+    problems = [f'The algorithm "{algorithm.name}" needs {package}: pip install "barograph[{algorithm.extra}]".'
+                for package in algorithm.requires if importlib.util.find_spec(package) is None]
+    problems += parameter_problems(algorithm, parameters)
+    problems += [f'The algorithm does not read the channel "{channel}". {nearest(channel, CHANNELS)}'
+                 for channel in channels if channel not in CHANNELS]
+    source = channels.get("train", "")
+    if not source:
+        return [*problems, "No training data: pass --data train=FILE."]
+    if not algorithm.reads_tables:
+        return [*problems, *(["The target of images is their folder: remove --target."] if target else [])]
+    return [*problems, *_target_problems(Path(source), parameters, target)]
+
+
+def parameter_problems(algorithm: Algorithm, parameters: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with values of known parameters, as sentences. The library checks the others."""
+    known = {item.name: item for item in (*algorithm.options, *algorithm.parameters)}
+    return [f'{name} is "{value}"; it must be {wanted}.' for name, value in parameters.items()
+            if (wanted := _unmet(known.get(name.replace("-", "_")), value))]
+
+
+def _unmet(parameter: Parameter | None, value: str) -> str:
+    """Return what a value must be, if it is not; "": it may be right."""
+    if parameter is None:
+        return ""
+    if parameter.kind == "choice":
+        return "" if value in parameter.choices else " or ".join(parameter.choices)
+    reads: Any = {"int": int, "float": float, "text": str}[parameter.kind]
+    try:
+        reads(value)
+    except ValueError:
+        return {"int": "an integer", "float": "a number"}[parameter.kind]
+    return ""
+
+
+def _target_problems(source: Path, parameters: Mapping[str, str], target: str) -> list[str]:
+    if not source.exists():
+        return []  # a bucket, a pattern or a missing file: whoever fetches the data says so
+    # Loaded here, because NumPy takes most of the time of a small command.
+    from barograph.jobs.algorithms.table_prediction import BadData
+    from barograph.jobs.algorithms.tables import column_names, reading_of, target_in
+
+    try:
+        reading = reading_of(parameters, target)
+        target_in(column_names(source, reading), reading, str(source))
+    except BadData as error:
+        return [str(error)]
+    return []
+
+
+_ALGORITHMS = (
+    Algorithm("xgboost", "gradient-boosted trees (XGBoost)", _TRAINERS / "xgboost_trainer.py", ("xgboost", "pandas"),
+              "algorithms,xgboost", XGBOOST),
+    Algorithm("lightgbm", "gradient-boosted trees (LightGBM)", _TRAINERS / "lightgbm_trainer.py",
+              ("lightgbm", "pandas"), "algorithms,lightgbm", LIGHTGBM),
+    Algorithm("linear", "ridge and logistic regression (scikit-learn)", _TRAINERS / "linear_trainer.py",
+              ("sklearn", "pandas"), "algorithms", LINEAR),
+    Algorithm("mlp", "a multi-layer perceptron (scikit-learn)", _TRAINERS / "mlp_trainer.py", ("sklearn", "pandas"),
+              "algorithms", MLP),
+    Algorithm("image-classifier", "a small convolutional network on folders of images (PyTorch)",
+              _TRAINERS / "image_classifier_trainer.py", ("torch", "PIL"), "algorithms,torch", IMAGES, IMAGE_OPTIONS),
+)

@@ -1,0 +1,189 @@
+"""What the trainers of tables share: reading the channels, the split, the model's folder, metrics and predictions."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from barograph.jobs.algorithms import table_prediction
+from barograph.jobs.algorithms.columns import Target, describe, split, target_of, task_of
+from barograph.jobs.algorithms.contract import Folders, Options, folders, options, write_json
+from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.algorithms.results import report, say, scores, versions
+from barograph.jobs.algorithms.table_prediction import BadData
+from barograph.jobs.algorithms.tables import Reading, Table, read_table, target_in
+from barograph.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of a data set as the model reads them.
+
+    Attributes:
+        name: "train", "validation" or "test".
+        rows: Number of each row in its channel, from 1.
+        matrix: Features, shape (rows, features).
+        target: Numbers or class numbers, shape (rows,).
+    """
+
+    name: str
+    rows: Any
+    matrix: Any
+    target: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A training that is ready to start.
+
+    Attributes:
+        model: Content of `model.json`, which the trainer completes.
+        parts: Train and validation, and test if there is such a channel.
+    """
+
+    options: Options
+    folders: Folders
+    model: dict[str, Any]
+    parts: tuple[Part, ...]
+    parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def train(self) -> Part:
+        """The rows for training."""
+        return self.parts[0]
+
+    @property
+    def validation(self) -> Part:
+        """The rows for validation."""
+        return self.parts[1]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes; empty for regression."""
+        return tuple(self.model["classes"] or ())
+
+
+def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
+    """Read the data of a job, and print what was decided.
+
+    Args:
+        name: Name of the algorithm.
+        one_hot: As for `columns.describe`.
+
+    Raises:
+        BadData: Nothing can be learned from the data; the message says what to do.
+        SettingsError: An option is wrong.
+    """
+    algorithm = algorithm_named(name)
+    given = options(algorithm, arguments)
+    places = folders(algorithm.script.name)
+    train = read_table(places.channels["train"], given.reading)
+    target = target_in(list(train.columns), given.reading, train.of)
+    task, reason = (given.task, "as given") if given.task != "auto" else task_of(train, target, given.decimal)
+    say(f"{task} of {target}: {reason}")
+    learned = target_of(train, target, task, given.decimal)
+    rows = {"train": _rows_with_target("train", train, target, learned)}
+    _expect_variety(train, target, learned)
+    if "validation" not in places.channels:
+        rows = _split(train, learned, rows["train"], given)
+    described, notes = describe(train, target, rows["train"], one_hot=one_hot, decimal=given.decimal)
+    for note in (*train.notes, *notes):
+        say(note)
+    model = {
+        "algorithm": name, "task": task, "target": target, "classes": learned.classes, "format": train.form,
+        "header": train.header, "header_names": list(train.columns), "columns": described,
+        "feature_names": _feature_names([column["name"] for column in described]), "parameters": given.parameters,
+        "seed": given.seed, "versions": versions(algorithm.requires), "barograph": __version__,
+    }
+    matrix = table_prediction.features(train.columns, model, train.of)
+    parts = [Part(part, chosen + 1, matrix[chosen], learned.values[chosen]) for part, chosen in rows.items()]
+    parts += [_part_of_channel(channel, places.channels[channel], given, model, learned)
+              for channel in ("validation", "test") if channel in places.channels]
+    say(f"{len(described)} columns; " + ", ".join(f"{len(part.rows)} rows for {part.name}" for part in parts))
+    return Task(given, places, model, tuple(parts), dict(given.parameters))
+
+
+def finish(task: Task, **facts: Any) -> None:
+    """Write `model.json`, `predict.py`, metrics and predictions, those of the model that the trainer saved.
+
+    Args:
+        facts: Added to `metrics.json`.
+    """
+    folder, model = task.folders.model, task.model
+    write_json(folder / "model.json", model)
+    shutil.copyfile(table_prediction.__file__, folder / "predict.py")
+    metrics: dict[str, dict[str, float]] = {}
+    for part in task.parts:
+        predictions = table_prediction.predict(folder, model, part.matrix)
+        metrics[part.name] = scores(part.target, predictions, task.classes)
+        if part.name != "train":
+            _write_predictions(task, part, predictions)
+    report(task.folders, metrics, {"task": model["task"], "target": model["target"],
+                                   "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
+
+
+def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:
+    """Return the rows for training and those for validation, of those with a target."""
+    known = Target(learned.values[rows], learned.classes, learned.numbers)
+    chosen, kept = split(known, given.validation_fraction, given.seed)
+    if not len(kept):
+        raise BadData(f"{train.of} has no two rows of one class, so none can be kept for validation. Add rows, or pass "
+                      "--data validation=FILE.")
+    return {"train": rows[chosen], "validation": rows[kept]}
+
+
+def _part_of_channel(name: str, path: Path, given: Options, model: Mapping[str, Any], learned: Target) -> Part:
+    """Return a channel other than the training data, read as the training data was."""
+    columns, target = model["columns"], model["target"]
+    texts = {column["name"] for column in columns if column["kind"] == "category"}
+    names = [column["name"] for column in columns] if model["format"] == "libsvm" else None
+    reading = Reading("yes" if model["header"] else "no", given.reading.separator, target)
+    table = read_table(path, reading, names, {*texts, *([] if learned.numbers else [target])})
+    if target not in table.columns:
+        raise BadData(f'{table.of} has no column "{target}", the target. Add it, or leave the channel out.')
+    found = target_of(table, target, model["task"], like=learned)
+    rows = _rows_with_target(name, table, target, found)
+    return Part(name, rows + 1, table_prediction.features(table.columns, model, table.of)[rows], found.values[rows])
+
+
+def _rows_with_target(channel: str, table: Table, target: str, found: Target) -> Any:
+    usable = np.flatnonzero(~np.isnan(found.values))
+    if not len(usable):
+        raise BadData(f'No row of {table.of} has a value in the target column "{target}"'
+                      f"{' that occurs in the training data' if channel != 'train' and found.classes else ''}.")
+    absent = table.rows - len(usable)
+    if absent:
+        say(f'{absent:,} of {table.rows:,} rows of {channel} have no {"known " if channel != "train" else ""}value of '
+            f'"{target}": left out.')
+    return usable
+
+
+def _expect_variety(table: Table, target: str, learned: Target) -> None:
+    values = np.unique(learned.values[~np.isnan(learned.values)])
+    if len(values) == 1:
+        value = learned.classes[0] if learned.classes else table_prediction.label(float(values[0]))
+        raise BadData(f'The target column "{target}" of {table.of} is {value} in every row: there is nothing to learn. '
+                      "Choose another target, or add rows with other values.")
+
+
+def _write_predictions(task: Task, part: Part, predictions: Any) -> None:
+    classes = task.classes
+    target = [classes[int(place)] for place in part.target] if classes else part.target.tolist()
+    columns = {"row": part.rows.tolist(), "target": target, **table_prediction.outputs(predictions, classes or None)}
+    with (task.folders.output / f"{part.name}_predictions.csv").open("w", encoding="utf-8", newline="") as file:
+        table_prediction.write_csv(file, columns)
+
+
+def _feature_names(names: Sequence[str]) -> list[str]:
+    """Return names that XGBoost and LightGBM accept: without brackets, white space and characters of JSON."""
+    made: list[str] = []
+    for name in names:
+        plain = re.sub(r'[\s\[\]<>{}",:]+', "_", name)
+        made.append(plain if plain not in made else f"{plain}_{len(made)}")
+    return made

@@ -1,0 +1,38 @@
+"""Trains a linear model on a table with scikit-learn: `Ridge`, or for classes `LogisticRegression`.
+
+    SM_CHANNEL_TRAIN=houses.parquet SM_MODEL_DIR=model SM_OUTPUT_DATA_DIR=output \\
+        python linear_trainer.py --target price --alpha 0.1
+
+Parameters are scikit-learn's own. Numbers are standardized, missing ones are the mean, and each category of a text
+column is a feature. The weights are in `model.npz`, which `predict.py` evaluates with NumPy alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from barograph.jobs.algorithms.contract import run_trainer
+from barograph.jobs.algorithms.estimators import estimator, fitted
+from barograph.jobs.algorithms.table_training import finish, prepare
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train and save a model."""
+    task = prepare("linear", arguments, one_hot=True)
+    kind: Any = LogisticRegression if task.classes else Ridge
+    model = estimator(kind, {"random_state": task.options.seed, **task.parameters})
+    with fitted(kind):
+        model.fit(task.train.matrix, task.train.target)
+    np.savez(task.folders.model / "model.npz", weight0=np.atleast_2d(model.coef_).T,
+             bias0=np.atleast_1d(model.intercept_))
+    task.model.update(activation="identity", target_mean=0.0, target_scale=1.0,
+                      output=("softmax" if len(task.classes) > 2 else "logistic") if task.classes else "identity")
+    finish(task)
+
+
+if __name__ == "__main__":
+    run_trainer(train)

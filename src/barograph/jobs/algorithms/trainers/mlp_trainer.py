@@ -1,0 +1,74 @@
+"""Trains a multi-layer perceptron on a table with scikit-learn: `MLPRegressor`, or for classes `MLPClassifier`.
+
+    SM_CHANNEL_TRAIN=houses.parquet SM_MODEL_DIR=model SM_OUTPUT_DATA_DIR=output \\
+        python mlp_trainer.py --target price --hidden_layer_sizes 64,32
+
+Parameters are scikit-learn's own. Numbers and the target of a regression are standardized, missing ones are the mean,
+and each category of a text column is a feature. Training stops after `n_iter_no_change` epochs without a better
+validation loss; the weights of the best epoch are in `model.npz`, which `predict.py` evaluates with NumPy alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+from barograph.errors import SettingsError
+from barograph.jobs.algorithms.contract import log, run_trainer
+from barograph.jobs.algorithms.estimators import estimator, fitted
+from barograph.jobs.algorithms.results import say, scores
+from barograph.jobs.algorithms.table_training import Task, finish, prepare
+
+Weights = tuple[list[Any], list[Any]]
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train and save a model."""
+    task = prepare("mlp", arguments, one_hot=True)
+    sizes = task.parameters.get("hidden_layer_sizes", "")
+    if sizes.isdigit():
+        task.parameters["hidden_layer_sizes"] = f"({sizes},)"
+    kind: Any = MLPClassifier if task.classes else MLPRegressor
+    model = estimator(kind, {"random_state": task.options.seed, **task.parameters})
+    if model.solver == "lbfgs" or model.early_stopping:
+        raise SettingsError("This trainer trains epoch by epoch: use solver adam or sgd, and not early_stopping, which "
+                            "it does itself after n_iter_no_change epochs.")
+    numbers = task.train.target
+    mean, scale = (0.0, 1.0) if task.classes else (float(numbers.mean()), float(numbers.std()) or 1.0)
+    best_epoch, losses, (weights, biases) = _best_epoch(task, model, kind, mean, scale)
+    np.savez(task.folders.model / "model.npz", **{f"weight{place}": weight for place, weight in enumerate(weights)},
+             **{f"bias{place}": bias for place, bias in enumerate(biases)})
+    task.model.update(activation=model.activation, output=model.out_activation_, target_mean=mean, target_scale=scale)
+    finish(task, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
+
+
+def _best_epoch(task: Task, model: Any, kind: Any, mean: float, scale: float) -> tuple[int, list[float], Weights]:
+    """Train until the validation loss gets no better; return the best epoch, from 1, all losses and its weights."""
+    target = task.train.target.astype(int) if task.classes else (task.train.target - mean) / scale
+    more = {"classes": range(len(task.classes))} if task.classes else {}
+    best, best_epoch, stalled = math.inf, 0, 0
+    losses: list[float] = []
+    weights: Weights = ([], [])
+    while len(losses) < model.max_iter and stalled < model.n_iter_no_change:
+        with fitted(kind):
+            model.partial_fit(task.train.matrix, target, **more if not losses else {})
+        losses.append(float(model.loss_))
+        predicted = (model.predict_proba if task.classes else model.predict)(task.validation.matrix)
+        loss = scores(task.validation.target, predicted * scale + mean, task.classes)["loss"]
+        log({"epoch_loss": losses[-1], "validation_loss": loss})
+        say(f"epoch {len(losses)}: loss {losses[-1]:.4g}, validation loss {loss:.4g}")
+        stalled = 0 if loss < best - model.tol * scale else stalled + 1
+        if loss < best:
+            best, best_epoch = loss, len(losses)
+            weights = ([item.copy() for item in model.coefs_], [item.copy() for item in model.intercepts_])
+    if not best_epoch:
+        raise SettingsError("The validation loss was not finite after any epoch. Lower learning_rate_init.")
+    return best_epoch, losses, weights
+
+
+if __name__ == "__main__":
+    run_trainer(train)

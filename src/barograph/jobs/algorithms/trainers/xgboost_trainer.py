@@ -1,0 +1,78 @@
+"""Trains gradient-boosted trees on a table with XGBoost.
+
+    SM_CHANNEL_TRAIN=houses.parquet SM_MODEL_DIR=model SM_OUTPUT_DATA_DIR=output \\
+        python xgboost_trainer.py --target price --eta 0.1 --max_depth 4
+
+Parameters are XGBoost's own. Columns of text are categories, which XGBoost splits itself; missing values stay missing.
+The model is in XGBoost's format, `model.ubj`, with the best round as the last if training stopped early.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import xgboost
+
+from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.jobs.algorithms.boosting import objective_of, rounds_of
+from barograph.jobs.algorithms.contract import run_trainer
+from barograph.jobs.algorithms.parameters import XGBOOST
+from barograph.jobs.algorithms.results import say
+from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
+
+ROUNDS = ("num_boost_round", "num_round", "n_estimators")
+"""Names of the number of rounds: of `xgboost.train`, of SageMaker, of XGBoost's scikit-learn classes."""
+
+def train(arguments: Sequence[str]) -> None:
+    """Train and save a model."""
+    task = prepare("xgboost", arguments, one_hot=False)
+    rounds, stop_after = rounds_of(task.parameters, ROUNDS)
+    objective = objective_of(task, "reg:squarederror", ("binary:logistic",), ("multi:softprob",))
+    parameters = {"seed": task.options.seed, **objective, **task.parameters}
+    data = {part.name: _matrix(task, part) for part in task.parts[:2]}
+    _expect_known(parameters, data["train"])
+    booster = xgboost.train(
+        parameters, data["train"], rounds, evals=[(data["train"], "train"), (data["validation"], "validation")],
+        early_stopping_rounds=stop_after or None, verbose_eval=max(1, rounds // 20))
+    best = booster.best_iteration if stop_after else booster.num_boosted_rounds() - 1
+    if stop_after:
+        say(f"Best round: {best}.")
+    booster[:best + 1].save_model(task.folders.model / "model.ubj")
+    finish(task, rounds=best + 1)
+
+
+def _matrix(task: Task, part: Part) -> Any:
+    types = ["c" if column["kind"] == "category" else "q" for column in task.model["columns"]]
+    return xgboost.DMatrix(part.matrix, label=part.target, feature_names=task.model["feature_names"],
+                           feature_types=types, enable_categorical=True)
+
+
+def _expect_known(parameters: Mapping[str, Any], data: Any) -> None:
+    """Refuse what XGBoost refuses, and parameters that it does not use, of which it only warns."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            config = xgboost.Booster(dict(parameters), [data]).save_config()
+        except xgboost.core.XGBoostError as error:
+            raise SettingsError(f"XGBoost refuses the parameters: {str(error).strip().splitlines()[-1]}") from error
+    lines = [line for warning in caught
+             for line in re.findall(r"Parameters: \{(.*)\} are not used", str(warning.message))]
+    unused = [name for line in lines for name in re.findall(r'"([^"]*)"', line)]
+    if unused:
+        known = {*ROUNDS, *(item.name for item in XGBOOST), *_names_in(json.loads(config))}
+        raise UnknownName(f'XGBoost does not use the parameter "{unused[0]}" here. {nearest(unused[0], known)}')
+
+
+def _names_in(config: Any) -> set[str]:
+    if not isinstance(config, dict):
+        return set()
+    return {str(name) for name, value in config.items() if not isinstance(value, dict | list)}.union(
+        *(_names_in(value) for value in config.values()))
+
+
+if __name__ == "__main__":
+    run_trainer(train)

@@ -1,0 +1,83 @@
+"""What provides instances for jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from barograph.jobs.spec import JobSpec
+
+Handle = Mapping[str, Any]
+"""How an engine finds an instance again, also after the controller was restarted: JSON data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An instance to start.
+
+    Attributes:
+        job: Name of the job.
+        url: URL of the job's store.
+        spec: The job.
+        attempt: Attempt of the job, from 0.
+        index: Which of its instances, from 0.
+        environment: Environment variables for the agent and its script.
+    """
+
+    job: str
+    url: str
+    spec: JobSpec
+    attempt: int
+    index: int
+    environment: Mapping[str, str]
+
+
+class Engine(Protocol):
+    """Starts instances, each with an agent, and ends them.
+
+    An agent writes what happens on its instance to the job's store. An engine only knows whether it is there.
+    """
+
+    def problems(self, spec: JobSpec) -> list[str]:
+        """Return why this engine can never run a job, one sentence each."""
+        ...
+
+    def reserve(self, job: str, spec: JobSpec) -> str:
+        """Reserve all instances of a job, or none; return why it must wait, "" if they are reserved.
+
+        Does not block. Reserving again changes nothing.
+        """
+        ...
+
+    def start(self, order: Order) -> Handle:
+        """Start a reserved instance.
+
+        Raises:
+            OSError, JobError: It cannot be started.
+        """
+        ...
+
+    def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
+        """Take over the instances of a job that another controller started."""
+        ...
+
+    def is_gone(self, handle: Handle) -> str:
+        """Return why an instance is gone, in a sentence; "" while its agent is there."""
+        ...
+
+    def ask_to_end(self, handle: Handle) -> None:
+        """Ask the agent to save and to end. Does nothing if it is gone."""
+        ...
+
+    def kill(self, handle: Handle) -> None:
+        """End an instance at once, with all its processes, and remove what it leaves on its machine."""
+        ...
+
+    def release(self, job: str) -> None:
+        """Return what was reserved for a job; ends what is left of its instances."""
+        ...
+
+    def close(self) -> None:
+        """Release what is needed to manage instances; the instances are not touched."""
+        ...

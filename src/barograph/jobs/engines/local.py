@@ -1,0 +1,152 @@
+"""Instances on this machine: process groups in directories of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.home import JobsHome
+from barograph.jobs.spec import JobSpec
+from barograph.machine.gpus import names_of_gpus
+from barograph.machine.host import cores_to_use, memory_bytes
+from barograph.machine.marked import kill_marked
+from barograph.processes.command import own_module
+from barograph.processes.local_process import LocalProcess
+from barograph.processes.process import ended_reason
+from barograph.runs.state.process import Process, is_alive, process_now
+from barograph.watch.figures import count, size
+
+INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
+"""Environment variable that marks all processes of an instance: `JOB/ATTEMPT-INDEX`."""
+
+
+@dataclass(slots=True)
+class _Reserved:
+    cpus: float
+    memory_bytes: int
+    gpus: list[int] = field(default_factory=list)
+
+
+class LocalEngine:
+    """Instances on this machine.
+
+    Args:
+        home: Its directory contains those of the instances.
+        cores: Cores to share; None: those of this machine.
+        memory: Memory to share in bytes; None: that of this machine.
+        gpus: Number of GPUs to share; None: those of this machine.
+    """
+
+    def __init__(
+        self, home: JobsHome, *, cores: int | None = None, memory: int | None = None, gpus: int | None = None
+    ) -> None:
+        self._home = home
+        self._cores = cores or cores_to_use()
+        self._memory_bytes = memory or memory_bytes()
+        self._gpus = len(names_of_gpus()) if gpus is None else gpus
+        self._reserved: dict[str, _Reserved] = {}
+        self._processes: dict[int, LocalProcess] = {}
+
+    def problems(self, spec: JobSpec) -> list[str]:
+        """See `Engine.problems`."""
+        found = []
+        if spec.instances * spec.cpus > self._cores:
+            found.append(f"{_instances(spec)} {spec.cpus:g} CPUs need {spec.instances * spec.cpus:g}; this machine has "
+                         f"{self._cores}.")
+        if spec.instances * spec.memory_bytes > self._memory_bytes:
+            found.append(f"{_instances(spec)} {size(spec.memory_bytes)} of memory need "
+                         f"{size(spec.instances * spec.memory_bytes)}; this machine has {size(self._memory_bytes)}.")
+        if spec.instances * spec.gpus > self._gpus:
+            found.append(f"{_instances(spec)} {count(spec.gpus, 'GPU')} need {spec.instances * spec.gpus}; this "
+                         f"machine has {self._gpus or 'none'}.")
+        if spec.cluster:
+            found.append("A cluster file needs --engine ray.")
+        return found
+
+    def reserve(self, job: str, spec: JobSpec) -> str:
+        """See `Engine.reserve`."""
+        if job in self._reserved:
+            return ""
+        used = self._reserved.values()
+        for what, wanted, total, taken in (
+            ("CPUs", spec.instances * spec.cpus, self._cores, sum(item.cpus for item in used)),
+            ("GPUs", spec.instances * spec.gpus, self._gpus, sum(len(item.gpus) for item in used)),
+        ):
+            if wanted > total - taken:
+                return f"Waits for {wanted:g} of {total:g} {what}; {total - taken:g} are free."
+        taken_bytes = sum(item.memory_bytes for item in used)
+        wanted_bytes = spec.instances * spec.memory_bytes
+        if wanted_bytes > self._memory_bytes - taken_bytes:
+            return f"Waits for {size(wanted_bytes)} of memory; {size(self._memory_bytes - taken_bytes)} are free."
+        busy = {gpu for item in used for gpu in item.gpus}
+        free = [gpu for gpu in range(self._gpus) if gpu not in busy]
+        self._reserved[job] = _Reserved(spec.instances * spec.cpus, wanted_bytes, free[:spec.instances * spec.gpus])
+        return ""
+
+    def start(self, order: Order) -> Handle:
+        """See `Engine.start`."""
+        mark = f"{order.job}/{order.attempt}-{order.index}"
+        environment = {**order.environment, INSTANCE_VARIABLE: mark}
+        gpus = self._reserved[order.job].gpus[order.index * order.spec.gpus:][:order.spec.gpus]
+        if self._gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
+        work = self._home.work(order.job) / f"{order.attempt}-{order.index}"
+        work.mkdir(parents=True, exist_ok=True)
+        with (work / "agent.log").open("ab") as log:
+            process = LocalProcess(own_module(
+                "barograph.jobs.agent", order.url, order.job, str(order.attempt), str(order.index), str(work),
+                str(self._home.cache), environment=environment), stdout=log, stderr=log)
+        self._processes[process.pid] = process
+        return {**asdict(process_now(process.pid)), "mark": mark, "work": str(work), "gpus": gpus}
+
+    def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
+        """See `Engine.adopt`."""
+        self._reserved[job] = _Reserved(spec.instances * spec.cpus, spec.instances * spec.memory_bytes,
+                                        [gpu for handle in handles.values() for gpu in handle["gpus"]])
+
+    def is_gone(self, handle: Handle) -> str:
+        """See `Engine.is_gone`."""
+        process = self._processes.get(handle["pid"])
+        if process is not None:
+            code = process.poll()
+            return "" if code is None else f"Its agent {ended_reason(code)}."
+        return "" if is_alive(_process(handle)) else "Its agent is gone."
+
+    def ask_to_end(self, handle: Handle) -> None:
+        """See `Engine.ask_to_end`."""
+        if not self.is_gone(handle):
+            with contextlib.suppress(OSError):
+                os.kill(handle["pid"], signal.SIGTERM)
+
+    def kill(self, handle: Handle) -> None:
+        """See `Engine.kill`."""
+        kill_marked(INSTANCE_VARIABLE, handle["mark"])
+        process = self._processes.pop(handle["pid"], None)
+        if process is not None:
+            process.kill()
+            process.wait()
+        shutil.rmtree(handle["work"], ignore_errors=True)
+
+    def release(self, job: str) -> None:
+        """See `Engine.release`."""
+        if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
+            kill_marked(INSTANCE_VARIABLE, f"{job}/")
+            shutil.rmtree(self._home.work(job), ignore_errors=True)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+
+
+
+
+def _process(handle: Handle) -> Process:
+    return Process(handle["pid"], handle["host"], handle["boot_id"], handle["started_ticks"])
+
+
+def _instances(spec: JobSpec) -> str:
+    return f"{count(spec.instances, 'instance')} with"

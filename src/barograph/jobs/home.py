@@ -1,0 +1,142 @@
+"""The directory of a user's jobs on this machine: which jobs there are, and what belongs to none of their stores.
+
+    jobs/NAME.json      where the job's store is, and its place in the queue
+    secrets/NAME.json   environment variables of the submitting shell, readable by the user only
+    work/NAME/          directories of its instances
+    cache/              environments and data that jobs share
+    controller.log      what the controller prints
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from barograph.errors import JobRefused, UnknownJob, nearest
+
+HOME_VARIABLE = "BAROGRAPH_HOME"
+"""Environment variable with the directory of the jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as its user's directory knows it.
+
+    Attributes:
+        name: Name of the job.
+        url: URL of its store, which is also the store of its run.
+        number: Orders the queue.
+        engine: Engine that runs it.
+        over: It has ended.
+    """
+
+    name: str
+    url: str
+    number: int
+    engine: str
+    over: bool = False
+
+
+class JobsHome:
+    """The jobs of a user on this machine.
+
+    Args:
+        path: Directory; None: `BAROGRAPH_HOME`, else `barograph` in the state directory of the user.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path or os.environ.get(HOME_VARIABLE) or _state_directory()).absolute()
+
+    @property
+    def cache(self) -> Path:
+        """Environments and data that jobs share."""
+        return self.path / "cache"
+
+    @property
+    def controller_log(self) -> Path:
+        """What the controller prints."""
+        return self.path / "controller.log"
+
+    def work(self, name: str) -> Path:
+        """Directory of a job's instances."""
+        return self.path / "work" / name
+
+    def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
+        """Enter a job.
+
+        Args:
+            record: The job.
+            environment: Environment variables for its script.
+
+        Raises:
+            JobRefused: There is a job of that name.
+        """
+        self._write("secrets", record.name, dict(environment), replaces=True)
+        try:
+            self._write("jobs", record.name, asdict(record), replaces=False)
+        except FileExistsError:
+            raise JobRefused(f'There is a job named "{record.name}" already. Use another --name.') from None
+
+    def all(self) -> list[JobRecord]:
+        """Return all jobs in the order of submission."""
+        records = []
+        for file in (self.path / "jobs").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                records.append(JobRecord(**json.loads(file.read_bytes())))
+        return sorted(records, key=lambda record: (record.number, record.name))
+
+    def named(self, name: str) -> JobRecord:
+        """Return a job by its name, or by the beginning or the end of it if that is unique.
+
+        Raises:
+            UnknownJob: There is no such job, or there are several.
+        """
+        records = self.all()
+        found = [record for record in records if record.name == name] or [
+            record for record in records if record.name.startswith(name) or record.name.endswith(name)] if name else []
+        if len(found) == 1:
+            return found[0]
+        names = [record.name for record in found or records]
+        if found:
+            raise UnknownJob(f'"{name}" is the beginning or the end of several jobs: {", ".join(names[-5:])}.')
+        raise UnknownJob(f'There is no job named "{name}". {nearest(name, names) if names else "There are no jobs."}')
+
+    def environment(self, name: str) -> dict[str, str]:
+        """Return the environment variables for the script of a job; empty once it has ended."""
+        try:
+            values: dict[str, str] = json.loads((self.path / "secrets" / f"{name}.json").read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return values
+
+    def close(self, record: JobRecord) -> None:
+        """Note that a job has ended, and delete its secrets and its instances' directories."""
+        self._write("jobs", record.name, asdict(replace(record, over=True)), replaces=True)
+        (self.path / "secrets" / f"{record.name}.json").unlink(missing_ok=True)
+        shutil.rmtree(self.work(record.name), ignore_errors=True)
+
+    def _write(self, folder: str, name: str, data: object, *, replaces: bool) -> None:
+        target = self.path / folder / f"{name}.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.chmod(0o700)
+        part = target.with_name(f".{name}.{os.getpid()}.{os.urandom(3).hex()}")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(data, file)
+            if replaces:
+                os.replace(part, target)
+            else:
+                os.link(part, target)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _state_directory() -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "barograph"

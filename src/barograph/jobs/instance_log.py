@@ -1,0 +1,110 @@
+"""The output of an instance in the job's store, in parts: everything up to a limit, then only the end."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from barograph.errors import ObjectNotFound
+from barograph.jobs.job_log import log_folder
+from barograph.provenance.secrets import Secrets
+from barograph.store.base import Store
+
+MOST_BYTES = 64 * 2**20
+"""Output above this is left out, except for the last part."""
+_END_BYTES = 2**20
+_PART_BYTES = 2**20
+_PAUSE_SECS = 0.5
+
+
+class InstanceLog:
+    """Writes the output of an instance.
+
+    Args:
+        store: Store of the job.
+        attempt: Attempt of the job.
+        index: Which of its instances.
+        secrets: Values that are replaced.
+        most_bytes: See `MOST_BYTES`.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self, store: Store, attempt: int, index: int, *, secrets: Secrets, most_bytes: int = MOST_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._folder, self._secrets = store, log_folder(attempt, index), secrets
+        self._most_bytes, self._clock = most_bytes, clock
+        self._waiting: list[bytes] = []
+        self._written_bytes = self._left_out_bytes = 0
+        self._end: deque[bytes] = deque()
+        self._end_bytes = 0
+        self._part = 0
+        self._due = clock()
+
+    def add(self, data: bytes) -> None:
+        """Take whole lines of output."""
+        if not data:
+            return
+        if self._written_bytes + len(data) <= self._most_bytes:
+            self._written_bytes += len(data)
+            self._waiting.append(data)
+            return
+        self._written_bytes = self._most_bytes
+        self._end.append(data)
+        self._end_bytes += len(data)
+        while len(self._end) > 1 and self._end_bytes - len(self._end[0]) >= _END_BYTES:
+            dropped = len(self._end.popleft())
+            self._end_bytes -= dropped
+            self._left_out_bytes += dropped
+
+    def write(self, *, last: bool = False) -> None:
+        """Write what is due; at the end, everything.
+
+        Raises:
+            StoreError: The store rejects it; it is written at the next call.
+        """
+        waiting_bytes = sum(map(len, self._waiting))
+        if self._waiting and (last or waiting_bytes >= _PART_BYTES or self._clock() >= self._due):
+            self._put(b"".join(self._waiting))
+            self._waiting = []
+        if last and self._end:
+            left_out = f"[barograph: {self._left_out_bytes:,} bytes of output were left out]\n" \
+                if self._left_out_bytes else ""
+            self._put(left_out.encode() + b"".join(self._end))
+            self._end.clear()
+
+    def _put(self, data: bytes) -> None:
+        text = self._secrets.hide(data.decode("utf-8", "replace"))
+        self._store.put(f"{self._folder}/{self._part:08d}.log", text.encode("utf-8", "replace"))
+        self._part += 1
+        self._due = self._clock() + _PAUSE_SECS
+
+
+@dataclass(slots=True)
+class LogReader:
+    """Reads the output of an instance, from the beginning.
+
+    Attributes:
+        store: Store of the job.
+        attempt: Attempt of the job.
+        index: Which of its instances.
+        part: The next part.
+    """
+
+    store: Store
+    attempt: int
+    index: int
+    part: int = 0
+
+    def new(self) -> Iterator[str]:
+        """Yield the output that was written since the last call."""
+        while True:
+            try:
+                data = self.store.get(f"{log_folder(self.attempt, self.index)}/{self.part:08d}.log")
+            except ObjectNotFound:
+                return
+            self.part += 1
+            yield bytes(data).decode("utf-8", "replace")

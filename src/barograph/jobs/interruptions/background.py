@@ -1,0 +1,45 @@
+"""Polls a source in a thread, so that a slow network never blocks an agent."""
+
+from __future__ import annotations
+
+import threading
+
+from barograph.jobs.interruptions.metadata import MetadataSource
+from barograph.jobs.interruptions.notice import InterruptionSource, Notice
+
+
+class BackgroundSource:
+    """An interruption source that is polled in a daemon thread; `poll` returns at once what the thread saw last.
+
+    Args:
+        source: The thread ends when this disables itself.
+    """
+
+    interval_secs = 0.1
+
+    def __init__(self, source: InterruptionSource) -> None:
+        self.source = source
+        self.name = source.name
+        self._latest: Notice | None = None
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def poll(self) -> Notice | None:
+        """Return the notice that the thread saw last, None if it saw none. Never raises."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name=f"notices of {self.name}", daemon=True)
+            self._thread.start()
+        return self._latest
+
+    def close(self) -> None:
+        """End the thread after its current poll, and wait for it."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            self._latest = self.source.poll()
+            if isinstance(self.source, MetadataSource) and self.source.disabled:
+                return
+            self._closed.wait(self.source.interval_secs)

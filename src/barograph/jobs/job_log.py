@@ -1,0 +1,111 @@
+"""The state of a job in its store: numbered, immutable events, and a few objects beside them.
+
+    job/spec.json                      the job as submitted
+    job/launch.json                    how its processes record themselves
+    job/code.DIGEST                    the source folder
+    job/events/NNNNNNNN.json           decisions of the controller, and what it saw
+    job/requests/NAME.json             what users ask of the job
+    job/instances/AAAA-I/NNNNNNNN.json events of the agent of instance I in attempt A
+    job/instances/AAAA-I/now.json      its heartbeat, replaced
+    job/logs/AAAA-I/NNNNNNNN.log       output of the script there
+
+An event is created once under its number. So of two controllers that act at once only one succeeds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.runs.format.metadata import sealed, unsealed
+from barograph.store.base import Store
+
+JOB = "job"
+SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
+EVENTS, REQUESTS, INSTANCES, LOGS = f"{JOB}/events", f"{JOB}/requests", f"{JOB}/instances", f"{JOB}/logs"
+STOP = f"{REQUESTS}/stop.json"
+
+
+class NotLeading(Exception):
+    """Another controller has decided meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a job, or that was decided.
+
+    Attributes:
+        kind: Its type, such as "starting".
+        time_unix: Time by the writer's clock.
+        data: Details, as JSON data.
+    """
+
+    kind: str
+    time_unix: float
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+class EventLog:
+    """Numbered events in one folder of a store, with one writer at a time.
+
+    Args:
+        store: Store of the job.
+        folder: `EVENTS`, or the folder of an instance.
+        clock: Seconds since 1970 UTC.
+    """
+
+    def __init__(self, store: Store, folder: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._folder, self._clock = store, folder, clock
+        self._next = 0
+
+    def new(self) -> list[Event]:
+        """Return the events that were written since the last call, in order.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        found: list[Event] = []
+        while True:
+            name = f"{self._folder}/{self._next:08d}.json"
+            try:
+                body = unsealed(self._store.get(name), name)
+            except ObjectNotFound:
+                return found
+            except DamagedChunk:
+                body = {"kind": "damaged", "time_unix": self._clock()}
+            self._next += 1
+            found.append(Event(str(body["kind"]), float(body["time_unix"]), body.get("data", {})))
+
+    def append(self, kind: str, **data: Any) -> Event:
+        """Write an event and return it.
+
+        Raises:
+            NotLeading: Somebody else wrote an event that `new` has not returned yet.
+            StoreError: The store rejects it.
+        """
+        event = Event(kind, self._clock(), data)
+        body = {"kind": kind, "time_unix": event.time_unix, "data": data}
+        try:
+            self._store.create(f"{self._folder}/{self._next:08d}.json", sealed(body))
+        except ObjectExists:
+            raise NotLeading(self._folder) from None
+        self._next += 1
+        return event
+
+
+def instance_folder(attempt: int, index: int) -> str:
+    """Return the folder of an instance's events.
+
+    Example:
+        >>> instance_folder(0, 1)
+        'job/instances/0000-1'
+    """
+    return f"{INSTANCES}/{attempt:04d}-{index}"
+
+
+def log_folder(attempt: int, index: int) -> str:
+    """Return the folder of an instance's output."""
+    return f"{LOGS}/{attempt:04d}-{index}"

@@ -1,0 +1,157 @@
+"""Jobs as commands, Python and the web UI show them: computed here, rendered there."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from barograph.errors import BarographError
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.state import JobState, Phase, state_after
+from barograph.jobs.submission import Submission, read_submission
+from barograph.model.plain import plain
+from barograph.runs.state.claim import workers_of
+from barograph.runs.state.vitals import heartbeat_of
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """One job.
+
+    Attributes:
+        name: Its name.
+        url: Its store, which is also that of its run.
+        phase: What it is doing, or how it ended; None if it cannot be read.
+        doing: What its first instance is doing: "starting", "downloading", "training", "uploading"; "" if none runs.
+        reason: Why it waits, or why it ended; why it cannot be read.
+        command: What it runs.
+        engine: Where.
+        instances: How many instances it has.
+        attempt: The current or last attempt, from 0; -1 before the first.
+        submitted_unix: Time of submission.
+        ended_unix: Time of its end; NaN while it goes on.
+        waited_secs: Time without instances so far.
+        trained_secs: Time with instances so far.
+        step: Optimizer steps so far.
+        loss: Last loss; NaN if none was recorded.
+        interruptions: Attempts that ended because an instance was taken away or lost.
+        repeated_steps: Steps that were made again, as far as known.
+        exit_code: Exit code of its script; None if unknown.
+        users_fault: Whether it failed by its script or what was given to it.
+    """
+
+    name: str
+    url: str
+    phase: Phase | None
+    doing: str = ""
+    reason: str = ""
+    command: tuple[str, ...] = ()
+    engine: str = ""
+    instances: int = 0
+    attempt: int = -1
+    submitted_unix: float = math.nan
+    ended_unix: float = math.nan
+    waited_secs: float = 0.0
+    trained_secs: float = 0.0
+    step: int = 0
+    loss: float = math.nan
+    interruptions: int = 0
+    repeated_steps: int = 0
+    exit_code: int | None = None
+    users_fault: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.phase is not None and self.phase.is_over
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+class JobView:
+    """Follows one job through its store.
+
+    Args:
+        name: Name of the job.
+        store: Its store.
+
+    Raises:
+        NotARun, DamagedChunk, StoreError: The job cannot be read.
+    """
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.name, self.store = name, store
+        self.submission: Submission = read_submission(store)
+        self._log = EventLog(store, EVENTS)
+        self._doing: tuple[int, EventLog] | None = None
+        self._word = ""
+        self.state = JobState()
+
+    def refresh(self) -> JobState:
+        """Read what has happened, and return the state of the job.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        self.state = state_after(self._log.new(), self.state)
+        return self.state
+
+    def report(self) -> JobReport:
+        """Return the job as it is now; errors as `refresh`."""
+        state, spec = self.refresh(), self.submission.spec
+        now = time.time()
+        runs = state.phase in (Phase.RUNNING, Phase.STOPPING)
+        trained = state.trained_secs + (now - state.since_unix if runs else 0.0)
+        ended = state.since_unix if state.phase.is_over else math.nan
+        beats = [beat for worker in workers_of(self.store, state.attempt)
+                 if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
+        lead = max(beats, key=lambda beat: beat.step, default=None)
+        return JobReport(
+            self.name, self.store.url, state.phase, self._what_it_does() if runs else "", state.reason,
+            spec.words or (spec.algorithm,), spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
+            max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
+            lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
+            state.exit_code, state.users_fault)
+
+    def _what_it_does(self) -> str:
+        if self._doing is None or self._doing[0] != self.state.attempt:
+            self._doing = self.state.attempt, EventLog(self.store, instance_folder(self.state.attempt, 0))
+            self._word = "starting"
+        for event in self._doing[1].new():
+            self._word = event.kind if event.kind in ("downloading", "training", "uploading") else self._word
+        return self._word
+
+
+def view_of(name: str, home: JobsHome) -> JobView:
+    """Return the view of a job by its name, the beginning or the end of it, or by its place.
+
+    Raises:
+        UnknownJob: There is no such job.
+        NotARun, DamagedChunk, StoreError: It cannot be read.
+    """
+    if "/" in name:
+        store = store_from_url(name)
+        return JobView(read_submission(store).name, store)
+    record = home.named(name)
+    return JobView(record.name, store_from_url(record.url))
+
+
+def reports_of(records: Iterable[JobRecord]) -> list[JobReport]:
+    """Return the reports of jobs. A job that cannot be read says why in `reason`."""
+    return [_report(record) for record in records]
+
+
+def _report(record: JobRecord) -> JobReport:
+    try:
+        return JobView(record.name, store_from_url(record.url)).report()
+    except BarographError as error:
+        return JobReport(record.name, record.url, None, reason=str(error), engine=record.engine)

@@ -1,0 +1,177 @@
+"""One job as its controller manages it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from barograph.errors import DamagedChunk, JobError, ObjectNotFound, StoreError
+from barograph.jobs.decisions import End, Finish, Requeue, Start, decide
+from barograph.jobs.engines.engine import Engine, Order
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, STOP, EventLog, NotLeading, instance_folder
+from barograph.jobs.script import GRACE_SECS
+from barograph.jobs.state import JobState, Outcome, Phase, state_after
+from barograph.jobs.submission import read_submission
+from barograph.model.clock import Clock
+from barograph.runs.format.metadata import unsealed
+from barograph.store.urls import store_from_url
+
+_KILL_SECS = GRACE_SECS + 60.0
+"""Time for an instance to save and upload after it was asked to end."""
+
+
+class ManagedJob:
+    """A job and what its controller knows about it.
+
+    Args:
+        record: The job in its user's directory.
+        home: That directory.
+        engine: Provides the instances.
+        clock: The time.
+
+    Raises:
+        NotARun, DamagedChunk, StoreError: The job cannot be read.
+    """
+
+    def __init__(self, record: JobRecord, home: JobsHome, engine: Engine, clock: Clock) -> None:
+        self.record = record
+        self._home, self._engine, self._clock = home, engine, clock
+        self._store = store_from_url(record.url)
+        self._spec = read_submission(self._store).spec
+        self._log = EventLog(self._store, EVENTS, clock=clock.unix)
+        self._state = state_after(self._log.new())
+        self._agents: dict[int, EventLog] = {}
+        self._kill_at: float | None = None
+        if self._state.handles:
+            engine.adopt(record.name, self._spec, self._state.handles)
+        elif self._state.phase.is_over:
+            self._close()
+
+    @property
+    def state(self) -> JobState:
+        """Its state."""
+        return self._state
+
+    def turn(self, *, may_start: bool) -> bool:
+        """Take what has happened and do what is due; return whether the job waits for instances.
+
+        Args:
+            may_start: It may reserve instances: no job before it waits for some.
+
+        Raises:
+            StoreError: The store is unreachable.
+        """
+        self._take(self._log.new())
+        if self._state.phase.is_over:
+            self._close()
+            return False
+        try:
+            self._take_requests()
+            self._take_news()
+            return self._act(may_start=may_start)
+        except NotLeading:
+            return False  # what the other controller decided is taken at the next turn
+
+    def _act(self, *, may_start: bool) -> bool:
+        decision = decide(self._state, self._spec, self._clock.unix())
+        match decision:
+            case Start():
+                if not may_start or (reason := self._engine.reserve(self.record.name, self._spec)):
+                    self._wait("Waits for the jobs before it." if not may_start else reason)
+                    return True
+                self._note("starting", attempt=decision.attempt)
+                self._agents = {}
+            case End():
+                self._note("stopping", reason=decision.reason)
+            case Requeue():
+                self._end_instances()
+                self._engine.release(self.record.name)
+                self._note("requeued", cause=decision.cause, reason=decision.reason)
+            case Finish():
+                self._end_instances()
+                self._note("over", phase=decision.phase, reason=decision.reason, exit_code=decision.exit_code,
+                           users_fault=decision.users_fault)
+                self._close()
+        if self._state.phase is Phase.RUNNING:
+            self._start_missing()
+        if self._state.phase is Phase.STOPPING:
+            self._end_open()
+        return False
+
+    def _wait(self, reason: str) -> None:
+        if reason != self._state.reason:
+            self._note("waiting", reason=reason)
+
+    def _start_missing(self) -> None:
+        """Start the instances of the attempt that were not, also those a killed controller did not come to."""
+        for index in range(self._spec.instances):
+            if index in self._state.handles or index in self._state.ended:
+                continue
+            order = Order(self.record.name, self.record.url, self._spec, self._state.attempt, index,
+                          self._home.environment(self.record.name))
+            try:
+                self._note("started", index=index, handle=dict(self._engine.start(order)))
+            except (OSError, JobError) as error:
+                self._note("ended", index=index, outcome=Outcome.LOST,
+                           reason=f"The instance cannot be started: {error}.")
+
+    def _take_requests(self) -> None:
+        if self._state.stop:
+            return
+        try:
+            body = unsealed(self._store.get(STOP), STOP)
+        except ObjectNotFound:
+            return
+        except DamagedChunk:
+            body = {}
+        self._note("stop", reason=str(body.get("reason", "requested by the user")))
+
+    def _take_news(self) -> None:
+        """Take what the agents of the open instances wrote, and see which of them are gone."""
+        for index in self._state.open_instances:
+            # First whether it is gone: what it wrote before its end is there then.
+            gone = self._engine.is_gone(self._state.handles[index])
+            log = self._agents.setdefault(index, EventLog(
+                self._store, instance_folder(self._state.attempt, index), clock=self._clock.unix))
+            for event in log.new():
+                if event.kind == "ended":
+                    self._note("ended", index=index, **{name: event.data.get(name)
+                                                        for name in ("outcome", "exit_code", "reason")})
+                elif event.kind in ("notice", "resumed"):
+                    self._note(event.kind, index=index, **event.data)
+            if gone and index not in self._state.ended:
+                self._note("ended", index=index, outcome=Outcome.LOST, reason=f"The instance was lost. {gone}")
+
+    def _end_open(self) -> None:
+        """Ask the open instances to end; kill those that do not."""
+        now = self._clock.monotonic()
+        if self._kill_at is None:
+            self._kill_at = now + _KILL_SECS
+            for index in self._state.open_instances:
+                self._engine.ask_to_end(self._state.handles[index])
+        elif now >= self._kill_at:
+            for index in self._state.open_instances:
+                self._engine.kill(self._state.handles[index])
+
+    def _end_instances(self) -> None:
+        self._kill_at = None
+        for handle in self._state.handles.values():
+            self._engine.kill(handle)
+
+    def _close(self) -> None:
+        self._engine.release(self.record.name)
+        if not self.record.over:
+            self._home.close(self.record)
+
+    def _note(self, kind: str, **data: object) -> None:
+        self._take([self._log.append(kind, **data)])
+
+    def _take(self, events: list) -> None:  # type: ignore[type-arg]
+        self._state = state_after(events, self._state)
+
+
+Factory = Callable[[JobRecord], ManagedJob]
+"""Makes a `ManagedJob` of a record."""
+
+UNREADABLE = (DamagedChunk, StoreError)
+"""Errors of a job that keep its controller from managing it."""

@@ -1,0 +1,60 @@
+"""Where the next attempt of a job goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from barograph.model.resume import ResumeOrder, result_from_text
+from barograph.runs.state.checkpoints import last_good
+from barograph.runs.state.claim import workers_of
+from barograph.runs.state.vitals import heartbeat_of
+from barograph.store.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Resuming:
+    """Where an attempt begins.
+
+    Attributes:
+        order: For its processes; None: from the beginning.
+        steps: Steps that were made before.
+        repeated: Steps that earlier attempts made and this one makes again, as far as they are known.
+    """
+
+    order: ResumeOrder | None = None
+    steps: int = 0
+    repeated: int = 0
+
+    def failure(self) -> str:
+        """Return why the training could not resume; "" if it could, or there was nothing to resume."""
+        if self.order is None:
+            return ""
+        file = Path(self.order.result)
+        for path in sorted(file.parent.glob(f"{file.name}*")):
+            if reason := result_from_text(path.read_text(encoding="utf-8")).failure:
+                return reason
+        return ""
+
+
+def resuming(store: Store, attempt: int, directory: Path) -> Resuming:
+    """Return where an attempt of a job goes on: at the last good checkpoint, if Barograph saved any.
+
+    Args:
+        store: Store of the job.
+        attempt: The attempt that begins.
+        directory: Directory for the result.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if not attempt:
+        return Resuming()
+    checkpoint, _ = last_good(store)
+    made = max((beat.step for worker in workers_of(store, attempt - 1)
+                if (beat := heartbeat_of(store, worker)) is not None), default=0)
+    if checkpoint is None:
+        return Resuming(repeated=made)
+    order = ResumeOrder(checkpoint.name, str(directory / "resume.json"), False, checkpoint.world_size,
+                        checkpoint.is_of_child)
+    return Resuming(order, checkpoint.steps, max(0, made - checkpoint.steps))

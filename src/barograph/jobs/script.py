@@ -1,0 +1,109 @@
+"""The script of a job on one instance: started with recording, its output stored, ended with a grace period."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from barograph import capture
+from barograph.jobs.instance_log import InstanceLog
+from barograph.jobs.launchers import exit_code_of
+from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
+from barograph.model.resume import ResumeOrder
+from barograph.processes.command import Command
+from barograph.processes.local_process import Group
+from barograph.processes.streamed_process import StreamedProcess
+
+GRACE_SECS = 120.0
+"""Time between SIGTERM and SIGKILL, as on SageMaker."""
+_BOOTSTRAP = Path(capture.__path__[0]) / "inject"
+_TAIL_BYTES = 64 * 1024
+
+
+def recording_environment(
+    environment: Mapping[str, str], launch: str, *, attempt: int, resume: ResumeOrder | None
+) -> dict[str, str]:
+    """Return an environment in which Python processes record themselves.
+
+    Args:
+        environment: Environment of the script.
+        launch: A `Launch` as text; "": nothing is recorded.
+        attempt: Attempt of the run.
+        resume: Where to resume; None: from the beginning.
+    """
+    if not launch:
+        return dict(environment)
+    known = launch_from_environment({LAUNCH_VARIABLE: launch})
+    assert isinstance(known, Launch)
+    paths = [str(_BOOTSTRAP), *filter(None, [environment.get("PYTHONPATH")])]
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths),
+            LAUNCH_VARIABLE: replace(known, attempt=attempt, resume=resume).to_text()}
+
+
+class Script:
+    """The processes of a script on one instance.
+
+    Args:
+        commands: What to start.
+        log: Takes their output.
+        ends_with_us: End them if this process is killed.
+
+    Raises:
+        OSError: One cannot be started.
+    """
+
+    def __init__(self, commands: Sequence[Command], log: InstanceLog, *, ends_with_us: bool = False) -> None:
+        self._log = log
+        self._tail = b""
+        self._processes: list[StreamedProcess] = []
+        self._kill_at: float | None = None
+        try:
+            for command in commands:
+                self._processes.append(StreamedProcess(command, group=Group.SESSION, merged=True,
+                                                       ends_with_us=ends_with_us))
+        except BaseException:
+            self.kill()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Number of its first process."""
+        return self._processes[0].pid
+
+    @property
+    def tail(self) -> str:
+        """The end of its output."""
+        return self._tail.decode("utf-8", "replace")
+
+    def turn(self, wait_secs: float) -> int | None:
+        """Take output and wait a little; return the exit code once all processes have ended.
+
+        The first process that fails ends the others.
+        """
+        codes = [process.poll() for process in self._processes]
+        for process in self._processes:
+            output = process.output(wait_secs / len(self._processes) if None in codes else 0.0).out
+            self._log.add(output)
+            self._tail = (self._tail + output)[-_TAIL_BYTES:]
+        if any(codes) and self._kill_at is None:
+            self.terminate(GRACE_SECS)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self.kill()
+        if None in codes:
+            return None
+        return exit_code_of([code for code in codes if code is not None])
+
+    def terminate(self, grace_secs: float) -> None:
+        """Send SIGTERM to the processes, and SIGKILL after the grace period, while `turn` is called."""
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + grace_secs
+            for process in self._processes:
+                process.terminate()
+
+    def kill(self) -> None:
+        """Kill the processes."""
+        for process in self._processes:
+            process.kill()

@@ -1,0 +1,163 @@
+"""Submitting a job: checks it, writes it to its store, and puts it in the queue."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from barograph.capture.integrations import installed_integrations
+from barograph.errors import JobRefused
+from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
+from barograph.jobs.code import pack
+from barograph.jobs.controller import engines, ensure_controller
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import CODE, EVENTS, EventLog
+from barograph.jobs.layout import unknown_channels
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.submission import Submission, write_submission
+from barograph.model.checkpoints import with_cadence
+from barograph.model.clock import SystemClock
+from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.plain import plain
+from barograph.model.question import question_now
+from barograph.model.settings import Settings, settings_from_mapping
+from barograph.provenance.secrets import Secrets
+from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.runs.state.claim import create_run
+from barograph.runs.state.places import away_from, new_manifest, new_place
+from barograph.runs.writing.gathering import start_gathering
+from barograph.store.base import Store
+from barograph.store.urls import store_from_url
+from barograph.watch.figures import size
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A submitted job.
+
+    Attributes:
+        name: Name of the job.
+        store: Its store.
+    """
+
+    name: str
+    store: Store
+
+
+def problems_of(spec: JobSpec, home: JobsHome) -> list[str]:
+    """Return everything that keeps a job from running, one sentence each."""
+    made = engines(home)
+    if spec.engine not in made:
+        return [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
+    found = list(made[spec.engine]().problems(spec))
+    script = spec.command[0] if spec.command else ""
+    if script.endswith(".py") and not os.path.isfile(script):
+        found.append(f"No script at {script}.")
+    if spec.algorithm:
+        algorithm = algorithm_named(spec.algorithm)
+        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
+    found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
+              for name in unknown_channels(spec.words, list(spec.data))]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a job would do.
+
+    Attributes:
+        spec: The job.
+        data: Channel to what it would get.
+        code: What would be sent.
+        packages: Which packages the script would have.
+        problems: What keeps it from running.
+    """
+
+    spec: JobSpec
+    data: Mapping[str, str]
+    code: str
+    packages: str
+    problems: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as strict JSON data."""
+        data: dict[str, Any] = plain(self)
+        return data
+
+
+def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
+    """Return what a job would do; nothing is started or stored."""
+    problems = problems_of(spec, home)
+    code = "none: the algorithm is built in"
+    if not spec.algorithm:
+        try:
+            packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=(*map(Path, away_from(Path.cwd().as_uri())),
+                                                                         home.path))
+            code = f"{size(packed.size_bytes)} from {Path.cwd()}"
+        except JobRefused as error:
+            problems.append(str(error))
+            code = ""
+    return Plan(spec, dict(spec.data), code, f"those of {sys.executable}", tuple(problems))
+
+
+def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
+    """Submit a job and return at once; a controller in another process starts it.
+
+    Args:
+        spec: The job.
+        to: Where to store it and its run: a directory or a URL; "": a new place in the usual root.
+        home: Directory of the jobs of this user; None: the usual one.
+
+    Raises:
+        JobRefused: The job has problems, or there is a job of its name.
+        SettingsError: A setting is wrong.
+        StoreError: The store rejects it.
+    """
+    home = home or JobsHome()
+    if problems := problems_of(spec, home):
+        raise JobRefused("\n".join(problems))
+    store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
+                                  else new_place(spec.title)))
+    name = spec.name or store.url.rstrip("/").rpartition("/")[2]
+    settings = _settings(spec, store)
+    launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
+                     integrations=installed_integrations().found)
+    words = Secrets(os.environ).hide_words(list(spec.words))
+    directory = Path.cwd()
+    packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store, home))
+    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment(spec))
+    if packed and packed.data:
+        store.put(f"{CODE}.{packed.digest}", packed.data)
+    write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                       code=packed.digest if packed and packed.data else ""))
+    create_run(store, new_manifest(settings, command=words, clock=SystemClock(), name=name))
+    EventLog(store, EVENTS).append("submitted")
+    if settings.origin:
+        with contextlib.suppress(OSError):  # the job is worth more than its provenance
+            start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
+    ensure_controller(home)
+    return Submitted(name, store)
+
+
+def _away(store: Store, home: JobsHome) -> tuple[Path, ...]:
+    """Return directories that contain no code."""
+    return (*map(Path, away_from(store.url)), home.path)
+
+
+def _settings(spec: JobSpec, store: Store) -> Settings:
+    settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
+    cadence = spec.checkpoint or ("auto" if spec.spot and settings.checkpoints is None else "")
+    return replace(settings, checkpoints=with_cadence(settings.checkpoints, cadence)) if cadence else settings
+
+
+def _environment(spec: JobSpec) -> Mapping[str, str]:
+    """Return the environment of the script: on this machine that of the submitting shell."""
+    ours = {LAUNCH_VARIABLE}
+    return {name: value for name, value in os.environ.items() if name not in ours}

@@ -1,0 +1,93 @@
+"""The list of built-in algorithms, and checks before a job starts."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.errors import UnknownName
+from barograph.jobs.algorithms.registry import Algorithm, algorithm_named, algorithms, problems_of
+
+
+def test_the_scripts_of_all_algorithms_exist_and_are_guarded() -> None:
+    names = [algorithm.name for algorithm in algorithms()]
+    assert names == ["xgboost", "lightgbm", "linear", "mlp", "image-classifier"]
+    for algorithm in algorithms():
+        assert 'if __name__ == "__main__":' in algorithm.script.read_text("utf-8")
+
+
+def test_a_misspelled_name_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownName) as caught:
+        algorithm_named("xgbost")
+    assert str(caught.value) == 'No algorithm "xgbost". Did you mean "xgboost"?'
+
+
+def test_importing_the_registry_loads_no_library() -> None:
+    code = ("import sys, barograph.jobs.algorithms.registry; "
+            "print([name for name in ('numpy', 'pandas', 'sklearn', 'xgboost', 'lightgbm', 'torch', 'PIL') "
+            "if name in sys.modules])")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("algorithm", algorithms(), ids=lambda algorithm: str(algorithm.name))
+def test_ranges_for_tuning_are_whole(algorithm: Algorithm) -> None:
+    names = [parameter.name for parameter in (*algorithm.options, *algorithm.parameters)]
+    assert len(set(names)) == len(names)
+    assert not algorithm.maximize
+    for parameter in algorithm.parameters:
+        assert math.isnan(parameter.low) == math.isnan(parameter.high)
+        assert math.isnan(parameter.low) or parameter.low < parameter.high
+        assert parameter.scale == "linear" or parameter.low > 0
+        assert (parameter.kind == "choice") == bool(parameter.choices)
+
+
+@pytest.fixture
+def houses(tmp_path: Path) -> str:
+    (tmp_path / "houses.csv").write_text("size,price\n1,2\n2,3\n", encoding="utf-8")
+    return str(tmp_path / "houses.csv")
+
+
+def test_a_job_that_can_run_has_no_problems(houses: str) -> None:
+    assert problems_of(algorithm_named("xgboost"), {"eta": "0.1", "max_dept": "3"}, {"train": houses}, "price") == []
+    assert problems_of(algorithm_named("xgboost"), {}, {"train": "s3://bucket/houses.csv"}, "price") == []
+
+
+def test_a_misspelled_target_is_found_in_the_names_of_the_file(houses: str) -> None:
+    assert problems_of(algorithm_named("linear"), {}, {"train": houses}, "prcie") == [
+        f'No column "prcie" in {houses}. Did you mean "price"?']
+
+
+def test_the_target_is_looked_for_in_parquet_without_reading_rows(tmp_path: Path, monkeypatch: Any) -> None:
+    import pandas
+
+    pandas.DataFrame({"size": [1], "price": [2]}).to_parquet(tmp_path / "houses.parquet")
+    monkeypatch.setattr(pandas, "read_parquet", None)
+    source = {"train": str(tmp_path / "houses.parquet")}
+    assert problems_of(algorithm_named("mlp"), {}, source, "price") == []
+    assert problems_of(algorithm_named("mlp"), {}, source, "cost") == [
+        f'No column "cost" in {tmp_path / "houses.parquet"}. There are: price, size.']
+
+
+def test_all_problems_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "xgboost" else find(name))
+    parameters = {"eta": "x", "max_depth": "2.5", "task": "sorting"}
+    assert problems_of(algorithm_named("xgboost"), parameters, {"trian": "t"}, "") == [
+        'The algorithm "xgboost" needs xgboost: pip install "barograph[algorithms,xgboost]".',
+        'eta is "x"; it must be a number.', 'max_depth is "2.5"; it must be an integer.',
+        'task is "sorting"; it must be auto or regression or classification.',
+        'The algorithm does not read the channel "trian". Did you mean "train"?',
+        "No training data: pass --data train=FILE."]
+
+
+def test_images_have_no_target_column(tmp_path: Path) -> None:
+    assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "") == []
+    assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "cat") == [
+        "The target of images is their folder: remove --target."]

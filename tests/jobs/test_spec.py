@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import SettingsError, UnknownName
+from barograph.jobs.spec import JobSpec, spec_from_file, spec_from_json, spec_from_options
+
+
+def test_a_job_comes_back_from_its_json() -> None:
+    spec = spec_from_options({"command": ["train.py", "--lr", "0.1"], "data": {"train": "./data:sharded"}, "cpus": 2,
+                              "instances": 3, "memory": "4GiB", "spot": True, "max_wait": "6h", "price": 2.5})
+    back = spec_from_json(spec.to_json())
+    assert back.to_json() == spec.to_json()
+    assert (back.max_wait_secs, back.max_runtime_secs, back.memory_bytes) == (21600.0, math.inf, 4 * 2**30)
+    assert math.isnan(back.spot_price)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({}, "A job needs something to run: a script, or --algorithm NAME."),
+    ({"command": ["a.py"], "algorithm": "xgboost"},
+     "A job has two things to run: a command and an algorithm. Remove one."),
+    ({"command": "train.py"}, "command is 'train.py'; it must be a list of strings."),
+    ({"command": ["a"], "instances": 0}, "instances is 0; it must be an integer, at least 1."),
+    ({"command": ["a"], "cpus": -1}, "cpus is -1; it must be a number above 0."),
+    ({"command": ["a"], "spot": "yes"}, "spot is 'yes'; it must be true or false."),
+    ({"command": ["a"], "name": "../up"},
+     '"../up" cannot be the name of a job. Use at most 63 letters, digits, ".", "_" and "-".'),
+])
+def test_wrong_options_are_named(options: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        spec_from_options(options)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(UnknownName, match=r'"instance" is not an option of a job. Did you mean "instances"\?'):
+        spec_from_options({"command": ["a"], "instance": 2})
+
+
+def test_a_job_file_has_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('command = ["train.py"]\ninstances = 2\nmax-wait = "1h"\n[hyperparameters]\nlr = 0.1\n'
+                    '[data]\ntrain = "s3://bucket/digits"\n')
+    spec = spec_from_file(file)
+    assert spec.words == ("train.py", "--lr", "0.1")
+    assert (spec.instances, spec.max_wait_secs, spec.data) == (2, 3600.0, {"train": "s3://bucket/digits"})
+
+
+def test_a_job_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match="is not valid TOML"):
+        spec_from_file(file)
+    with pytest.raises(SettingsError, match=r"Cannot read the job file .*: No such file or directory"):
+        spec_from_file(tmp_path / "none.toml")
+
+
+def test_other_hyperparameters_replace_those_of_the_command() -> None:
+    spec = JobSpec(("train.py", "--lr=0.1", "--epochs", "3"), hyperparameters={"seed": "1"})
+    changed = spec.changed({"lr": "0.2", "epochs": "5", "seed": "2", "width": "64"})
+    assert changed.words == ("train.py", "--lr=0.2", "--epochs", "5", "--width", "64", "--seed", "2")
+
+
+def test_the_title_is_the_script() -> None:
+    assert JobSpec(("torchrun", "src/train.py")).title == "train"
+    assert JobSpec(algorithm="xgboost").title == "xgboost"
+    assert JobSpec(("bash", "fit.sh")).title == "fit"
