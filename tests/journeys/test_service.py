@@ -11,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from forking import TORCH
+
+FORKED = TORCH
+
 TRAINING = """
 import sys, torch
 from torch import nn

@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "wait": "Wait until a job ends, and say how it ended.",
         "stop": "Stop a job: its script gets SIGTERM, saves a checkpoint, and has two minutes to end.",
         "resubmit": "Submit a job again, with other hyperparameters if some are given.",
+        "spot": "Predict duration and cost of a job on spot instances.",
     },
     "Inspect": {
         "runs": "List the runs in a directory or a bucket prefix.",

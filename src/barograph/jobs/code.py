@@ -95,6 +95,11 @@ def unpack(data: bytes, target: Path) -> list[str]:
         raise JobError(str(error)) from error
 
 
+def code_files(directory: Path) -> list[str]:
+    """Return the files of a directory that are code, as `pack` chooses them without git: sorted, relative, with "/"."""
+    return sorted(_walked(directory, ()))
+
+
 class _Chosen:
     """Chooses the files to send, within the limits.
 

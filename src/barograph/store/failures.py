@@ -18,6 +18,9 @@ from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreErr
 FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
 """Errors that obstore raises."""
 
+NO_SPACE = "The store is full."
+"""Beginning of the message of each StoreFull."""
+
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
@@ -62,7 +65,7 @@ def _reading(
         return StoreDenied, "Access to the store was denied for these credentials or this user."
     number = _error_number(error)
     if number in _NO_ROOM:
-        return StoreFull, "The store is full."
+        return StoreFull, NO_SPACE
     if number in _NOT_ALLOWED:
         return StoreDenied, "Reading or writing is not allowed there."
     # A path on a disk may hold any word, so only of buckets is the text asked.

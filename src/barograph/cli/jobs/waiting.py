@@ -130,7 +130,9 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
     lines = ["", f"barograph: job {report.name} {report.phase}. {report.reason}".rstrip(), f"  time    {times}"]
     if not report.is_over:
         lines = [f"barograph: job {report.name} goes on: barograph wait {report.name}"]
-    elif files := outputs_of(view.store):
+    if report.bill and not math.isnan(report.bill.cost):
+        lines.append(f"  cost    {report.bill.line.removeprefix('cost ')}")
+    if report.is_over and (files := outputs_of(view.store)):
         names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         lines.append(f"  files   {names}")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]
