@@ -67,6 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not (trains(item) or item.path.name == "test_checks.py"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jobs_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of the jobs that tests submit, instead of the user's; nothing of them is left at the end."""
+    home = tmp_path_factory.mktemp("jobs")
+    os.environ["BAROGRAPH_HOME"] = str(home)
+    yield home
+    if any(home.iterdir()):
+        from barograph.machine.marked import kill_marked
+
+        kill_marked("BAROGRAPH_HOME", str(home))
+
+
 def pytest_collection_finish() -> None:
     """Refuse optimizers that are made while tests are collected: they live as long as the session.
 

@@ -29,6 +29,7 @@ from barograph import errors
 from barograph.capture.presets import PRESETS
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.cli.main import application
+from barograph.jobs.spec import spec_from_options
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.model.selection import Histogram
@@ -71,6 +72,8 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
                 exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
             case "pycon":
                 run_examples(block, page, names)
+            case "toml" if "command" in (entries := tomllib.loads(block.text)):
+                spec_from_options({name.replace("-", "_"): value for name, value in entries.items()})
             case "toml":
                 rules_from_settings(settings_from_mapping(tomllib.loads(block.text)))
             case "console":

@@ -185,8 +185,9 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_init_files_below_the_top_are_empty() -> None:
-    assert [path for path in SOURCES.glob("*/**/__init__.py") if path.read_text(encoding="utf-8").strip()] == []
+def test_init_files_below_the_top_are_empty_except_of_packages_that_users_import() -> None:
+    filled = [path.parent.name for path in SOURCES.glob("*/**/__init__.py") if path.read_text(encoding="utf-8").strip()]
+    assert filled == ["jobs"]
 
 
 def python(code: str) -> str:

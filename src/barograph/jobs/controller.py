@@ -94,7 +94,7 @@ def ensure_controller(home: JobsHome) -> bool:
         return False
     lock.release()
     with home.controller_log.open("ab") as log:
-        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log)
+        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log).let_go()
     return True
 
 

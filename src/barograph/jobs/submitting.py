@@ -148,7 +148,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     EventLog(store, EVENTS).append("submitted")
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
-            start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url)))
+            start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
     return Submitted(name, store)
 
