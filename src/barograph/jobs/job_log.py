@@ -26,6 +26,7 @@ from barograph.store.base import Store
 JOB = "job"
 SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
 EVENTS, REQUESTS, INSTANCES, LOGS = f"{JOB}/events", f"{JOB}/requests", f"{JOB}/instances", f"{JOB}/logs"
+NOW = "now.json"
 STOP = f"{REQUESTS}/stop.json"
 
 
