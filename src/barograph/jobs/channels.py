@@ -18,9 +18,9 @@ from barograph.jobs.data.pipes import pipe_problem
 from barograph.jobs.data.progress import DeliveryProgress
 from barograph.jobs.data.sharding import problems_of
 from barograph.jobs.data.source import objects_of
-from barograph.jobs.job_log import JOB
 from barograph.jobs.spec import JobSpec
 from barograph.model.items import ArtifactLink, Entry, Verb
+from barograph.runs.format.layout import JOB
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
