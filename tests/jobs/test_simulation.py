@@ -198,6 +198,15 @@ def test_no_traces_are_refused() -> None:
         simulate(job(), [], ONE_HOUR)
 
 
+def test_checkpoints_that_cost_nothing_are_saved_after_each_step() -> None:
+    free = Training(3600.0, step_secs=2.0, start_secs=100.0, checkpoint_secs=0.0)
+    assert interval_of(automatic(2.0), free) == 2.0
+    found = simulate(automatic(2.0), [Trace(DAY, interruptions=(1000.5,))], free)
+    assert found.repeated_steps.high == 0
+    assert found.duration_secs.median == 1000.5 + 100 + 2700
+    assert len(found.lines) == 4
+
+
 def test_intervals_are_those_of_the_recording() -> None:
     assert interval_of(JobSpec(("train.py",)), ONE_HOUR) == math.inf
     assert interval_of(JobSpec(("train.py",), checkpoint="every=50"), Training(3600.0, step_secs=2.0)) == 100

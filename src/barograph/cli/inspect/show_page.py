@@ -15,6 +15,7 @@ from barograph.cli.inspect.numbers import print_numbers
 from barograph.cli.inspect.origin_entries import origin_facts, tell_damage_of_origin
 from barograph.cli.inspect.show_brief import print_brief
 from barograph.cli.inspect.time_line import time_line
+from barograph.cli.jobs.job_line import job_line
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
@@ -112,7 +113,7 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
     facts = [("place", now.url), ("started", _started(now))]
     if any(item.last is not None for item in summary.workers):
         facts.append(("recorded", recorded_line(summary)))
-    told = {"because", "figures", "workers", "held", "checkpoints"}
+    told = {"job", "because", "figures", "workers", "held", "checkpoints"}
     facts += [(name, f"{cell}") for name, cell in (*_facts(run, now), *_kept(place, run, now)) if name in told]
     unjudged = now.recall.watched and not now.recall.problem
     print_brief(
@@ -153,6 +154,8 @@ def _facts(run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [("place", now.url)]
     if now.manifest.command:
         facts.append(("command", shlex.join(now.manifest.command)))
+    if job := job_line(run.store):
+        facts.append(("job", job))
     facts.append(("started", _started(now)))
     last, steps = now.furthest
     if last is None:

@@ -123,7 +123,7 @@ def simulate(spec: JobSpec, traces: Iterable[Trace], training: Training) -> Fore
         _mean([100 * (job.state.trained_secs / plain_secs - 1) for job in finished]),
         _mean([job.state.interruptions for job in finished]),
         _spread([job.state.repeated_steps for job in finished]), interval_secs, between,
-        best_interval_secs(training.checkpoint_secs, between))
+        max(training.step_secs, best_interval_secs(training.checkpoint_secs, between)))
 
 
 def _cost(job: VirtualJob, price: float) -> float:

@@ -212,4 +212,4 @@ def interval_of(spec: JobSpec, training: Training) -> float:
     cadence = Cadence(settings, now_secs=0.0)
     cadence.took(0, 0.0, cost_secs=training.checkpoint_secs)
     by_steps = math.inf if settings.every_steps is None else settings.every_steps * training.step_secs
-    return min(cadence.interval_secs, by_steps)
+    return max(training.step_secs, min(cadence.interval_secs, by_steps))
