@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from obstore.store import S3Store
+
 from barograph.jobs.data.channel import Channel, Mode
 from barograph.jobs.data.delivery import Delivery, deliver
 from barograph.jobs.data.lazy import lazy_problem
@@ -31,7 +33,7 @@ def measure(request: Result) -> Request:
     if request["order"] == ["lazy"]:
         return {"lazy": _lazy(request["source"], listing, root), "problem": lazy_problem()}
     ways: dict[str, Callable[[DataListing, Path], dict[str, float]]] = {
-        "gets": _gets, "copy": _copy, "pipe": _pipe, "boto3": _boto3}
+        "gets": _gets, "gets to files": _gets_to_files, "copy": _copy, "pipe": _pipe, "boto3": _boto3}
     _gets(listing, root)  # connections, and caches of the server
     measured = []
     for number, name in enumerate(request["order"]):
@@ -44,15 +46,27 @@ def measure(request: Result) -> Request:
 
 
 def _gets(listing: DataListing, place: Path) -> dict[str, float]:
-    from obstore.store import S3Store
-
-    bucket, _, prefix = listing.root.removeprefix("s3://").partition("/")
-    store = S3Store(bucket, prefix=prefix, client_options={"allow_http": True})
+    store = _store(listing)
 
     def get(name: str) -> int:
         return len(store.get(name).bytes())
 
     return {"secs": _in_threads(get, listing)}
+
+
+def _gets_to_files(listing: DataListing, place: Path) -> dict[str, float]:
+    store = _store(listing)
+    place.mkdir()
+
+    def get(name: str) -> int:
+        return (place / name).write_bytes(store.get(name).bytes())
+
+    return {"secs": _in_threads(get, listing)}
+
+
+def _store(listing: DataListing) -> S3Store:
+    bucket, _, prefix = listing.root.removeprefix("s3://").partition("/")
+    return S3Store(bucket, prefix=prefix, client_options={"allow_http": True})
 
 
 def _boto3(listing: DataListing, place: Path) -> dict[str, float]:
