@@ -92,7 +92,7 @@ def print_job_data(report: Mapping[str, Any]) -> None:
     table.print()
     note("1,000 objects of 100 kB from a server on this machine, 16 requests at once. gets: the bytes are dropped; its "
          "ratio is the control. gets to files, copy and boto3 write files, which takes long on some file systems: set "
-         "TMPDIR to compare. pipe is read by the same process")
+         "TMPDIR to compare. pipe is read by another process")
     table = Table("a script that reads", "fetches", "in")
     for name, found in report["lazy"].items():
         table.add(name, f"{100 * found['share']:.1f}% of the bytes", f"{found['secs']:.2f} s")
