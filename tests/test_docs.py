@@ -197,8 +197,13 @@ def import_or_skip(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
-                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"):
+                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai",
+                          "mfusepy"):
             pytest.skip(f"{error.name} is not installed here")
+        raise
+    except OSError as error:
+        if "libfuse" in str(error):
+            pytest.skip("libfuse is not installed here")
         raise
 
 

@@ -24,6 +24,7 @@ from barograph.jobs.isolation import (
     confined,
     limits_here,
     limits_problem,
+    memory_reason,
     network_holder,
     was_out_of_memory,
 )
@@ -171,6 +172,10 @@ def test_processes_of_one_instance_share_the_limit(directory: Path) -> None:
 def test_a_process_within_its_limit_is_left_alone(directory: Path) -> None:
     made = confined(python(FILL, "20"), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)
+
+
+def test_the_reason_says_what_to_do() -> None:
+    assert memory_reason(4 * 2**30) == "The instance used more than its 4 GiB of memory and was ended. Raise --memory."
 
 
 def test_a_directory_that_is_used_again_forgets_the_last_time(directory: Path) -> None:
@@ -333,7 +338,7 @@ def test_limits_that_can_be_enforced_are_no_problem() -> None:
 
 def test_a_limit_that_fails_late_is_named(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert confine.main([json.dumps({"procs": str(directory / "none" / "cgroup.procs")}), "true"]) == 125
-    assert capfd.readouterr().err.startswith("Barograph: the limits of this job cannot be set: [Errno 2]")
+    assert capfd.readouterr().err == "Barograph: the limits of this job cannot be set: No such file or directory.\n"
 
 
 def test_a_user_without_privileges_gets_a_network_of_their_own(tmp_path: Path) -> None:
@@ -348,6 +353,16 @@ def test_a_user_without_privileges_gets_a_network_of_their_own(tmp_path: Path) -
     done = subprocess.run([system, "-I", "-S", str(script), '{"network": "new"}', system, "-c", code], user=65534,
                           group=65534, extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
     assert (done.stdout, done.stderr) == ("65534 lo\n", "")
+
+
+def test_a_failed_system_call_says_what_is_missing() -> None:
+    done = subprocess.run([sys.executable, "-I", "-S", confine.__file__, '{"network": "4194305"}', "true"],
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        125, "Barograph: the limits of this job cannot be set: No such file or directory.\n")
+    with pytest.raises(OSError, match=r"^\[Errno 1\] Landlock is not available \(Operation not permitted\)$"), \
+            confine._named("Landlock"):
+        raise PermissionError(1, "x")
 
 
 def proc_of(folder: Path, groups_of_process: str, mounts: str) -> Path:

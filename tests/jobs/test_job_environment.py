@@ -258,6 +258,8 @@ def test_a_lock_that_is_out_of_date_is_refused(index: Path, project: Path, tmp_p
     assert problem is not None
     assert "needs to be updated" in problem
     assert "run `uv lock`" in problem
+    with pytest.raises(JobRefused, match="needs to be updated"):
+        prepare(found(project), project, cache=tmp_path / "cache")
 
 
 @pytest.mark.parametrize(("line", "reason"), [
@@ -302,6 +304,17 @@ def test_an_index_that_is_unreachable_is_no_fault_of_the_requirements(
         prepare(found(project), project, cache=tmp_path / "cache")
     assert not isinstance(raised.value, JobRefused)
     assert "hunter2" not in str(raised.value)
+
+
+def test_a_secret_in_an_address_is_not_repeated(
+    index: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
+    (project / "requirements.txt").write_text("alpha @ http://127.0.0.1:9/hunter2hunter2/alpha-1.0-py3-none-any.whl\n")
+    problem = environment_problem(found(project), project)
+    assert problem is not None
+    assert "127.0.0.1:9/***/alpha" in problem
+    assert "hunter2" not in problem
 
 
 def test_a_python_that_cannot_record_is_refused(index: Path, project: Path, tmp_path: Path) -> None:

@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from forking import TORCH
-
-FORKED = TORCH
-
 FIT = '''
 import sys
 import keras

@@ -9,10 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from forking import TORCH
-
-FORKED = TORCH
-
 SCRIPT = """
 import os
 import signal

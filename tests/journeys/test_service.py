@@ -11,10 +11,6 @@ from typing import Any
 
 import pytest
 
-from forking import TORCH
-
-FORKED = TORCH
-
 TRAINING = """
 import sys, torch
 from torch import nn

@@ -8,9 +8,6 @@ import numpy as np
 import pytest
 
 from barograph.model.step import Mode
-from forking import TORCH
-
-FORKED = TORCH
 
 DATA = '''
 import torch

@@ -200,7 +200,9 @@ class Agent:
             target = ("--target", spec.target) if spec.target else ()
             words = (str(algorithm_named(spec.algorithm).script), *words, *target)
         environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
-        directory = self._layout.code if submission.code or spec.algorithm else Path(submission.directory)
+        # Another machine need not have the directory of the submitting shell.
+        has_own = submission.code or spec.algorithm or spec.engine != "local"
+        directory = self._layout.code if has_own else Path(submission.directory)
         return launch_plan(
             filled(words, self._layout, list(spec.data)),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),

@@ -19,7 +19,7 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000
@@ -32,6 +32,7 @@ _CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 """Rights of Landlock that change files: writing, removing and making all kinds of them."""
 _ALWAYS_WRITABLE = ("/dev", "/proc")
 _SHARED_MEMORY = "/dev/shm"
+_NETWORK = "a network namespace"
 _FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +51,7 @@ def main(words: Sequence[str]) -> int:
     try:
         confine(json.loads(words[0]))
     except OSError as error:
-        print(f"Barograph: the limits of this job cannot be set: {error}.", file=sys.stderr)
+        print(f"Barograph: the limits of this job cannot be set: {error.strerror or error}.", file=sys.stderr)
         return _FAILED
     try:
         os.execvp(words[1], tuple(words[1:]))
@@ -95,11 +96,13 @@ def enter_network() -> None:
     """
     if _libc.unshare(_NEW_NET):
         user, group = os.geteuid(), os.getegid()
-        _checked(_libc.unshare(_NEW_USER | _NEW_NET), "a network namespace")
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                file.write(text)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        _checked(_libc.unshare(_NEW_USER | _NEW_NET), _NETWORK)
+        with _named(_NETWORK):
+            for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"),
+                               ("gid_map", f"{group} {group} 1")):
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+    with _named(_NETWORK), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
         _, flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _GET_FLAGS, request))
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _IS_UP))
@@ -136,9 +139,20 @@ def limit_writing(directories: Sequence[str]) -> None:
 
 def _checked(result: int, what: str) -> int:
     if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what} is not available here ({os.strerror(number)})")
+        raise _not_available(ctypes.get_errno(), what)
     return result
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _not_available(error.errno or 0, what) from error
+
+
+def _not_available(number: int, what: str) -> OSError:
+    return OSError(number, f"{what} is not available ({os.strerror(number)})")
 
 
 def _problem(limit: Any) -> str:

@@ -159,6 +159,11 @@ def was_out_of_memory(directory: Path) -> bool:
     return (directory / _MARK).exists() or any(group.was_out_of_memory() for group in _noted(directory))
 
 
+def memory_reason(limit_bytes: int) -> str:
+    """Return the reason of an instance that was out of memory, with what to do."""
+    return f"The instance used more than its {limit_bytes / 2**30:.3g} GiB of memory and was ended. Raise --memory."
+
+
 def clean_up(directory: Path) -> None:
     """Kill what is left in the control group of an instance and remove it. Nothing happens if there is none.
 

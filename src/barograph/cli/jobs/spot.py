@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-GROUP = typer.Typer(help="Predict duration and cost of a job on spot instances.", no_args_is_help=True)
+GROUP = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="""\
+Predict duration and cost of a job on spot instances.
+
+    The controller's own decisions run over traces of prices and interruptions, by a virtual clock. --json prints JSON.
+
+    Examples:
+
+      barograph spot simulate job.toml --work 8h --mtbf 2h
+
+      barograph spot simulate job.toml --work 8h --trace prices.csv
+    """)
 
 
 @GROUP.command("simulate")

@@ -42,8 +42,13 @@ class Engine(Protocol):
     An agent writes what happens on its instance to the job's store. An engine only knows whether it is there.
     """
 
-    def problems(self, spec: JobSpec) -> list[str]:
-        """Return why this engine can never run a job, one sentence each."""
+    def problems(self, spec: JobSpec, url: str = "") -> list[str]:
+        """Return why this engine can never run a job, one sentence each.
+
+        Args:
+            spec: The job.
+            url: URL of its store; "": not known yet.
+        """
         ...
 
     def reserve(self, job: str, spec: JobSpec) -> str:

@@ -55,7 +55,7 @@ class LocalEngine:
         self._reserved: dict[str, _Reserved] = {}
         self._processes: dict[int, LocalProcess] = {}
 
-    def problems(self, spec: JobSpec) -> list[str]:
+    def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         """See `Engine.problems`."""
         found = []
         if spec.instances * spec.cpus > self._cores:
