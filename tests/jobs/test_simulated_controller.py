@@ -145,7 +145,7 @@ def test_the_simulation_ends_as_the_real_controller_ends_it(
     if entries == {"checkpoint": ""}:
         assert interval_of(spec, TRAINING) == math.inf
         spec = JobSpec(("train.py",), max_wait_secs=1000.0)
-    virtual = VirtualJob(spec, trace, TRAINING, interval_of(spec, TRAINING))
+    virtual = VirtualJob(spec, trace, TRAINING)
     virtual.run()
     real = controlled(spec, trace, tmp_path)
     if virtual.state.stop:  # it saves when it is asked to end, which the engine here does in no time
