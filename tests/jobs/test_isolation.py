@@ -28,10 +28,12 @@ from barograph.jobs.isolation import (
     network_holder,
     was_out_of_memory,
 )
+from barograph.jobs.launchers import World, launch_plan
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.processes.run_to_end import Completed, run_to_end
+from barograph.processes.streamed_process import StreamedProcess
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
@@ -205,6 +207,13 @@ def test_memory_of_children_is_measured_and_shared_pages_once(no_groups: None, d
             "else:\n    import time; time.sleep(1.5); os._exit(0)\n")
     made = confined(python(code), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"ended\n", False)
+
+
+def test_memory_of_a_child_in_a_session_of_its_own_is_measured(no_groups: None, directory: Path) -> None:
+    fill = "import time; kept = b'x' * (300 * 2**20); time.sleep(600)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {fill!r}], start_new_session=True)"
+    made = confined(python(code), directory=directory, memory_bytes=150 * MIB)
+    assert (run(made).exit_code, made.was_out_of_memory()) == (-9, True)
 
 
 def test_the_watcher_ends_with_what_it_watches(no_groups: None, directory: Path) -> None:
@@ -422,3 +431,31 @@ def test_a_group_of_version_2_is_set_up_and_read(tmp_path: Path) -> None:
     assert not group.was_out_of_memory()
     (group.path / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n")
     assert group.was_out_of_memory()
+
+
+@needs_network
+@needs_landlock
+def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "train.py").write_text(
+        "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        "t = torch.ones(1) * dist.get_rank()\ndist.all_reduce(t)\n"
+        "print('sum', t.item(), flush=True)\ndist.destroy_process_group()\n")
+    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with holder.stdin, holder.stdout:
+        holder.stdout.readline()
+        started = []
+        for index in (0, 1):
+            work = tmp_path / f"instance-{index}"
+            (command,) = launch_plan(["train.py"], World(("127.0.0.1",) * 2, index, port=29400), directory=tmp_path,
+                                     environment={**os.environ, "TMPDIR": str(work)}).commands
+            made = confined(command, directory=work, cpus=1, memory_bytes=2**31, no_network=True,
+                            network_of=holder.pid, writable=(work,))
+            started.append((made, StreamedProcess(made.command, merged=True)))
+        for made, process in started:
+            assert process.wait(LONGEST_SECS) == 0, process.output().out.decode()
+            assert b"sum 1.0" in process.output().out
+            made.clean_up()
+    holder.wait(LONGEST_SECS)
