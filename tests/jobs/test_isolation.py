@@ -116,9 +116,10 @@ def test_a_process_runs_on_its_cpus_only(directory: Path) -> None:
     assert done.out.decode() == f"[{cpu}] 1\n"
 
 
-def test_a_number_of_cpus_is_kept(directory: Path) -> None:
-    done = run(confined(python("import os; print(len(os.sched_getaffinity(0)))"), directory=directory, cpus=0.5))
-    assert done.out == b"1\n"
+def test_without_chosen_cpus_only_the_threads_are_limited(directory: Path) -> None:
+    command = python("import os; print(len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])")
+    made = confined(replace(command, environment={}), directory=directory, cpus=0.5)
+    assert run(made).out.decode() == f"{len(limits_here().cpus)} 1\n"
 
 
 def test_threads_that_the_command_sets_stay(directory: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -228,6 +229,17 @@ def test_versions_are_resolved_once_for_all_instances(index: Path, project: Path
     assert versions(prepare(known, project, cache=tmp_path / "cache").python, "alpha") == ["2.0"]
 
 
+def test_the_versions_of_an_environment_make_it_again(index: Path, project: Path, tmp_path: Path) -> None:
+    (project / "requirements.txt").write_text("alpha\n")
+    first = prepare(found(project), project, cache=tmp_path / "first")
+    assert first.pins.splitlines() == ["alpha==2.0", "own==1.0"]
+    known = replace(found(project), pins=first.pins)
+    make_wheel(index, "alpha", "3.0")
+    assert versions(prepare(known, project, cache=tmp_path / "second").python, "alpha") == ["2.0"]
+    assert prepare(known, project, cache=tmp_path / "first") == first, "and it is not built twice"
+    assert prepare(known, project, cache=tmp_path / "second") == prepare(known, project, cache=tmp_path / "second")
+
+
 def test_a_project_that_is_a_package_is_installed(index: Path, project: Path, tmp_path: Path) -> None:
     for name, text in (("pyproject.toml", PACKAGE), ("backend.py", BACKEND), ("mine.py", "version = 'first'\n")):
         (project / name).write_text(text)
@@ -369,6 +381,11 @@ def test_a_killed_build_is_built_anew(index: Path, project: Path, tmp_path: Path
     (tmp_path / "go").touch()
     made = prepare(found(project), project, cache=tmp_path / "cache", uv=uv)
     assert versions(made.python, "alpha") == ["1.0"]
+    # A killed process that was just starting another holds its lock until that has started.
+    deadline = time.monotonic() + LONGEST_SECS
+    while len(list((tmp_path / "cache").iterdir())) > 1:
+        assert time.monotonic() < deadline
+        environment._remove_unfinished(tmp_path / "cache", but=made.digest)
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [made.digest]
 
 

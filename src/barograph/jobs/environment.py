@@ -37,6 +37,7 @@ _TURN_SECS = 0.1
 _LEAST_PYTHON = (3, 11)
 _LONGEST_REASON = 400
 _PART, _GONE = ".part", ".gone"
+_INSTALLED = "barograph-installed.txt"
 _OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PROJECT", "UV_PYTHON")
 _UNREACHABLE = ("Failed to fetch", "error sending request", "Request failed", "dns error", "timed out",
                 "No space left")
@@ -54,10 +55,13 @@ class PreparedEnvironment:
     Attributes:
         python: Its path.
         digest: Identifies its packages; "": those of the Python that submitted the job.
+        pins: The versions of all its packages, as lines of a requirements file. `Requirements` with these pins give
+            the same environment at any later time.
     """
 
     python: Path
     digest: str
+    pins: str = ""
 
 
 def prepare(
@@ -83,21 +87,37 @@ def prepare(
     if requirements is None:
         return PreparedEnvironment(Path(sys.executable), "")
     builder = _Uv(_found(uv), code_directory, progress, cancelled)
+    if requirements.pins:
+        unpinned = _known(cache, _digest(replace(requirements, pins=""), code_directory))
+        if unpinned is not None and unpinned.pins == requirements.pins:
+            return unpinned
     digest = _digest(requirements, code_directory)
-    place = cache / digest
-    found = PreparedEnvironment(python_in(place), digest)
-    if found.python.exists():
-        return found
+    return _known(cache, digest) or _built_once(builder, requirements, cache, digest)
+
+
+def _known(cache: Path, digest: str) -> PreparedEnvironment | None:
+    """Return an environment of the cache; None if it is not there, or its Python is gone."""
+    python = python_in(cache / digest)
+    try:
+        return PreparedEnvironment(python, digest, (cache / digest / _INSTALLED).read_text("utf-8").rstrip("\n")) \
+            if python.exists() else None
+    except OSError:
+        return None
+
+
+def _built_once(builder: _Uv, requirements: Requirements, cache: Path, digest: str) -> PreparedEnvironment:
+    """Build an environment, unless another process is building it."""
     _make_directory(cache)
-    lock = HostLock(f"environment {place}", cache)
+    lock = HostLock(f"environment {cache / digest}", cache)
     if not lock.take():
-        progress("Waiting for another instance that builds the same environment.")
+        builder.say("Waiting for another instance that builds the same environment.")
         while not lock.take():
             builder.pause()
     try:
-        if not found.python.exists():
+        known = _known(cache, digest)
+        if known is None:
             _remove_unfinished(cache, but=digest)
-            part = cache / f"{digest}{_PART}"
+            place, part = cache / digest, cache / f"{digest}{_PART}"
             for path in (part, place):
                 _remove(path)
             try:
@@ -105,9 +125,12 @@ def prepare(
                 os.rename(part, place)
             finally:
                 _remove(part)
+            known = _known(cache, digest)
+        if known is None:
+            raise JobError(f"The environment was built, and is gone ({cache / digest}).")
+        return known
     finally:
         lock.release()
-    return found
 
 
 def pinned(requirements: Requirements, code_directory: Path, *, uv: str | None = None) -> Requirements:
@@ -148,7 +171,7 @@ class _Uv:
 
     def __init__(self, program: str, directory: Path, progress: Progress, cancelled: IsCancelled) -> None:
         self._program, self.directory = program, directory
-        self._progress, self._cancelled = progress, cancelled
+        self.say, self._cancelled = progress, cancelled
         self._secrets = Secrets(os.environ)
 
     def run(self, *words: str, environment: Path | None = None, output: bool = False) -> str:
@@ -193,7 +216,7 @@ class _Uv:
         err.append(output.err.decode("utf-8", "replace"))
         for line in err[-1].splitlines():
             if line.startswith(_TOLD):
-                self._progress(self._secrets.hide(line))
+                self.say(self._secrets.hide(line))
 
     def _failure(self, text: str) -> JobError:
         reason = self._secrets.hide(_reason(text))
@@ -254,6 +277,8 @@ def _build(uv: _Uv, requirements: Requirements, place: Path) -> None:
     versions = _versions(pins)
     fixed = ["-c", _written(place / "barograph-pins.txt", versions)] if versions else []
     uv.run("pip", "install", "--no-editable", "--python", python, *wanted, "-r", own, *fixed)
+    _written(place / _INSTALLED, _versions(
+        uv.run("pip", "freeze", "--quiet", "--python", python, output=True).splitlines()))
     _add_barograph(place)
 
 

@@ -89,9 +89,8 @@ def confined(
     Args:
         command: The command.
         directory: Directory of the instance, on this machine. Created if it is missing.
-        cpus: Number of CPUs. Without `cpu_set` some of this process's CPUs are taken, always the same ones for a
-            directory. Also sets the numbers of threads of numerical libraries, unless the command sets them.
-        cpu_set: The CPUs to run on.
+        cpus: Number of CPUs. Sets the numbers of threads of numerical libraries, unless the command sets them.
+        cpu_set: The CPUs to run on. Only who knows what else runs here can choose them.
         memory_bytes: Memory of all processes together.
         no_network: Only the loopback interface is there.
         network_of: A process of `network_holder`, whose loopback interface is shared. None: a new one.
@@ -110,8 +109,8 @@ def confined(
     directory = Path(os.path.abspath(directory))
     _make([directory, *writable])
     settings: dict[str, object] = {}
-    if cpu_set is not None or (cpus is not None and available.cpus):
-        settings["cpu_set"] = sorted(cpu_set or _some_of(available.cpus, cpus or 1, directory))
+    if cpu_set:
+        settings["cpu_set"] = sorted(cpu_set)
     if memory_bytes is not None:
         settings |= _memory_settings(directory, memory_bytes)
     if no_network:
@@ -202,11 +201,6 @@ def _noted(directory: Path) -> list[MemoryGroup]:
         return [MemoryGroup(Path(path)) for path in json.loads((directory / _RECORD).read_text("utf-8"))]
     except (OSError, ValueError):
         return []
-
-
-def _some_of(cpus: tuple[int, ...], count: float, directory: Path) -> list[int]:
-    first = int(hashlib.sha256(os.fsencode(directory)).hexdigest()[:8], 16)
-    return [cpus[(first + offset) % len(cpus)] for offset in range(max(1, -int(-count // 1)))]
 
 
 def _make(directories: Iterable[Path]) -> None:
