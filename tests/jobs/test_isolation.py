@@ -172,6 +172,15 @@ def test_processes_of_one_instance_share_the_limit(directory: Path) -> None:
     first.wait()
 
 
+@needs_groups
+def test_the_limit_of_an_instance_can_be_raised_and_lowered(directory: Path) -> None:
+    confined(python(""), directory=directory, memory_bytes=100 * MIB)
+    made = confined(python(FILL, "200"), directory=directory, memory_bytes=400 * MIB)
+    assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)
+    made = confined(python(FILL, "200"), directory=directory, memory_bytes=100 * MIB)
+    assert (run(made).out, made.was_out_of_memory()) == (b"", True)
+
+
 def test_a_process_within_its_limit_is_left_alone(directory: Path) -> None:
     made = confined(python(FILL, "20"), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)

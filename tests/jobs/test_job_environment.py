@@ -201,6 +201,23 @@ def test_an_environment_has_the_packages_and_barograph(index: Path, project: Pat
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [made.digest]
 
 
+def test_the_python_is_this_one(index: Path, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname='above'\nversion='1'\nrequires-python='>=3.99'\n")
+    made = prepare(found(project), project, cache=tmp_path / "cache")
+    code = "import sys; print(sys.version, sys.base_prefix)"
+    done = subprocess.run([made.python, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{sys.version} {sys.base_prefix}\n"
+
+
+def test_a_python_that_cannot_be_had_is_refused(
+    index: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
+    (project / "pyproject.toml").write_text("[project]\nname='x'\nversion='1'\nrequires-python='>=3.99'\n")
+    with pytest.raises(JobRefused, match=r"No interpreter found for Python >=3\.99"):
+        prepare(found(project), project, cache=tmp_path / "cache")
+
+
 def test_an_environment_is_built_once(index: Path, project: Path, tmp_path: Path) -> None:
     made = prepare(found(project), project, cache=tmp_path / "cache")
     assert prepare(found(project), project, cache=tmp_path / "cache", uv="/no/such/program") == made
@@ -327,6 +344,22 @@ def test_a_secret_in_an_address_is_not_repeated(
     assert problem is not None
     assert "127.0.0.1:9/***/alpha" in problem
     assert "hunter2" not in problem
+
+
+@pytest.mark.parametrize(("said", "reason"), [
+    ("Using Python 3.11\nerror: Request failed\n  cause: Failed to fetch: x\n  cause: client error\n  cause: dns error\n"
+     "  cause: no such host\n", "Request failed. Failed to fetch: x. no such host."),
+    ("  × No solution found when resolving dependencies:\n  ╰─▶ Because a and b,\n      we can conclude c.\n",
+     "Because a and b, we can conclude c."),
+    ("error: No solution found when resolving dependencies\n  cause: Because a, c.\n         And because b, d.\n",
+     "Because a, c. And because b, d."),
+    ("error: Couldn't parse `r.txt`\n  cause: Expected `=`\n         a b\n           ^\n",
+     "Couldn't parse `r.txt`. Expected `=`. a b."),
+    ("", "uv gave no reason."),
+    ("error: " + "x" * 500, "x" * 400 + "…"),
+])
+def test_the_reason_is_that_of_uv_in_one_line(said: str, reason: str) -> None:
+    assert environment._reason(said) == reason
 
 
 def test_a_python_that_cannot_record_is_refused(index: Path, project: Path, tmp_path: Path) -> None:

@@ -36,6 +36,9 @@ from barograph.version import __version__
 _TURN_SECS = 0.1
 _LEAST_PYTHON = (3, 11)
 _LONGEST_REASON = 400
+_MOST_CAUSES = 3
+_NO_REASON = ("warning:", "Using ", "Creating ", "Resolved ")
+"""Beginnings of the lines of uv that say what it was doing."""
 _PART, _GONE = ".part", ".gone"
 _INSTALLED = "barograph-installed.txt"
 _OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PROJECT", "UV_PYTHON")
@@ -148,8 +151,9 @@ def pinned(requirements: Requirements, code_directory: Path, *, uv: str | None =
         return requirements
     with tempfile.TemporaryDirectory(prefix="barograph-requirements-") as folder:
         own = _written(Path(folder, "barograph.txt"), _own_requirements())
-        text = builder.run("pip", "compile", "--quiet", "--no-header", "--no-annotate", *_chosen_python(builder),
-                           requirements.path, own, output=True)
+        python = [word for word in _python_options(builder, requirements) if word != "--no-project"]
+        text = builder.run("pip", "compile", "--quiet", "--no-header", "--no-annotate", *python, requirements.path, own,
+                           output=True)
     return replace(requirements, pins="\n".join(_versions(text.splitlines())))
 
 
@@ -241,12 +245,14 @@ def _reason(text: str) -> str:
     """Return uv's own reason from what it printed, in one line."""
     # Also the signs of earlier versions: "× No solution found" and "╰─▶ Because".
     lines = [re.sub(r"^[\s│×╰├─▶]+", "", line).strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("warning:", "Using ", "Creating ", "Resolved "))]
+    lines = [line for line in lines if set(line) - set("^~| -") and not line.startswith(_NO_REASON)]
     start = next((at for at, line in enumerate(lines) if line.startswith("error:")), 0)
     lines = [re.sub(r"^(?:error|cause|hint|Caused by):\s*", "", line) for line in lines[start:]]
     if len(lines) > 1 and lines[0].startswith("No solution found"):
         del lines[0]
-    told = ". ".join(line.rstrip(" .;:") for line in lines if set(line) - set("^~| -")) or "uv gave no reason"
+    elif len(lines) > _MOST_CAUSES:
+        lines = [*lines[:_MOST_CAUSES - 1], lines[-1]]  # the last one is the cause of all
+    told = ". ".join(line.rstrip(" .;:") for line in lines).replace(",. ", ", ") or "uv gave no reason"
     return f"{told[:_LONGEST_REASON].rstrip()}…" if len(told) > _LONGEST_REASON else f"{told}."
 
 
@@ -259,7 +265,7 @@ def _found(uv: str | None) -> str:
 
 
 def _build(uv: _Uv, requirements: Requirements, place: Path) -> None:
-    uv.run("venv", "--quiet", "--relocatable", *_chosen_python(uv), os.fspath(place))
+    uv.run("venv", "--quiet", "--relocatable", *_python_options(uv, requirements), os.fspath(place))
     _check_version(place)
     python = os.fspath(python_in(place))
     own = _written(place / "barograph-own.txt", _own_requirements())
@@ -287,15 +293,17 @@ def _folder_of(requirements: Requirements) -> str:
     return f"./{os.path.dirname(requirements.path)}"
 
 
-def _chosen_python(uv: _Uv) -> list[str]:
-    """Return the option for this Python if the project accepts it, else for another one that is installed.
+def _python_options(uv: _Uv, requirements: Requirements) -> list[str]:
+    """Return the options for this Python if the project accepts it, else for another one that is installed.
 
-    Without a fitting one there is no option: uv downloads it.
+    Without a fitting one only the project is an option: uv downloads the Python.
     """
+    # A list of requirements has no project, although there may be one in a folder further up.
+    project = ["--no-project"] if requirements.kind is Kind.LIST else []
     try:
-        return ["--python", uv.run("python", "find", "--quiet", output=True).strip()]
+        return [*project, "--python", uv.run("python", "find", *project, output=True).strip()]
     except JobError:
-        return []
+        return project
 
 
 def _check_version(place: Path) -> None:
