@@ -26,6 +26,7 @@ from barograph.jobs.isolation import (
     limits_problem,
     memory_reason,
     network_holder,
+    shared_network,
     was_out_of_memory,
 )
 from barograph.jobs.launchers import World, launch_plan
@@ -311,15 +312,20 @@ def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
 
 @needs_network
 def test_several_processes_share_a_network_of_their_own(directory: Path) -> None:
-    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        assert holder.stdout.readline() == b"ready\n"
-        spaces = [run(confined(python("import os; print(os.readlink('/proc/self/ns/net'))"), directory=directory,
-                               no_network=True, network_of=holder.pid)).out for _ in range(2)]
-        assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{holder.pid}/ns/net')}\n".encode()
+    code = "import os; print(os.readlink('/proc/self/ns/net'))"
+    with shared_network() as network:
+        spaces = [run(confined(python(code), directory=directory, no_network=True, network_of=network)).out
+                  for _ in range(2)]
+        assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{network}/ns/net')}\n".encode()
         assert os.readlink("/proc/self/ns/net") not in spaces[0].decode()
+    wait_until_gone(network)
+
+
+@needs_network
+def test_the_holder_of_a_network_ends_with_its_input() -> None:
+    holder = LocalProcess(network_holder(), stdin=PIPE)
+    assert holder.stdin is not None
+    holder.stdin.close()
     assert holder.wait(LONGEST_SECS) == 0
 
 
@@ -451,21 +457,16 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
         "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
         "t = torch.ones(1) * dist.get_rank()\ndist.all_reduce(t)\n"
         "print('sum', t.item(), flush=True)\ndist.destroy_process_group()\n")
-    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        holder.stdout.readline()
+    with shared_network() as network:
         started = []
         for index in (0, 1):
             work = tmp_path / f"instance-{index}"
             (command,) = launch_plan(["train.py"], World(("127.0.0.1",) * 2, index, port=29400), directory=tmp_path,
                                      environment={**os.environ, "TMPDIR": str(work)}).commands
             made = confined(command, directory=work, cpus=1, memory_bytes=2**31, no_network=True,
-                            network_of=holder.pid, writable=(work,))
+                            network_of=network, writable=(work,))
             started.append((made, StreamedProcess(made.command, merged=True)))
         for made, process in started:
-            assert process.wait(LONGEST_SECS) == 0, process.output().out.decode()
+            assert process.wait(LONGEST_SECS) == 0
             assert b"sum 1.0" in process.output().out
             made.clean_up()
-    holder.wait(LONGEST_SECS)

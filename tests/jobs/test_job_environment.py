@@ -347,8 +347,8 @@ def test_a_secret_in_an_address_is_not_repeated(
 
 
 @pytest.mark.parametrize(("said", "reason"), [
-    ("Using Python 3.11\nerror: Request failed\n  cause: Failed to fetch: x\n  cause: client error\n  cause: dns error\n"
-     "  cause: no such host\n", "Request failed. Failed to fetch: x. no such host."),
+    ("Using Python 3.11\nerror: Request failed\n  cause: Failed to fetch: x\n  cause: client error\n"
+     "  cause: dns error\n  cause: no such host\n", "Request failed. Failed to fetch: x. no such host."),
     ("  × No solution found when resolving dependencies:\n  ╰─▶ Because a and b,\n      we can conclude c.\n",
      "Because a and b, we can conclude c."),
     ("error: No solution found when resolving dependencies\n  cause: Because a, c.\n         And because b, d.\n",
