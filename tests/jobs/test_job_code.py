@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -71,6 +72,19 @@ def test_untracked_files_arrive_and_ignored_ones_do_not(repository: Repository, 
     repository.write("a.log", "x")
     repository.write("config/lr.toml", "lr = 1")
     assert sorted(sent(repository.root, target)) == [".gitignore", "config/lr.toml", "train.py"]
+
+
+def test_a_file_in_conflict_arrives_once(repository: Repository, target: Path) -> None:
+    repository.git("checkout", "--quiet", "-b", "other")
+    repository.write("train.py", "theirs")
+    repository.commit()
+    repository.git("checkout", "--quiet", "trunk")
+    repository.write("train.py", "ours")
+    repository.commit()
+    subprocess.run(["git", "merge", "--quiet", "other"], cwd=repository.root, check=False, capture_output=True)
+    packed = pack(repository.root, secrets=Secrets())
+    assert unpack(packed.data, target) == ["train.py"]
+    assert "<<<<<<<" in (target / "train.py").read_text()
 
 
 def test_only_the_folder_of_the_script_is_sent(repository: Repository, target: Path) -> None:
