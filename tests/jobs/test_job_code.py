@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import socket
 import subprocess
 import tarfile
 import time
@@ -232,6 +233,20 @@ def test_executable_bits_and_links_arrive(repository: Repository, target: Path) 
     assert os.access(target / "run.sh", os.X_OK)
     assert not os.access(target / "train.py", os.X_OK) or os.stat(target / "train.py").st_mode & 0o100 == 0
     assert os.readlink(target / "again.py") == "train.py"
+
+
+def test_code_can_be_unpacked_again(folder: Path, target: Path) -> None:
+    (folder / "again.py").symlink_to("train.py")
+    packed = pack(folder, secrets=Secrets())
+    assert unpack(packed.data, target) == unpack(packed.data, target) == ["again.py", "train.py"]
+
+
+def test_a_pipe_and_a_socket_are_named(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(folder / "socket"))
+        packed = pack(folder, secrets=Secrets())
+    assert packed.notes == ('"pipe": not a regular file.', '"socket": not a regular file.')
 
 
 @pytest.mark.parametrize("leads_to", ["/etc/passwd", "../outside", ".git/config"])

@@ -375,6 +375,11 @@ def test_without_uv_it_is_said_how_to_get_it(project: Path, tmp_path: Path) -> N
         prepare(found(project), project, cache=tmp_path / "cache", uv="")
 
 
+def test_a_cache_that_cannot_be_created_is_named(index: Path, project: Path) -> None:
+    with pytest.raises(JobError, match=r"Cannot create the cache of environments: Not a directory \("):
+        prepare(found(project), project, cache=project / "requirements.txt" / "x")
+
+
 def test_of_two_instances_one_builds(index: Path, project: Path, tmp_path: Path) -> None:
     uv = wrapped_uv(tmp_path, "")
     made: list[Path] = []
