@@ -87,6 +87,13 @@ def test_all_problems_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         "No training data: pass --data train=FILE."]
 
 
+def test_a_copy_of_the_script_is_run(tmp_path: Path) -> None:
+    algorithm = algorithm_named("mlp")
+    copy = algorithm.copy_script(tmp_path / "code")
+    assert copy == tmp_path / "code" / "mlp_trainer.py"
+    assert copy.read_bytes() == algorithm.script.read_bytes()
+
+
 def test_images_have_no_target_column(tmp_path: Path) -> None:
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "") == []
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "cat") == [

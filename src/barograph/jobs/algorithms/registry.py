@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,15 @@ class Algorithm:
     def reads_tables(self) -> bool:
         """Whether the data is a table with a target column."""
         return self.options is OPTIONS
+
+    def copy_script(self, directory: Path) -> Path:
+        """Copy the script into the code directory of a job; return the copy, which is to be run.
+
+        Run from within Barograph's package, it would count as part of Barograph: its variables, such as the best epoch
+        so far, would be missing in checkpoints.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(self.script, directory))
 
 
 def algorithms() -> tuple[Algorithm, ...]:

@@ -173,6 +173,7 @@ def _fit(
     loader = DataLoader(sets["train"], batch, shuffle=True, generator=torch.Generator().manual_seed(model["seed"]))
     validation = DataLoader(sets["validation"], batch)
     best, best_epoch, epoch = math.inf, 0, 0
+    weights: dict[str, torch.Tensor] = {}
     while epoch < values["epochs"] and epoch - best_epoch < values["patience"]:
         epoch += 1
         network.train()
@@ -188,10 +189,11 @@ def _fit(
         say(f"epoch {epoch}: loss {total / len(sets['train']):.4g}, validation loss {validation_loss:.4g}")
         if validation_loss < best:
             best, best_epoch = validation_loss, epoch
-            save_file({name: value.cpu().contiguous() for name, value in network.state_dict().items()},
-                      folder / "model.safetensors")
+            # A copy in memory, because checkpoints of Barograph hold variables and not files.
+            weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower lr.")
+    save_file(weights, folder / "model.safetensors")
     return {"epochs": epoch, "best_epoch": best_epoch}
 
 
