@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from forking import ForkServer
+from forking import AVAILABLE, ForkServer
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -67,6 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: not (trains(item) or item.path.name == "test_checks.py"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def jobs_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of the jobs that tests submit, instead of the user's; nothing of them is left at the end."""
+    home = tmp_path_factory.mktemp("jobs")
+    os.environ["BAROGRAPH_HOME"] = str(home)
+    yield home
+    if any(home.iterdir()):
+        from barograph.machine.marked import kill_marked
+
+        kill_marked("BAROGRAPH_HOME", str(home))
+
+
 def pytest_collection_finish() -> None:
     """Refuse optimizers that are made while tests are collected: they live as long as the session.
 
@@ -103,6 +115,20 @@ def fork_servers() -> Iterator[Callable[..., ForkServer]]:
     yield server
     for item in started.values():
         item.close()
+
+
+@pytest.fixture(scope="module")
+def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkServer]) -> Path:
+    """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
+    modules = getattr(request.module, "FORKED", ())
+    return fork_servers(*modules).programs if modules and AVAILABLE else Path(sys.executable).parent
+
+
+@pytest.fixture
+def programs_on_path(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put them first in PATH."""
+    own = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), own, os.environ["PATH"]]))
 
 
 @pytest.fixture(scope="session")

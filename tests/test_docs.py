@@ -6,13 +6,11 @@ import doctest
 import importlib
 import importlib.util
 import inspect
-import os
 import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -29,6 +27,7 @@ from barograph import errors
 from barograph.capture.presets import PRESETS
 from barograph.capture.torch.wrappers import LOSS_FUNCTIONS
 from barograph.cli.main import application
+from barograph.jobs.spec import spec_from_options
 from barograph.model.facts import Fact
 from barograph.model.key import Kind
 from barograph.model.selection import Histogram
@@ -40,8 +39,10 @@ from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.series import statistic_named
+from forking import DIGITS
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
+FORKED = DIGITS
 DOCS = ROOT / "docs"
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
@@ -71,6 +72,8 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
                 exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), names)
             case "pycon":
                 run_examples(block, page, names)
+            case "toml" if "command" in (entries := tomllib.loads(block.text)):
+                spec_from_options({name.replace("-", "_"): value for name, value in entries.items()})
             case "toml":
                 rules_from_settings(settings_from_mapping(tomllib.loads(block.text)))
             case "console":
@@ -81,11 +84,10 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs_on_path: None) -> Path:
     """A folder with the script that the pages speak of, copied as they say."""
     shutil.copy(ROOT / "examples" / "digits.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     return tmp_path
 
 
@@ -195,8 +197,13 @@ def import_or_skip(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
-                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"):
+                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai",
+                          "mfusepy"):
             pytest.skip(f"{error.name} is not installed here")
+        raise
+    except OSError as error:
+        if "libfuse" in str(error):
+            pytest.skip("libfuse is not installed here")
         raise
 
 

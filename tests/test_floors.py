@@ -51,6 +51,7 @@ OWNERS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("processes/ray_cluster",),
+    "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),
     "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),
@@ -185,8 +186,9 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-def test_init_files_below_the_top_are_empty() -> None:
-    assert [path for path in SOURCES.glob("*/**/__init__.py") if path.read_text(encoding="utf-8").strip()] == []
+def test_init_files_below_the_top_are_empty_except_of_packages_that_users_import() -> None:
+    filled = [path.parent.name for path in SOURCES.glob("*/**/__init__.py") if path.read_text(encoding="utf-8").strip()]
+    assert filled == ["jobs"]
 
 
 def python(code: str) -> str:

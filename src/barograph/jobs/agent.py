@@ -12,25 +12,31 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
 from barograph.errors import BarographError, JobError, SettingsError, StoreError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.code import unpack
+from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.environment import prepare
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
+from barograph.jobs.isolation import Confinement, confined
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
+from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import GRACE_SECS, Script, recording_environment
+from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
+from barograph.processes.command import Command
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.format.metadata import sealed
@@ -38,6 +44,7 @@ from barograph.runs.state.claim import begin_attempt
 from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import size
 
 _TURN_SECS = 0.1
 _PORTS = 16
@@ -128,19 +135,25 @@ class Agent:
         if self._attempt:
             self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._check_asked_to_end()
-        plan = self._plan(submission, place, going_on)
+        python = self._python(submission)
+        plan = self._plan(submission, place, going_on, python)
+        limits = [self._confined(command, spec) for command in plan.commands]
+        self._check_asked_to_end()
         self._events.append("training")
-        code, tail = self._train(submission, plan, sync)
+        code, tail = self._train(submission, [item.command for item in limits], sync)
         self._events.append("uploading")
         _patiently(sync.upload)
         if code == 0 or not self._asked_to_end.is_set():
             _patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()))
+        if code != 0 and any(item.was_out_of_memory() for item in limits):
+            return Ended(Outcome.SCRIPT, code, f"The script used more than its {size(spec.memory_bytes)} of memory. "
+                                               "Raise --memory, or make the batches smaller.")
         return self._ended(code, tail, going_on)
 
-    def _train(self, submission: Submission, plan: LaunchPlan, sync: CheckpointSync) -> tuple[int, str]:
+    def _train(self, submission: Submission, commands: Sequence[Command], sync: CheckpointSync) -> tuple[int, str]:
         """Run the script; return its exit code and the end of its output."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
-        script = Script(plan.commands, self._log, ends_with_us=submission.spec.engine != "local")
+        script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         try:
             if self._index == 0:
                 begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
@@ -157,7 +170,29 @@ class Agent:
             watcher.finish()
         return code, script.tail
 
-    def _plan(self, submission: Submission, place: Place, going_on: Resuming) -> LaunchPlan:
+    def _python(self, submission: Submission) -> str:
+        """Return the Python of the script; "": this one."""
+        if not submission.code:
+            return ""
+        found = requirements_of(self._layout.code, submission.spec.requirements)
+        if found is None:
+            return submission.python if Path(submission.python).exists() else ""
+        self._events.append("preparing")
+        return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
+                           cancelled=self._asked_to_end.is_set).python)
+
+    def _say(self, text: str) -> None:
+        self._log.add(f"barograph: {text}\n".encode())
+
+    def _confined(self, command: Command, spec: JobSpec) -> Confinement:
+        """Return a command with the limits of the instance."""
+        cpus = os.environ.get(CPUS_VARIABLE, "")
+        return confined(
+            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
+            no_network=spec.no_network)
+
+    def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
         """Return the commands that start the script here."""
         spec = submission.spec
         words = spec.words
@@ -165,13 +200,14 @@ class Agent:
             target = ("--target", spec.target) if spec.target else ()
             words = (str(algorithm_named(spec.algorithm).script), *words, *target)
         environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
-        directory = self._layout.code if submission.code or spec.algorithm else Path(submission.directory)
+        # Another machine need not have the directory of the submitting shell.
+        has_own = submission.code or spec.algorithm or spec.engine != "local"
+        directory = self._layout.code if has_own else Path(submission.directory)
         return launch_plan(
             filled(words, self._layout, list(spec.data)),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
-            directory=directory, python=submission.python if Path(submission.python).exists() else "", cpus=spec.cpus,
-            environment=recording_environment(environment, submission.launch, attempt=self._attempt,
-                                              resume=going_on.order))
+            directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
+                environment, submission.launch, attempt=self._attempt, resume=going_on.order))
 
     def _take_notice(self) -> None:
         """Ask for the end when this instance is about to be taken away."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from barograph.errors import BarographError
 from barograph.jobs.engines.engine import Engine
 from barograph.jobs.engines.local import LocalEngine
+from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
@@ -93,7 +94,7 @@ def ensure_controller(home: JobsHome) -> bool:
         return False
     lock.release()
     with home.controller_log.open("ab") as log:
-        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log)
+        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log).let_go()
     return True
 
 
@@ -114,7 +115,7 @@ def main(path: str) -> int:
 
 def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
     """Return the engines by name."""
-    return {"local": lambda: LocalEngine(home)}
+    return {"local": lambda: LocalEngine(home), "ray": lambda: RayEngine(home)}
 
 
 def _lock(home: JobsHome) -> HostLock:

@@ -51,12 +51,19 @@ class Submitted:
     store: Store
 
 
-def problems_of(spec: JobSpec, home: JobsHome) -> list[str]:
-    """Return everything that keeps a job from running, one sentence each."""
+def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
+    """Return everything that keeps a job from running, one sentence each.
+
+    Args:
+        spec: The job.
+        home: Directory of the jobs of this user.
+        url: URL of the job's store; "": not known yet.
+    """
     made = engines(home)
     if spec.engine not in made:
         return [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
-    found = list(made[spec.engine]().problems(spec))
+    with contextlib.closing(made[spec.engine]()) as engine:
+        found = list(engine.problems(spec, url))
     script = spec.command[0] if spec.command else ""
     if script.endswith(".py") and not os.path.isfile(script):
         found.append(f"No script at {script}.")
@@ -121,10 +128,10 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
-    if problems := problems_of(spec, home):
-        raise JobRefused("\n".join(problems))
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
+    if problems := problems_of(spec, home, store.url):
+        raise JobRefused("\n".join(problems))
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     settings = _settings(spec, store)
     launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
@@ -141,7 +148,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     EventLog(store, EVENTS).append("submitted")
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
-            start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url)))
+            start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
     return Submitted(name, store)
 

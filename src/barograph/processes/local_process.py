@@ -7,6 +7,7 @@ import enum
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,6 +129,10 @@ class LocalProcess:
         finally:
             self.kill()
         return self._popen.wait()
+
+    def let_go(self) -> None:
+        """Leave the process to itself: it goes on when this one ends, and is reaped if it ends first."""
+        threading.Thread(target=self._popen.wait, name="barograph-reaper", daemon=True).start()
 
     def disown(self) -> None:
         """Forget the process in a forked child: it is the parent's, and this process cannot wait for it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from barograph.errors import ClusterUnreachable, MissingExtra
 from barograph.processes.process import HostLost
 
 _EXTRA = "Ray is not installed. Install it: pip install 'barograph[ray]'"
+NAMESPACE = "barograph"
+"""Namespace of the named actors of Barograph."""
+
 _PORT = 6379
 _REACH_SECS = 10.0
 _OBJECTS_BYTES = 200 * 2**20
@@ -44,11 +48,35 @@ def connect(tell: Callable[[str], object]) -> None:
             return
     except (ConnectionError, ValueError, RuntimeError) as error:
         if address or not isinstance(error, ConnectionError):
-            raise _not_joined(address, _reason(error)) from error
+            raise _not_joined(address, reason_of(error)) from error
     tell("No Ray cluster runs here, and RAY_ADDRESS is not set. Starting one on this machine until the watcher stops.")
     # Ray tells its makers how it is used unless it is told not to; whoever watches a run has not been asked.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", include_dashboard=False, object_store_memory=_OBJECTS_BYTES, **quiet)
+
+
+def join(address: str) -> Any:
+    """Join a running cluster as a driver, in the namespace of Barograph; return the module `ray`.
+
+    Args:
+        address: `HOST:PORT` of its head, `ray://HOST:PORT` of a Ray Client server, or "": the cluster on this machine.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+        ClusterUnreachable: There is no cluster, or it rejects us.
+    """
+    ray = _ray()
+    importlib.import_module("ray.util.scheduling_strategies")
+    if address not in ("", "auto"):
+        _check_reachable(address)
+    try:
+        ray.init(address=address or "auto", namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        if address in ("", "auto") and isinstance(error, ConnectionError):
+            raise ClusterUnreachable("No Ray cluster runs on this machine. Set RAY_ADDRESS to HOST:PORT of the head of "
+                                     "a cluster.") from error
+        raise _not_joined(address, reason_of(error)) from error
+    return ray
 
 
 class Remote:
@@ -79,13 +107,13 @@ class Remote:
         try:
             answer = getattr(self._actor, method).remote(*arguments)
         except lost as error:
-            raise HostLost(_reason(error)) from error
+            raise HostLost(reason_of(error)) from error
 
         def wait() -> Any:
             try:
                 return ray.get(answer)
             except lost as error:
-                raise HostLost(_reason(error)) from error
+                raise HostLost(reason_of(error)) from error
             except errors.RayTaskError as error:
                 if isinstance(error.cause, HostLost):
                     raise HostLost(str(error.cause)) from error
@@ -150,7 +178,7 @@ class Head:
         try:
             return question()
         except (self._ray.exceptions.RayError, OSError, RuntimeError, ValueError, AttributeError) as error:
-            raise HostLost(_reason(error)) from error
+            raise HostLost(reason_of(error)) from error
 
 
 def _ray() -> Any:
@@ -181,7 +209,7 @@ def _not_joined(address: str, why: str) -> ClusterUnreachable:
     return ClusterUnreachable(f"Cannot connect to the Ray cluster{where}: {why}")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Return the sentence of Ray's many that says why; it comes last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[-1] if lines else type(error).__name__).split(". ")[0].rstrip(".") + "."

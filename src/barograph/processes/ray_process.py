@@ -49,6 +49,10 @@ class ProcessHost:
         """See `Process.interrupt`."""
         self._started.interrupt()
 
+    def terminate(self) -> None:
+        """Send SIGTERM to the process and its group."""
+        self._started.terminate()
+
     def kill(self) -> None:
         """See `Process.kill`."""
         self._started.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -30,10 +31,11 @@ class Output:
 
     Args:
         view: The job.
+        as_json: Print a JSON object for each line.
     """
 
-    def __init__(self, view: JobView) -> None:
-        self._view = view
+    def __init__(self, view: JobView, *, as_json: bool = False) -> None:
+        self._view, self._as_json = view, as_json
         self._attempt = -1
         self._readers: list[LogReader] = []
 
@@ -51,6 +53,9 @@ class Output:
         sys.stdout.flush()
 
     def _named(self, index: int, text: str) -> str:
+        if self._as_json:
+            return "".join(json.dumps({"attempt": self._attempt, "instance": host_name(index), "text": line}) + "\n"
+                           for line in text.splitlines())
         if len(self._readers) == 1:
             return text
         return "".join(f"{host_name(index)}  {line}" for line in text.splitlines(keepends=True))
@@ -130,7 +135,9 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
     lines = ["", f"barograph: job {report.name} {report.phase}. {report.reason}".rstrip(), f"  time    {times}"]
     if not report.is_over:
         lines = [f"barograph: job {report.name} goes on: barograph wait {report.name}"]
-    elif files := outputs_of(view.store):
+    if report.bill and not math.isnan(report.bill.cost):
+        lines.append(f"  cost    {report.bill.line.removeprefix('cost ')}")
+    if report.is_over and (files := outputs_of(view.store)):
         names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         lines.append(f"  files   {names}")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]

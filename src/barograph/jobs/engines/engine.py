@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from barograph.jobs.spec import JobSpec
 
+CPUS_VARIABLE = "BAROGRAPH_CPUS"
+"""Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
+
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
 
@@ -39,8 +42,13 @@ class Engine(Protocol):
     An agent writes what happens on its instance to the job's store. An engine only knows whether it is there.
     """
 
-    def problems(self, spec: JobSpec) -> list[str]:
-        """Return why this engine can never run a job, one sentence each."""
+    def problems(self, spec: JobSpec, url: str = "") -> list[str]:
+        """Return why this engine can never run a job, one sentence each.
+
+        Args:
+            spec: The job.
+            url: URL of its store; "": not known yet.
+        """
         ...
 
     def reserve(self, job: str, spec: JobSpec) -> str:

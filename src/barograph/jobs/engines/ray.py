@@ -1,0 +1,186 @@
+"""Instances on the nodes of a Ray cluster: an actor for each, in a bundle of a placement group for all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from barograph.errors import JobError
+from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.engines.local import INSTANCE_VARIABLE
+from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
+from barograph.jobs.home import HOME_VARIABLE, JobsHome
+from barograph.jobs.spec import JobSpec
+from barograph.processes.ray_drain import RAY_NODE_VARIABLE
+from barograph.processes.ray_link import Member, RayLink, RayNodes
+from barograph.watch.figures import count
+
+_JOIN_SECS = 60.0
+_START_SECS = 0.3
+_RELEASE_SECS = 30.0
+_KILL_AGAIN_SECS = 10.0
+_INSTANCE = "barograph.jobs.engines.ray_instance:InstanceHost"
+_CLEANS = "barograph.jobs.engines.ray_instance:clean_node"
+_PASSED = ("AWS_", "GOOGLE_", "AZURE_", "BAROGRAPH_")
+_OF_THIS_MACHINE = (HOME_VARIABLE, INSTANCE_VARIABLE, RAY_NODE_VARIABLE, "BAROGRAPH_ADDRESS")
+
+
+class Link(Protocol):
+    """What the engine needs of a `RayLink`."""
+
+    def nodes(self, wait_secs: float) -> RayNodes | str: ...
+    def reserve(self, group: str, bundles: list[dict[str, float]], wait_secs: float = 0.0) -> bool: ...
+    def placed(self, group: str) -> list[tuple[str, str]]: ...
+    def free(self, group: str) -> Mapping[str, float] | None: ...
+    @property
+    def failed(self) -> str: ...
+    def start(self, member: Member) -> None: ...
+    def watch(self, member: str) -> None: ...
+    def gone(self, member: str) -> str: ...
+    def call(self, member: str, method: str) -> None: ...
+    def remove(self, group: str, members: list[str] | None, cleans: str, clean: list[str],
+               wait_secs: float = 0.0) -> bool: ...
+    def close(self) -> None: ...
+
+
+class RayEngine:
+    """Instances on the Ray cluster that `RAY_ADDRESS` of the submitting shell names.
+
+    Args:
+        home: The jobs.
+        link: Joins a cluster: takes its address and the environment for Ray.
+        clock: Seconds, which never go back.
+    """
+
+    def __init__(self, home: JobsHome, *, link: Callable[[str, Mapping[str, str]], Link] = RayLink,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._home, self._link, self._clock = home, link, clock
+        self._links: dict[tuple[tuple[str, str], ...], Link] = {}
+        self._of_jobs: dict[str, Link] = {}
+        self._killed_at: dict[str, float] = {}
+
+    def problems(self, spec: JobSpec, url: str = "") -> list[str]:
+        """See `Engine.problems`."""
+        address = os.environ.get("RAY_ADDRESS", "")
+        link = self._link_of(_of_ray(os.environ))
+        nodes = link.nodes(_JOIN_SECS)
+        if isinstance(nodes, str):
+            return [nodes]
+        where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
+        found = []
+        if not nodes.scales:
+            found += problems_of_capacity(spec, [(node.resources, 1) for node in nodes.nodes], where)
+        others = [node.address for node in nodes.nodes if not node.is_here]
+        if url.startswith("file:") and others:
+            found.append(f"The job would be stored in a directory of this machine, which other nodes of {where} cannot "
+                         f"reach, such as {others[0]}. Use a bucket: --to s3://… ({url})")
+        return found
+
+    def reserve(self, job: str, spec: JobSpec) -> str:
+        """See `Engine.reserve`."""
+        link, bundle = self._link_of_job(job), bundle_of(spec)
+        if link.reserve(self._group(job), [bundle] * spec.instances, _START_SECS):
+            return ""
+        wanted = f"{count(spec.instances, 'instance')} with {words_of(bundle)}"
+        if link.failed:
+            return f"Waits for the Ray cluster. {link.failed}"
+        free = link.free(self._group(job))
+        return f"Waits for {wanted} of the Ray cluster." if free is None else (
+            f"Waits for {wanted} of the Ray cluster; {words_of(free)} were free.")
+
+    def start(self, order: Order) -> Handle:
+        """See `Engine.start`."""
+        link, group = self._link_of_job(order.job), self._group(order.job)
+        places = link.placed(group)
+        if len(places) <= order.index:
+            raise JobError("its node left the Ray cluster")
+        node, address = places[order.index]
+        name = f"{group}/{order.attempt}-{order.index}"
+        link.start(Member(name, group, order.index, _INSTANCE, (
+            "run", group, order.attempt, order.index, order.url, order.job, address,
+            passed_environment(order.environment, order.spec.environment))))
+        return {"job": order.job, "group": group, "instance": f"{order.attempt}-{order.index}", "actor": name,
+                "node": node, "address": address}
+
+    def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
+        """See `Engine.adopt`."""
+        link = self._link_of_job(job)
+        link.reserve(self._group(job), [bundle_of(spec)] * spec.instances)
+        for handle in handles.values():
+            link.watch(handle["actor"])
+
+    def is_gone(self, handle: Handle) -> str:
+        """See `Engine.is_gone`."""
+        return self._link_of_job(handle["job"]).gone(handle["actor"])
+
+    def ask_to_end(self, handle: Handle) -> None:
+        """See `Engine.ask_to_end`."""
+        self._link_of_job(handle["job"]).call(handle["actor"], "terminate")
+
+    def kill(self, handle: Handle) -> None:
+        """See `Engine.kill`. Does not wait; `release` does."""
+        now = self._clock()
+        if now - self._killed_at.get(handle["actor"], -_KILL_AGAIN_SECS) < _KILL_AGAIN_SECS:
+            return
+        self._killed_at[handle["actor"]] = now
+        self._link_of_job(handle["job"]).remove(handle["group"], [handle["actor"]], _CLEANS,
+                                                [handle["group"], handle["instance"]])
+
+    def release(self, job: str) -> None:
+        """See `Engine.release`.
+
+        Raises:
+            JobError: The cluster does not respond. It must be tried again.
+        """
+        link, group = self._link_of_job(job), self._group(job)
+        self._of_jobs.pop(job, None)
+        if not link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS) and not link.failed:
+            raise JobError("the Ray cluster does not respond, so the instances are not released yet")
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        for link in self._links.values():
+            link.close()
+        self._links, self._of_jobs = {}, {}
+
+    def _group(self, job: str) -> str:
+        """Return the name of a job in a cluster: two users may have jobs of one name."""
+        owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
+        return f"{job}@{owner}"
+
+    def _link_of_job(self, job: str) -> Link:
+        if job not in self._of_jobs:
+            self._of_jobs[job] = self._link_of(_of_ray(self._home.environment(job)))
+        return self._of_jobs[job]
+
+    def _link_of(self, variables: Mapping[str, str]) -> Link:
+        key = tuple(sorted(variables.items()))
+        if key not in self._links:
+            environment = {**{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
+                           **variables}
+            self._links[key] = self._link(variables.get("RAY_ADDRESS", ""), environment)
+        return self._links[key]
+
+
+def passed_environment(environment: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """Return the variables of the submitting shell that an instance on another machine gets.
+
+    Args:
+        environment: Those of the shell.
+        names: Names that the job asks for.
+
+    Example:
+        >>> passed_environment({"HOME": "/root", "AWS_REGION": "x", "TOKEN": "y", "CODE": "z"}, ("CODE",))
+        {'AWS_REGION': 'x', 'CODE': 'z'}
+    """
+    return {name: value for name, value in environment.items()
+            if name in names or (name.startswith(_PASSED) and name not in _OF_THIS_MACHINE)}
+
+
+def _of_ray(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of an environment that concern Ray."""
+    return {name: value for name, value in environment.items() if name.startswith("RAY_")}

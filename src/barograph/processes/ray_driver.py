@@ -1,0 +1,254 @@
+"""A driver of a Ray cluster in a process of its own, for one that must neither wait for Ray nor end with it.
+
+    python -m barograph.processes.ray_driver ADDRESS
+
+Reads requests from standard input, one JSON object a line, and writes events to standard output in the same way;
+`ray_link.RayLink` is the other side. A group is a named, detached placement group; a member is a named, detached actor
+in one of its bundles. Both outlive the driver, which ends with its standard input, once all requests are done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import queue
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from barograph.errors import BarographError
+from barograph.processes.ray_cluster import NAMESPACE, join, reason_of
+
+_LOOK_SECS = 0.1
+_STARTING_LOOK_SECS = 0.02
+_WAIT_SECS = 30.0
+_CLEAN_SECS = 10.0
+_THREADS = 8
+"""Calls of a member that run at once: short ones, and those of this and of killed drivers that wait for its end."""
+
+Request = Mapping[str, Any]
+Tell = Callable[[Mapping[str, Any]], object]
+
+
+class Driver:
+    """Does requests.
+
+    Args:
+        ray: The module, which has joined a cluster.
+        tell: Takes an event.
+        later: Does something in the loop of the driver, soon; called from other threads.
+    """
+
+    def __init__(self, ray: Any, tell: Tell, later: Callable[[Callable[[], None]], object]) -> None:
+        self._ray, self._tell, self._later = ray, tell, later
+        self._pending: set[str] = set()
+
+    @property
+    def pause_secs(self) -> float | None:
+        """Time until `turn` has something to do; None: until the next request."""
+        return _LOOK_SECS if self._pending else None
+
+    def do(self, request: Request) -> None:
+        """Do a request; its name is a method's."""
+        try:
+            getattr(self, f"_{request['do']}")(request)
+        except (self._ray.exceptions.RayError, ValueError) as error:
+            print(f"{request['do']}: {error}", file=sys.stderr, flush=True)
+            if request["do"] in ("start", "watch"):
+                self._tell({"lost": request["member"], "reason": reason_of(error)})
+
+    def turn(self) -> None:
+        """See which groups that wait got their resources."""
+        for name in list(self._pending):
+            table = self._table(name)
+            if table is None:
+                self._pending.discard(name)
+            elif table["state"] == "CREATED":
+                self._pending.discard(name)
+                self._tell({"group": name, "nodes": self._placed(table)})
+
+    def _nodes(self, request: Request) -> None:
+        self._tell({"nodes": [
+            {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"],
+             "is_here": node["NodeManagerHostname"] == socket.gethostname()}
+            for node in self._ray.nodes() if node["Alive"]], "scales": self._scales()})
+
+    def _scales(self) -> bool:
+        """Return whether an autoscaler adds nodes, also if that is unknown.
+
+        The head writes a status in any case. Without an autoscaler the type of a node is made from its ID.
+        """
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        status = _internal_kv_get(b"__autoscaling_status")
+        if not status:
+            return True
+        types = (json.loads(status).get("autoscaler_report") or {}).get("node_type_mapping") or {}
+        return any(type_ != f"node_{node}" for node, type_ in types.items())
+
+    def _reserve(self, request: Request) -> None:
+        name = request["group"]
+        if self._table(name) is None:
+            self._ray.util.placement_group(request["bundles"], name=name, lifetime="detached", strategy="PACK")
+        self._pending.add(name)
+        for _ in range(5):  # free resources are reserved within milliseconds
+            self.turn()
+            if name not in self._pending:
+                return
+            time.sleep(_STARTING_LOOK_SECS)
+        self._tell({"group": name, "free": self._ray.available_resources()})
+
+    def _start(self, request: Request) -> None:
+        """Start a member, unless another driver did; `call` is its first method, which does nothing when repeated."""
+        ray, group = self._ray, self._ray.util.get_placement_group(request["group"])
+        bundle = ray.util.placement_group_table(group)["bundles"][request["bundle"]]
+        strategy = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group, request["bundle"])
+        actor = ray.remote(_imported(request["made"])).options(
+            name=request["member"], namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
+            max_concurrency=_THREADS, num_cpus=bundle.get("CPU", 0), num_gpus=bundle.get("GPU", 0),
+            memory=bundle.get("memory") or None, scheduling_strategy=strategy).remote()
+        method, *arguments = request["call"]
+        self._follow(request["member"], actor, getattr(actor, method).remote(*arguments))
+
+    def _watch(self, request: Request) -> None:
+        try:
+            actor = self._ray.get_actor(request["member"], namespace=NAMESPACE)
+        except ValueError:
+            self._tell({"lost": request["member"], "reason": "Ray has no actor for it any more."})
+            return
+        self._follow(request["member"], actor, actor.end_within.remote(0.0))
+
+    def _follow(self, member: str, actor: Any, answer: Any) -> None:
+        """Wait for the end of a member, without waiting here."""
+        answer.future().add_done_callback(lambda done: self._later(lambda: self._take(member, actor, done)))
+
+    def _take(self, member: str, actor: Any, done: Any) -> None:
+        errors = self._ray.exceptions
+        try:
+            ended = done.result()
+        except errors.RayTaskError as error:
+            self._tell({"lost": member, "reason": f"{error.cause}."})
+        except errors.RayError as error:
+            self._tell({"lost": member, "reason": self._why_lost(error)})
+        else:
+            if ended is not None:
+                self._tell({"ended": member, **ended})
+            else:
+                self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))
+
+    def _why_lost(self, error: Exception) -> str:
+        if getattr(error, "preempted", False):
+            return "Ray drained its node, and the node ended."
+        if "node" in str(error).lower() and "died" in str(error):
+            return "Its node left the Ray cluster."
+        return f"Its Ray actor died: {reason_of(error)}"
+
+    def _call(self, request: Request) -> None:
+        with contextlib.suppress(ValueError, self._ray.exceptions.RayError):
+            actor = self._ray.get_actor(request["member"], namespace=NAMESPACE)
+            getattr(actor, request["method"]).remote()
+
+    def _remove(self, request: Request) -> None:
+        """End members and remove what they leave; without a list of members, those of a group, and the group."""
+        ray, group, table = self._ray, request["group"], self._table(request["group"])
+        names = request.get("members")
+        chosen = names if names is not None else [
+            name for name in ray.util.list_named_actors() if name.startswith(f"{group}/")]
+        cleaned = {node for member in chosen if (node := self._removed(member, request))}
+        places = {node for node, _ in self._placed(table)} if table else set()
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        self._clean((places & alive) - cleaned, request)
+        if names is None and table is not None:
+            self._pending.discard(group)
+            ray.util.remove_placement_group(ray.util.get_placement_group(group))
+        self._tell({"removed": request["id"]})
+
+    def _removed(self, member: str, request: Request) -> str:
+        """End a member; return the node that it cleaned, "" if it could not."""
+        ray = self._ray
+        try:
+            actor = ray.get_actor(member, namespace=NAMESPACE)
+        except ValueError:
+            return ""
+        try:
+            node: str = ray.get(actor.clean.remote(*request["clean"]), timeout=_CLEAN_SECS)
+        except ray.exceptions.RayError:  # also a timeout
+            node = ""
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.kill(actor)
+        return node
+
+    def _clean(self, nodes: set[str], request: Request) -> None:
+        """Remove what members left whose actors are gone."""
+        ray = self._ray
+        clean = ray.remote(_imported(request["cleans"]))
+        strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        answers = [clean.options(num_cpus=0, max_retries=0, scheduling_strategy=strategy(node, soft=False)).remote(
+            *request["clean"]) for node in nodes]
+        if answers:
+            ray.wait(answers, num_returns=len(answers), timeout=_CLEAN_SECS)
+
+    def _table(self, name: str) -> dict[str, Any] | None:
+        """Return what Ray knows about a group; None if there is none."""
+        try:
+            group = self._ray.util.get_placement_group(name)
+        except ValueError:
+            return None
+        table: dict[str, Any] = self._ray.util.placement_group_table(group)
+        return None if table.get("state") == "REMOVED" else table
+
+    def _placed(self, table: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Return ID and address of the node of each bundle, as far as it has one."""
+        addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes()}
+        nodes = table.get("bundles_to_node_id", {})
+        return [(nodes[bundle], addresses.get(nodes[bundle], "")) for bundle in sorted(nodes) if nodes[bundle]]
+
+
+def _imported(name: str) -> Any:
+    module, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def main(address: str) -> int:
+    """Drive a cluster until standard input ends; return 0 unless it could not be joined."""
+    # What Ray prints must not come out among the events.
+    out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)
+
+    def tell(event: Mapping[str, Any]) -> None:
+        out.write(json.dumps(event) + "\n")
+
+    try:
+        ray = join(address)
+    except BarographError as error:
+        tell({"failed": str(error)})
+        return 1
+    tell({"joined": address})
+    due: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+    driver = Driver(ray, tell, due.put)
+    threading.Thread(target=_read, args=(driver, due), daemon=True).start()
+    while True:
+        with contextlib.suppress(queue.Empty):
+            do = due.get(timeout=driver.pause_secs)
+            if do is None:
+                break
+            do()
+        driver.turn()
+    ray.shutdown()
+    return 0
+
+
+def _read(driver: Driver, due: queue.SimpleQueue[Callable[[], None] | None]) -> None:
+    for line in sys.stdin:
+        request = json.loads(line)
+        due.put(lambda request=request: driver.do(request))  # type: ignore[misc]
+    due.put(None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,224 @@
+"""Jobs on a real Ray cluster: a head without CPUs and nodes with one each, all on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import ray
+from ray.cluster_utils import Cluster
+from ray.core.generated import autoscaler_pb2
+
+from barograph.jobs.home import JobsHome
+from barograph.jobs.job_report import JobView, view_of
+from barograph.jobs.state import JobState
+from barograph.machine.marked import marked_processes
+from journeys.conftest import Desk, Ended
+
+WAITING = """
+import sys, time
+from pathlib import Path
+folder = Path(sys.argv[1])
+number = len(list(folder.glob("started-*")))
+(folder / f"started-{number}").touch()
+while not (folder / "go").exists():
+    time.sleep(0.05)
+"""
+
+TRAINING = """
+import sys, time
+from pathlib import Path
+folder = Path(sys.argv[1])
+for step in range(12):
+    train_step()
+    if step == 7 and not (folder / "go").exists():
+        (folder / "reached").touch()
+        time.sleep(600)
+"""
+
+WORLD = """
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+"""
+
+
+@dataclass
+class Place:
+    """A cluster, and the desk that submits to it."""
+
+    cluster: Cluster
+    desk: Desk
+    nodes_home: Path
+
+    def submit(self, *words: str | Path) -> Ended:
+        return self.desk.end(self.desk.start("barograph", "submit", "--engine", "ray", "--to", "run", *words))
+
+    def view(self) -> JobView:
+        return view_of("run", self._home)
+
+    def state(self) -> JobState:
+        return self.view().refresh()
+
+    def wait_until(self, condition: Callable[[JobState], Any], what: str) -> JobState:
+        view = self.view()
+        self.desk.wait_until(lambda: condition(view.refresh()), what)
+        return view.refresh()
+
+    def finish(self) -> JobState:
+        """Let the script end; return the job after it has finished, once nothing is left of it."""
+        (self.desk.folder / "go").touch()
+        state = self.wait_until(lambda state: state.phase.is_over, "the job ended")
+        assert state.phase == "finished", state.reason
+        self.desk.wait_until(lambda: all(record.over for record in self._home.all()), "the job was closed")
+        assert ray.util.list_named_actors(all_namespaces=True) == []
+        assert {group["state"] for group in ray.util.placement_group_table().values()} <= {"REMOVED"}
+        assert list((self.nodes_home / "ray").glob("*")) == []
+        assert marked_processes("BAROGRAPH_INSTANCE", "run@") == []
+        return state
+
+    def controllers(self) -> list[psutil.Process]:
+        return [process for process in psutil.process_iter(["cmdline"])
+                if "barograph.jobs.controller" in (words := process.info["cmdline"] or ())
+                and str(self._home.path) in words]
+
+    def node(self, node_id: str) -> Any:
+        return next(node for node in self.cluster.worker_nodes if node.node_id == node_id)
+
+    @property
+    def _home(self) -> JobsHome:
+        return JobsHome(self.desk.environment["BAROGRAPH_HOME"])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("BAROGRAPH_HOME", str(tmp_path_factory.mktemp("nodes")))
+        sizes = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **sizes})
+        try:
+            for _ in range(2):
+                cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+            yield cluster
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+@pytest.fixture
+def place(cluster: Cluster, desk: Desk) -> Iterator[Place]:
+    desk.environment |= {"RAY_ADDRESS": cluster.address, "RAY_AUTH_MODE": "disabled",
+                         "BAROGRAPH_HOME": str(desk.folder / "home")}
+    place = Place(cluster, desk, Path(os.environ["BAROGRAPH_HOME"]))
+    yield place
+    for process in place.controllers():
+        process.kill()
+
+
+def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: Place) -> None:
+    place.desk.environment |= {"PASSED": "first-secret-8341", "KEPT": "second-secret-8341", "AWS_REGION": "here"}
+    place.desk.write("show.py", "import os\nprint([os.environ.get(name) for name in ('KEPT', 'AWS_REGION')], "
+                                "len(os.environ['PASSED']), os.environ.get('OMP_NUM_THREADS'))\n"
+                                "open(os.path.join(os.environ['SM_MODEL_DIR'], 'weights'), 'w').write('1')\n")
+    done = place.submit("--wait", "--env", "PASSED", "show.py")
+    assert done.code == 0, done.err
+    assert "[None, 'here'] 17 1" in done.text
+    assert place.finish().exit_code == 0
+    logs = Path(ray._private.worker._global_node.get_logs_dir_path())
+    for file in (*logs.rglob("*"), *(place.desk.folder / "run").rglob("*")):
+        assert not file.is_file() or b"secret-8341" not in file.read_bytes(), file
+
+
+@pytest.mark.parametrize(("options", "reason"), [
+    (("--cpus", "2"), "An instance needs 2 CPUs; no node of the Ray cluster at"),
+    (("--gpus", "1"), "An instance needs 1 CPU, 1 GPU; no node of the Ray cluster at"),
+    (("--instances", "3"), "3 instances with 1 CPU do not fit into the Ray cluster at"),
+])
+def test_a_job_that_never_fits_is_refused_with_what_there_is(
+    place: Place, options: tuple[str, ...], reason: str
+) -> None:
+    place.desk.write("empty.py", "")
+    done = place.submit(*options, "empty.py")
+    assert done.code != 0
+    assert reason in done.err
+    assert not (place.desk.folder / "run").exists()
+
+
+def test_a_job_without_its_cluster_is_refused(place: Place) -> None:
+    place.desk.environment["RAY_ADDRESS"] = "127.0.0.1:1"
+    place.desk.write("empty.py", "")
+    done = place.submit("empty.py")
+    assert "Cannot connect to the Ray cluster at 127.0.0.1:1" in done.err
+
+
+def test_two_instances_train_together_and_resume_after_one_agent_was_killed(place: Place) -> None:
+    place.desk.script(WORLD + TRAINING)
+    assert place.submit("--instances", "2", "--checkpoint-every", "every=3", "train.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "reached").exists, "both trained")
+    agents = [psutil.Process(pid) for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")]
+    agent = next(process for process in agents if {"barograph.jobs.agent", "1"} <= set(process.cmdline()))
+    (place.desk.folder / "go").touch()
+    agent.kill()
+    state = place.finish()
+    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 6)
+
+
+def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    for process in place.controllers():
+        process.kill()
+        process.wait(60)
+    assert "run" in place.desk.end(place.desk.start("barograph", "jobs")).text
+    state = place.finish()
+    assert (state.attempt, state.interruptions) == (0, 0)
+    assert not (place.desk.folder / "started-1").exists()
+
+
+def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    lost = place.state().handles[0]["node"]
+    place.cluster.remove_node(place.node(lost), allow_graceful=False)
+    place.desk.wait_until((place.desk.folder / "started-1").exists, "it ran elsewhere")
+    state = place.finish()
+    assert state.interruptions == 1
+    assert state.handles[0]["node"] != lost
+    place.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+
+
+def test_a_job_saves_on_a_node_that_is_drained_and_resumes_on_another_one(place: Place) -> None:
+    place.desk.script(TRAINING)
+    assert place.submit("--spot", "train.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "reached").exists, "it trained")
+    drained = place.state().handles[0]["node"]
+    (place.desk.folder / "go").touch()
+    assert ray._raylet.GcsClient(address=place.cluster.address).drain_node(
+        drained, autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"), "spot",
+        int(time.time() + 120) * 1000)[0]
+    state = place.finish()
+    assert state.handles[0]["node"] != drained
+    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 7)
+
+
+def test_a_job_is_stopped(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
+    state = place.wait_until(lambda state: state.phase.is_over, "it ended")
+    assert state.phase == "stopped"
+    assert signal.SIGTERM in (-(state.exit_code or 0), 15)
