@@ -31,7 +31,7 @@ from barograph.jobs.algorithms.contract import folders, log, options, run_traine
 from barograph.jobs.algorithms.image_prediction import BadImage, Network, images_in, read_image, scaled
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import report, say, scores, versions
-from barograph.jobs.algorithms.table_prediction import BadData, write_csv
+from barograph.jobs.algorithms.table_prediction import BadData, counted, write_csv
 from barograph.version import __version__
 
 SIZES = (8, 128)
@@ -99,7 +99,7 @@ def train(arguments: Sequence[str]) -> None:
         "versions": versions(("torch", "PIL", "safetensors")), "barograph": __version__,
     }
     say(f"{len(classes)} classes of {mode} images, {size} × {size}; "
-        + ", ".join(f"{len(part.paths)} for {name}" for name, part in parts.items()))
+        + ", ".join(f"{len(part.paths):,} for {name}" for name, part in parts.items()))
     try:
         facts = _fit(parts, model, values, places.model)
         write_json(places.model / "model.json", model)
@@ -121,7 +121,7 @@ def _parts(channels: Mapping[str, Path], fraction: float, seed: int) -> tuple[di
     classes = sorted(folder.name for folder in root.iterdir()
                      if folder.is_dir() and not folder.name.startswith((".", "_"))) if root.is_dir() else []
     if len(classes) < 2:
-        raise BadData(f"{root} has {len(classes)} folders; expected one for each class, at least two: "
+        raise BadData(f"{root} has {counted(len(classes), 'folder')}; expected one for each class, at least two: "
                       "cat/1.png, cat/2.png, dog/1.png, ….")
     parts = {name: _files(path, classes) for name, path in channels.items()}
     if "validation" not in parts:
