@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, DamagedChunk, ObjectNotFound
 from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
 from barograph.jobs.state import JobState, Phase, state_after
 from barograph.jobs.submission import Submission, read_submission
 from barograph.model.plain import plain
+from barograph.runs.format.metadata import unsealed
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
@@ -48,6 +49,7 @@ class JobReport:
         repeated_steps: Steps that were made again, as far as known.
         exit_code: Exit code of its script; None if unknown.
         users_fault: Whether it failed by its script or what was given to it.
+        done_bytes, total_bytes: How much of the data has arrived while it is downloaded; 0 otherwise.
         bill: Instance hours, and their cost if the prices are known; None before the first instance.
     """
 
@@ -70,6 +72,8 @@ class JobReport:
     repeated_steps: int = 0
     exit_code: int | None = None
     users_fault: bool = False
+    done_bytes: int = 0
+    total_bytes: int = 0
     bill: Bill | None = None
 
     @property
@@ -126,7 +130,18 @@ class JobView:
             spec.words or (spec.algorithm,), spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault, self._bill(now, lead.step if lead else 0))
+            state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))
+
+    def _downloaded(self) -> tuple[int, int]:
+        """Return how much of the data has arrived at the first instance, and how much there is."""
+        if self._word != "downloading":
+            return 0, 0
+        name = f"{instance_folder(self.state.attempt, 0)}/{NOW}"
+        try:
+            body = unsealed(self.store.get(name), name)
+        except (ObjectNotFound, DamagedChunk):
+            return 0, 0
+        return int(body.get("done_bytes", 0)), int(body.get("total_bytes", 0))
 
     def _bill(self, now_unix: float, steps: int) -> Bill | None:
         state, spec = self.state, self.submission.spec

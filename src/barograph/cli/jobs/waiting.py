@@ -16,7 +16,7 @@ from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.layout import host_name
 from barograph.jobs.outputs import outputs_of
 from barograph.jobs.state import JobState, Phase
-from barograph.watch.figures import count, duration, figure
+from barograph.watch.figures import count, duration, figure, size
 from barograph.watch.lasting_stream import LastingStream
 
 EXIT_SCRIPT, EXIT_INFRASTRUCTURE, EXIT_JOB_STOPPED, EXIT_INTERRUPTED = 1, 75, 79, 130
@@ -24,6 +24,7 @@ EXIT_SCRIPT, EXIT_INFRASTRUCTURE, EXIT_JOB_STOPPED, EXIT_INTERRUPTED = 1, 75, 79
 job."""
 
 _LOOK_SECS = 0.2
+_BAR_CHARS = 12
 
 
 class Output:
@@ -113,6 +114,8 @@ def _followed(
 def status_of(report: JobReport) -> list[str]:
     """Return the state of a job in a few words each, what matters most first."""
     parts = [report.doing or str(report.phase)]
+    if report.total_bytes:
+        parts[0] += f" {bar(report.done_bytes / report.total_bytes)} of {size(report.total_bytes)}"
     if report.phase is Phase.QUEUED and report.reason:
         parts.append(report.reason.rstrip("."))
     if report.step:
@@ -123,6 +126,17 @@ def status_of(report: JobReport) -> list[str]:
         parts.append(count(report.interruptions, "interruption"))
     parts.append(duration(report.waited_secs + report.trained_secs))
     return parts
+
+
+def bar(done: float) -> str:
+    """Return a share as a bar with a percentage.
+
+    Example:
+        >>> bar(0.25)
+        '[###---------] 25%'
+    """
+    filled = round(min(1.0, done) * _BAR_CHARS)
+    return f"[{'#' * filled}{'-' * (_BAR_CHARS - filled)}] {done:.0%}"
 
 
 def closing_lines(report: JobReport, view: JobView) -> list[str]:
