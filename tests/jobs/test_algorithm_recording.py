@@ -52,6 +52,8 @@ def test_epochs_of_a_perceptron_have_a_loss_and_a_validation_loss(record: Any) -
     assert losses[-1] == metrics["validation"]["loss"] == pytest.approx(min(losses[:-1]))
 
 
-def test_a_linear_model_has_its_metrics(record: Any) -> None:
+def test_a_linear_model_has_its_metrics_and_one_step(record: Any) -> None:
     run, metrics = record("linear")
+    assert run.series("loss:total").values.tolist() == [metrics["train"]["loss"]]
+    assert run.series("loss:total", mode="eval").values.tolist() == [metrics["validation"]["loss"]]
     assert run.series("scalar:validation_accuracy").values.tolist() == [metrics["validation"]["accuracy"]]

@@ -110,8 +110,11 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
     return Task(given, places, model, tuple(parts), dict(given.parameters))
 
 
-def finish(task: Task, **facts: Any) -> None:
+def finish(task: Task, **facts: Any) -> dict[str, dict[str, float]]:
     """Write `model.json`, `predict.py`, metrics and predictions, those of the model that the trainer saved.
+
+    Returns:
+        Metrics of each part.
 
     Args:
         facts: Added to `metrics.json`.
@@ -127,6 +130,7 @@ def finish(task: Task, **facts: Any) -> None:
             _write_predictions(task, part, predictions)
     report(task.folders, metrics, {"task": model["task"], "target": model["target"],
                                    "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
+    return metrics
 
 
 def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:
