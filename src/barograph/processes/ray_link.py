@@ -181,13 +181,17 @@ class RayLink:
         self._wait(lambda: number not in self._removals or bool(self._known.failed), wait_secs)
         return number not in self._removals
 
-    def close(self) -> None:
-        """End the driver, once it has done what it was asked to do."""
-        if self._groups or self._members or self._removals:
+    def close(self, *, at_once: bool = False) -> None:
+        """End the driver, once it has done what it was asked to do.
+
+        Args:
+            at_once: Nothing of what it was asked to do is needed.
+        """
+        if not at_once and (self._groups or self._members or self._removals):
             self._process.feed(b"")
-        if not (self._groups or self._members or self._removals) or self._process.wait(_CLOSE_SECS) is None:
-            self._process.kill()
-            self._process.wait()
+            self._process.wait(_CLOSE_SECS)
+        self._process.kill()
+        self._process.wait()
 
     def _begun(self) -> LocalProcess:
         process = LocalProcess(own_module("barograph.processes.ray_driver", self._address,
