@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,20 +34,28 @@ while not (folder / "go").exists():
 TRAINING = """
 import sys, time
 from pathlib import Path
-folder = Path(sys.argv[1])
-for step in range(12):
-    train_step()
-    if step == 7 and not (folder / "go").exists():
-        (folder / "reached").touch()
-        time.sleep(600)
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+total = 0
+for epoch in range(5):
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.arange(96) % 3), batch_size=4):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        total += 1
+        if total == 8:
+            Path(sys.argv[1], "reached").touch()
+        time.sleep(0.05)
 """
 
-WORLD = """
-import torch.distributed as dist
-dist.init_process_group("gloo")
+TOGETHER = TRAINING.replace("optimizer =", """
+torch.distributed.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-"""
+optimizer =""", 1) + "torch.distributed.destroy_process_group()\n"
 
 
 @dataclass
@@ -74,10 +81,14 @@ class Place:
         return view.refresh()
 
     def finish(self) -> JobState:
-        """Let the script end; return the job after it has finished, once nothing is left of it."""
+        """Let the script end; see `end`."""
         (self.desk.folder / "go").touch()
+        return self.end("finished")
+
+    def end(self, phase: str) -> JobState:
+        """Return the job after it has ended, once nothing is left of it."""
         state = self.wait_until(lambda state: state.phase.is_over, "the job ended")
-        assert state.phase == "finished", state.reason
+        assert state.phase == phase, state.reason
         self.desk.wait_until(lambda: all(record.over for record in self._home.all()), "the job was closed")
         assert ray.util.list_named_actors(all_namespaces=True) == []
         assert {group["state"] for group in ray.util.placement_group_table().values()} <= {"REMOVED"}
@@ -163,15 +174,16 @@ def test_a_job_without_its_cluster_is_refused(place: Place) -> None:
 
 
 def test_two_instances_train_together_and_resume_after_one_agent_was_killed(place: Place) -> None:
-    place.desk.script(WORLD + TRAINING)
-    assert place.submit("--instances", "2", "--checkpoint-every", "every=3", "train.py", place.desk.folder).code == 0
+    place.desk.write("train.py", TOGETHER)
+    options = ("--instances", "2", "--checkpoint-every", "every=3")
+    assert place.submit(*options, "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "both trained")
     agents = [psutil.Process(pid) for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")]
     agent = next(process for process in agents if {"barograph.jobs.agent", "1"} <= set(process.cmdline()))
-    (place.desk.folder / "go").touch()
     agent.kill()
     state = place.finish()
-    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 6)
+    assert (state.attempt, state.interruptions) == (1, 1)
+    assert state.resumed_steps >= 6
 
 
 def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -> None:
@@ -201,17 +213,18 @@ def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
 
 
 def test_a_job_saves_on_a_node_that_is_drained_and_resumes_on_another_one(place: Place) -> None:
-    place.desk.script(TRAINING)
+    place.desk.write("train.py", TRAINING)
     assert place.submit("--spot", "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "it trained")
     drained = place.state().handles[0]["node"]
-    (place.desk.folder / "go").touch()
     assert ray._raylet.GcsClient(address=place.cluster.address).drain_node(
         drained, autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"), "spot",
         int(time.time() + 120) * 1000)[0]
     state = place.finish()
     assert state.handles[0]["node"] != drained
-    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 7)
+    assert (state.attempt, state.interruptions) == (1, 1)
+    assert state.resumed_steps >= 8
+    assert state.repeated_steps <= 1
 
 
 def test_a_job_is_stopped(place: Place) -> None:
@@ -219,6 +232,4 @@ def test_a_job_is_stopped(place: Place) -> None:
     assert place.submit("wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
-    state = place.wait_until(lambda state: state.phase.is_over, "it ended")
-    assert state.phase == "stopped"
-    assert signal.SIGTERM in (-(state.exit_code or 0), 15)
+    assert place.end("stopped").stop == "requested by the user"
