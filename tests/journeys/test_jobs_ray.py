@@ -58,6 +58,32 @@ model = torch.nn.parallel.DistributedDataParallel(model)
 optimizer =""", 1) + "torch.distributed.destroy_process_group()\n"
 
 
+CLUSTER = """
+cluster_name: fake
+max_workers: 2
+idle_timeout_minutes: 0.1
+provider: {type: fake_multinode, use_node_id_as_ip: true, head_node_id: FAKE_HEAD_NODE_ID}
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 0}, node_config: {}, max_workers: 0}
+  worker: {resources: {CPU: 1, object_store_memory: 80000000}, node_config: {}, min_workers: 0, max_workers: 2}
+upscaling_speed: 1.0
+docker: {}
+auth: {}
+file_mounts: {}
+cluster_synced_files: []
+file_mounts_sync_continuously: false
+rsync_exclude: []
+rsync_filter: []
+initialization_commands: []
+setup_commands: []
+head_setup_commands: []
+worker_setup_commands: []
+head_start_ray_commands: []
+worker_start_ray_commands: []
+"""
+
+
 @dataclass
 class Place:
     """A cluster, and the desk that submits to it."""
@@ -197,6 +223,32 @@ def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -
     state = place.finish()
     assert (state.attempt, state.interruptions) == (0, 0)
     assert not (place.desk.folder / "started-1").exists()
+
+
+def test_a_killed_driver_is_replaced_and_the_instances_go_on(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    (controller,) = place.controllers()
+    (driver,) = [child for child in controller.children() if "barograph.processes.ray_driver" in child.cmdline()]
+    driver.kill()
+    assert place.finish().interruptions == 0
+
+
+def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controller(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    place.desk.write("cluster.yaml", CLUSTER)
+    assert "has room for 2" in place.submit("--cluster", "cluster.yaml", "--instances", "3", "wait.py", ".").err
+    assert place.submit("--cluster", "cluster.yaml", "wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    assert marked_processes("BAROGRAPH_CLUSTER", "run@")
+    for process in place.controllers():
+        process.kill()
+        process.wait(60)
+    assert place.desk.end(place.desk.start("barograph", "jobs")).code == 0
+    assert place.finish().interruptions == 0
+    assert marked_processes("BAROGRAPH_CLUSTER", "run@") == []
+    assert list((place.desk.folder / "home" / "clusters").iterdir()) == []
 
 
 def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
