@@ -175,7 +175,7 @@ def test_an_instance_is_started_in_its_bundle_and_its_handle_finds_it_again(
     group = group_of(engine)
     link.places[group] = [("c657", "10.0.0.5"), ("d768", "10.0.0.6")]
     order = Order("digits", "s3://bucket/digits", spec(instances=2, environment=("TOKEN",)), 3, 1,
-                  {"TOKEN": "secret", "HOME": "/home/me"})
+                  {"TOKEN": "secret", "HOME": "/root"})
     handle = json.loads(json.dumps(engine.start(order)))
     assert "secret" not in str(handle)
     ((_, member),) = link.done
@@ -217,7 +217,7 @@ def test_the_cluster_is_that_of_the_submitting_shell(engine: RayEngine, home: Jo
 
 def test_only_what_a_job_needs_elsewhere_is_passed() -> None:
     given = {"AWS_REGION": "x", "GOOGLE_CLOUD_PROJECT": "y", "AZURE_TENANT_ID": "z", "BAROGRAPH_TRUST": "t",
-             "BAROGRAPH_HOME": "/home/me", "BAROGRAPH_ADDRESS": "a", "PATH": "/bin", "TOKEN": "secret"}
+             "BAROGRAPH_HOME": "/root", "BAROGRAPH_ADDRESS": "a", "PATH": "/bin", "TOKEN": "secret"}
     assert passed_environment(given, ()) == {
         "AWS_REGION": "x", "GOOGLE_CLOUD_PROJECT": "y", "AZURE_TENANT_ID": "z", "BAROGRAPH_TRUST": "t"}
     assert passed_environment(given, ("TOKEN",))["TOKEN"] == "secret"
