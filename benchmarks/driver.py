@@ -18,7 +18,11 @@ from benchmarks import (
     checkpoint,
     finding,
     frameworks,
+<<<<<<< HEAD
     jobs,
+=======
+    job_checkpoints,
+>>>>>>> main
     judging,
     kernel_report,
     logs,
@@ -233,6 +237,15 @@ def measure_checkpoint(choice: argparse.Namespace) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def measure_job_checkpoints(choice: argparse.Namespace) -> dict[str, Any]:
+    """What interruptions and checkpoints cost a job."""
+    heading("A job under interruptions")
+    effort = job_checkpoints.QUICK if choice.quick else job_checkpoints.Effort()
+    report = job_checkpoints.measure_job_checkpoints(replace(effort, rounds=choice.rounds or effort.rounds))
+    job_checkpoints.print_job_checkpoints(report)
+    return report
+
+
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
@@ -283,6 +296,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "catalog": measure_catalog,
     "ask": measure_ask,
     "checkpoint": measure_checkpoint,
+    "job-checkpoints": measure_job_checkpoints,
     "weights": measure_weights,
     "networks": measure_networks,
 }

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from forking import ForkServer
+from forking import AVAILABLE, ForkServer
 
 # The processes that tests start have little to compute, and many run at once: threads would get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -115,6 +115,20 @@ def fork_servers() -> Iterator[Callable[..., ForkServer]]:
     yield server
     for item in started.values():
         item.close()
+
+
+@pytest.fixture(scope="module")
+def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkServer]) -> Path:
+    """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
+    modules = getattr(request.module, "FORKED", ())
+    return fork_servers(*modules).programs if modules and AVAILABLE else Path(sys.executable).parent
+
+
+@pytest.fixture
+def programs_on_path(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put them first in PATH."""
+    own = str(Path(sys.executable).parent)
+    monkeypatch.setenv("PATH", os.pathsep.join([str(programs), own, os.environ["PATH"]]))
 
 
 @pytest.fixture(scope="session")

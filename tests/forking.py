@@ -1,7 +1,7 @@
 """Starts the fork server: a process that has imported a framework and runs each command in a fork of itself.
 
-Commands find the server through the folder `programs`, which holds a `python` and a `barograph`: with that folder first
-in PATH, they run in a fork instead of a new interpreter, and so do the processes that they start. See
+Commands find the server through the folder `programs`, which holds `python`, `barograph` and `torchrun`: with that
+folder first in PATH, they run in a fork instead of a new interpreter, and so do the processes that they start. See
 docs/why/tests-fork-commands.md for what may be tested so.
 """
 
@@ -29,6 +29,8 @@ AVAILABLE = Path("/proc/self/task").exists()
 
 TORCH = ("torch", "torch._dynamo", "barograph.capture.torch.integration")
 """What nearly every PyTorch script of a recording imports: its first optimizer imports `torch._dynamo`."""
+DIGITS = (*TORCH, "sklearn.datasets")
+"""What the examples import."""
 
 
 class ForkServer:
@@ -48,7 +50,7 @@ class ForkServer:
         code = compile((_SOURCES / "server.py").read_bytes(), "<fork server>", "exec")
         server.write_bytes(importing._code_to_timestamp_pyc(code))
         client = f"#!{sys.executable} -IS\n{(_SOURCES / 'client.py').read_text(encoding='utf-8')}"
-        for name in ("python", "python3", "barograph"):
+        for name in ("python", "python3", "barograph", "torchrun"):
             (self.programs / name).write_text(client, encoding="utf-8")
             (self.programs / name).chmod(0o755)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BAROGRAPH")}

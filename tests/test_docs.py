@@ -6,13 +6,11 @@ import doctest
 import importlib
 import importlib.util
 import inspect
-import os
 import pkgutil
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -41,8 +39,10 @@ from barograph.rules.builtin import RULES
 from barograph.rules.pages import pages
 from barograph.rules.registry import rules_from_settings
 from barograph.runs.reading.series import statistic_named
+from forking import DIGITS
 from pages import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, section
 
+FORKED = DIGITS
 DOCS = ROOT / "docs"
 RUN_LANGUAGES = {"python", "pycon", "console", "toml"}
 READ_ELSEWHERE = {"": "", "text": "shown as it is", "sql": "tests/runs/test_format.py",
@@ -84,11 +84,10 @@ def test_what_a_page_shows_runs(page: Path, workplace: Path) -> None:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs_on_path: None) -> Path:
     """A folder with the script that the pages speak of, copied as they say."""
     shutil.copy(ROOT / "examples" / "digits.py", tmp_path / "train.py")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     return tmp_path
 
 
@@ -198,8 +197,13 @@ def import_or_skip(name: str) -> ModuleType:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name in ("triton", "keras", "tensorflow", "xgboost", "lightgbm", "sklearn", "jax",
-                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai"):
+                          "mxnet", "lightning", "pytorch_lightning", "transformers", "accelerate", "ignite", "fastai",
+                          "mfusepy"):
             pytest.skip(f"{error.name} is not installed here")
+        raise
+    except OSError as error:
+        if "libfuse" in str(error):
+            pytest.skip("libfuse is not installed here")
         raise
 
 

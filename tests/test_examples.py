@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,10 @@ import pytest
 import barograph
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.roster import Standing
+from forking import DIGITS
 
+FORKED = DIGITS
+pytestmark = pytest.mark.usefixtures("programs_on_path")
 EXAMPLES = Path(__file__).parents[1] / "examples"
 PATIENCE_SECS = 600.0
 
@@ -23,7 +25,7 @@ PATIENCE_SECS = 600.0
 def python(*words: str, folder: Path, exit_code: int = 0) -> str:
     """Run Python in `folder` and return all that it printed."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+    done = subprocess.run(["python", *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE_SECS)
     assert done.returncode == exit_code, done.stdout
     return done.stdout
@@ -101,7 +103,7 @@ def test_a_loop_in_the_style_of_nanogpt_is_seen_whole(tmp_path: Path, dtype: str
 
 
 def test_two_processes_are_two_workers_of_one_run(tmp_path: Path) -> None:
-    run = recorded(tmp_path, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
+    run = recorded(tmp_path, "python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
                    str(EXAMPLES / "ddp.py"))
     assert [state.worker.name for state in run.workers] == ["r0", "r1"]
     mine, others = (run.series("loss:total", worker=name).values for name in ("r0", "r1"))

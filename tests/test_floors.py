@@ -51,6 +51,7 @@ OWNERS = {
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
     "ray": ("processes/ray_cluster",),
+    "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),
     "apprise": ("watch/apprise_notifier",),
     "typer": ("cli/",),

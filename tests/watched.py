@@ -23,7 +23,7 @@ from barograph.rules.base import Memory, Rule, Unjudged, parameter
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.claim import claim_run, claim_worker
 from barograph.runs.writing.writer import RunWriter
-from barograph.store.base import Store
+from barograph.store.base import ObjectInfo, Store
 from barograph.store.urls import store_from_url
 
 LOSS = Key(Kind.LOSS, "total")
@@ -74,6 +74,44 @@ class Training:
 
     def end(self, state: EndState = EndState.FINISHED) -> None:
         self.writer.close(state)
+
+
+class FailingStore:
+    """A store whose verbs may raise, by a rule that the test gives."""
+
+    def __init__(self, store: Store, fails: Callable[[str, str], BaseException | None]) -> None:
+        self._store, self._fails = store, fails
+        self.writes = 0
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def _before(self, verb: str, name: str) -> None:
+        self.writes += verb in ("put", "create")
+        error = self._fails(verb, name)
+        if error is not None:
+            raise error
+
+    def put(self, name: str, data: bytes) -> None:
+        self._before("put", name)
+        self._store.put(name, data)
+
+    def create(self, name: str, data: bytes) -> None:
+        self._before("create", name)
+        self._store.create(name, data)
+
+    def get(self, name: str) -> memoryview:
+        self._before("get", name)
+        return self._store.get(name)
+
+    def list(self, folder: str = "") -> list[ObjectInfo]:
+        self._before("list", folder)
+        return self._store.list(folder)
+
+    def delete(self, name: str) -> None:
+        self._before("delete", name)
+        self._store.delete(name)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch._dynamo
 
 from barograph.capsule.order import order_from_text
 from barograph.capsule.torch.replay import Replayer
@@ -82,6 +83,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer until nobody asks any more."""
+    # `torch._dynamo` is imported above: the first optimizer of each fork would import it, for 1.5 s.
     torch.set_num_threads(1)
     with suppress(ImportError):
         import sklearn.datasets

@@ -14,6 +14,7 @@ _HOMES = {
     "BarographError": "barograph.errors",
     "TrainingStopped": "barograph.errors",
     "attach": "barograph.attaching",
+    "channel": "barograph.jobs.channel_of_script",
     "open": "barograph.runs.reading.reader",
     "Key": "barograph.model.key",
     "Kind": "barograph.model.key",
@@ -41,12 +42,14 @@ __all__ = [
     "TrainingStopped",
     "__version__",
     "attach",
+    "channel",
     "open",
 ]
 
 if TYPE_CHECKING:
     from barograph.attaching import attach
     from barograph.errors import BarographError, TrainingStopped
+    from barograph.jobs.channel_of_script import channel
     from barograph.model.finding import Finding, Severity
     from barograph.model.key import Key, Kind
     from barograph.model.selection import Schedule, Selection

@@ -45,6 +45,16 @@ def test_checkpoints_are_measured_by_each_way():
     assert result["bytes"] > 1000
 
 
+def test_trainings_with_and_without_checkpoints_are_measured():
+    request = {"workload": "tiny", "secs": 0.5}
+    often = run_worker("job_checkpoints_worker", {**request, "checkpoints": {"every_steps": 5, "on_sigterm": False}})
+    none = run_worker("job_checkpoints_worker", {**request, "checkpoints": None})
+
+    assert often["costs_secs"]
+    assert none["costs_secs"] == []
+    assert all(result["steps"] > 0 and result["secs"] >= 0.5 for result in (often, none))
+
+
 def test_a_worker_that_fails_says_why():
     with pytest.raises(WorkerFailed, match="no_such_tool"):
         run_worker("step_worker", {**FEW_STEPS, "tool": "no_such_tool", "options": {}})

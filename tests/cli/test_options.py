@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from barograph.cli.options import on_top_of, tables_set
+from barograph.cli.options import default_config, on_top_of, settings_from_options, tables_set
 from barograph.errors import SettingsError
 from barograph.model.checkpoints import CheckpointSettings
 from barograph.model.settings import Settings
@@ -23,3 +25,15 @@ def test_whoever_sets_a_part_of_the_checkpoints_has_begun_them() -> None:
 def test_a_wrong_part_is_told_by_its_name() -> None:
     with pytest.raises(SettingsError, match="kept"):
         on_top_of(Settings(), tables_set(["checkpoints.kept=5"]))
+
+
+def test_what_has_the_name_of_the_settings_file_is_not_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_config() == ""
+    (tmp_path / "barograph.toml").mkdir()
+
+    assert default_config() == "barograph.toml"
+    with pytest.raises(SettingsError, match="The settings file is a directory"):
+        settings_from_options({}, None)

@@ -33,11 +33,14 @@ from typing import NoReturn, TextIO
 
 FRAMEWORKS = ("torch", "jax", "jaxlib", "keras", "tensorflow", "sklearn", "xgboost", "lightgbm", "optax", "flax")
 """Packages that are hidden until the script imports them: Barograph begins to record at that import."""
-READ_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TORCHDYNAMO_DISABLE", "TORCHINDUCTOR_CACHE_DIR")
+READ_LATER = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "TORCHDYNAMO_DISABLE", "TORCHINDUCTOR_CACHE_DIR",
+              "TORCHELASTIC_", "TORCH_NCCL_")
 """Variables that each fork reads for itself."""
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "OPENBLAS_", "TORCH", "PYTORCH", "CUDA", "KERAS", "JAX", "XLA", "TF_", "LD_",
                  "LC_", "LANG", "MALLOC")
 """Variables that Python or a framework reads when it is loaded. If one differs, a new interpreter runs the command."""
+SCRIPTS = ("barograph", "torchrun")
+"""Console scripts, which lie beside the interpreter."""
 ALLOWED_THREADS = ("jemalloc_bg_thd",)
 """pyarrow's allocator starts it, stops it before a fork and starts it again afterwards."""
 
@@ -188,7 +191,7 @@ class Server:
     def _reason_against(self, request: dict[str, object]) -> str:
         environment, ours = request["environment"], self._environment
         for name in {*environment, *ours}:
-            if (name.startswith(READ_AT_START) and name not in READ_LATER
+            if (name.startswith(READ_AT_START) and not name.startswith(READ_LATER)
                     and environment.get(name) != ours.get(name)):
                 return f"{name} differs"
         paths = [path for path in environment.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -238,7 +241,8 @@ class Command:
     """The command line of a Python: options, then a script, a module or code.
 
     Args:
-        argv: As the client received it: the path of `python` or `barograph` in the server's folder, then arguments.
+        argv: As the client received it: the path of `python` or a console script in the server's folder, then
+            arguments.
         shims: The server's folder.
         python: The real interpreter.
     """
@@ -246,8 +250,8 @@ class Command:
     def __init__(self, argv: list[str], shims: str, python: str) -> None:
         program, *words = argv
         self._python = python
-        if os.path.basename(program) == "barograph":
-            words = [os.path.join(os.path.dirname(python), "barograph"), *words]
+        if not os.path.basename(program).startswith("python"):
+            words = [os.path.join(os.path.dirname(python), os.path.basename(program)), *words]
         self._words = words
         self.executable = os.path.join(shims, "python")
         self.isolated = self.unbuffered = False
@@ -273,7 +277,7 @@ class Command:
 
     def reason_against(self) -> str:
         """Return why no fork can do it; "" if one can."""
-        if self.kind == "script" and not self.what.endswith((".py", "/barograph")):
+        if self.kind == "script" and not self.what.endswith((".py", *map("/{}".format, SCRIPTS))):
             return "not a script"
         return "" if self.kind else "other options"
 

@@ -79,11 +79,12 @@ def test_all_problems_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "xgboost" else find(name))
     parameters = {"eta": "x", "max_depth": "2.5", "task": "sorting"}
-    assert problems_of(algorithm_named("xgboost"), parameters, {"test": "t"}, "") == [
+    assert problems_of(algorithm_named("xgboost"), parameters, {"trian": "t"}, "") == [
         'The algorithm "xgboost" needs xgboost: pip install "barograph[algorithms,xgboost]".',
         'eta is "x"; it must be a number.', 'max_depth is "2.5"; it must be an integer.',
         'task is "sorting"; it must be auto or regression or classification.',
-        "No training data: pass --data train=FILE. The job has test."]
+        'The algorithm does not read the channel "trian". Did you mean "train"?',
+        "No training data: pass --data train=FILE."]
 
 
 def test_images_have_no_target_column(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from barograph.jobs.algorithms.columns import Target, describe, split, target_of, task_of
 from barograph.jobs.algorithms.contract import run_trainer
-from barograph.jobs.algorithms.table_prediction import BadData, features, read_rows, write_csv
+from barograph.jobs.algorithms.table_prediction import BadData, features, read_columns, read_rows, write_csv
 from barograph.jobs.algorithms.tables import Reading, Table, column_names, read_table, target_in
 from barograph.jobs.algorithms.trainers import lightgbm_trainer, linear_trainer, mlp_trainer, xgboost_trainer
 
 _WRONG_LINE = "the first line has 2. Correct the line, or pass the separator if it is not ','."
+_READING = Reading()
 TRAINERS = [xgboost_trainer, lightgbm_trainer, linear_trainer, mlp_trainer]
 
 
@@ -45,6 +46,12 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return train
 
 
+def cells_of(path: Path, reading: Reading = _READING) -> dict[str, list[Any]]:
+    """Return the cells of a table, with None for missing numbers."""
+    return {name: cells if isinstance(cells, list) else [None if cell != cell else cell for cell in cells.tolist()]
+            for name, cells in read_table(path, reading).columns.items()}
+
+
 def table_of(**columns: Any) -> Table:
     return Table(columns, "csv", True, "data.csv")
 
@@ -54,7 +61,7 @@ def table_of(**columns: Any) -> Table:
     'a,b\r\n"1",x\r\n2,"y z"\r\n', "\ufeffa,b\n1,x\n\n2,y z\n",
 ])
 def test_separators_quotes_and_empty_lines_are_read(write: Any, text: str) -> None:
-    assert read_table(write(text), Reading()).columns == {"a": ["1", "2"], "b": ["x", "y z"]}
+    assert cells_of(write(text)) == {"a": [1, 2], "b": ["x", "y z"]}
 
 
 def test_a_folder_is_read_in_the_order_of_names_without_hidden_files(write: Any, tmp_path: Path) -> None:
@@ -62,21 +69,55 @@ def test_a_folder_is_read_in_the_order_of_names_without_hidden_files(write: Any,
     write("a,b\n1,2\n", "parts/1.csv")
     write("", "parts/_SUCCESS")
     write("x", "parts/.1.csv.crc")
-    assert read_table(tmp_path / "parts", Reading()).columns == {"a": ["1", "3"], "b": ["2", "4"]}
+    assert cells_of(tmp_path / "parts") == {"a": [1, 3], "b": [2, 4]}
 
 
 def test_a_compressed_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "data.csv.gz").write_bytes(gzip.compress(b"a,b\n1,2\n"))
-    assert read_table(tmp_path / "data.csv.gz", Reading()).columns == {"a": ["1"], "b": ["2"]}
+    assert cells_of(tmp_path / "data.csv.gz") == {"a": [1], "b": [2]}
     assert read_rows(tmp_path / "data.csv.gz") == [["a", "b"], ["1", "2"]]
 
 
-def test_pandas_and_the_prediction_script_read_the_same_cells(write: Any) -> None:
-    path = write('a,b,"c ""d"""\n" 1","x\ny",\n2,"1,000",NA\n"","",""\n')
+def test_the_training_and_the_prediction_script_read_the_same_features(write: Any) -> None:
+    random = np.random.default_rng(0)
+    exact = [repr(value) for value in (10.0 ** random.uniform(-300, 300, 50)).tolist()]
+    odd = [' 1', "+2", "007", "1e400", "-inf", "NA", "", "?", "9007199254740993", "1."] * 5
+    kind = ["true", "True", "1", "01", "", "1_0", " x ", "NaN", "null", 'a""b'] * 5
+    big = ["123456789012345678901", "1"] * 25
+    grouped = ["1,234.5", "12", "", "1,000,000", "7"] * 10
+    rows = [*zip(exact, odd, kind, big, grouped, ["0", "1"] * 25, strict=True)]
+    lines = ["exact,odd,kind,big,grouped,y", *(",".join(f'"{cell}"' for cell in row) for row in rows)]
+    path = write("\n".join(lines))
     table = read_table(path, Reading())
-    header, *rows = read_rows(path)
-    assert header == list(table.columns) == ["a", "b", 'c "d"']
-    assert [list(cells) for cells in zip(*rows, strict=True)] == list(table.columns.values())
+    described, _ = describe(table, "y", range(50), one_hot=False)
+    assert [column["kind"] for column in described] == ["number", "number", "category", "number", "number"]
+    model = {"columns": described, "format": "csv", "header": True}
+    again = features(read_columns(path, model), model)
+    np.testing.assert_array_equal(features(table.columns, model), again)
+    assert again[:, 0].tolist() == [float(text) for text in exact]
+
+
+def test_a_column_that_is_text_in_one_file_is_text_in_all(write: Any, tmp_path: Path) -> None:
+    write("zip,y\n007,1\n10,2\n", "parts/1.csv")
+    write("zip,y\nx,1\n", "parts/2.csv")
+    assert cells_of(tmp_path / "parts") == {"zip": ["007", "10", "x"], "y": [1, 2, 1]}
+
+
+def test_a_column_that_is_text_in_training_is_text_in_validation(train: Any, write: Any) -> None:
+    rows = "".join(f"{zip_code},{row / 8 + (50 if zip_code == '007' else 0)}\n" for row in range(40)
+                   for zip_code in ("007", "x", "7"))
+    source = write(f"zip,y\n{rows}")
+    output = train(linear_trainer, source, "--target", "y", validation=write("zip,y\n007,50\n7,1\n", "validation.csv"))
+    found = pd.read_csv(output / "validation_predictions.csv")["prediction"]
+    assert found[0] > found[1] + 45
+
+
+def test_text_in_a_row_that_is_kept_for_validation_makes_the_column_text(train: Any, write: Any) -> None:
+    rows = "".join(f"{row % 4},{row / 8}\n" for row in range(40))
+    for place in range(6):
+        lines = rows.splitlines()
+        lines[place] = f"x,{place}.5"
+        train(linear_trainer, write("a,y\n" + "\n".join(lines)), "--target", "y")
 
 
 @pytest.mark.parametrize(("reading", "text", "names"), [
@@ -197,7 +238,7 @@ def test_columns_become_features() -> None:
     table = table_of(y=["1"] * 30, number=["1", "3", "NA"] * 10, price=["1,000", "2,500.5", ""] * 10,
                      mass=["1,5", "?", "2"] * 10,
                      kind=["b", " a", ""] * 10, empty=["", "NA", "?"] * 10, name=[f"n{row}" for row in range(30)])
-    described, notes = describe(table, "y", one_hot=False)
+    described, notes = describe(table, "y", range(table.rows), one_hot=False)
     matrix = features(table.columns, {"columns": described})
     assert [column["name"] for column in described] == ["number", "price", "mass", "kind"]
     np.testing.assert_array_equal(matrix[:3], [[1, 1000, 1.5, 1], [3, 2500.5, np.nan, 0], [np.nan, np.nan, 2, np.nan]])
@@ -208,7 +249,7 @@ def test_columns_become_features() -> None:
 
 def test_numbers_are_standardized_and_categories_are_features_of_their_own() -> None:
     table = table_of(y=["1"] * 4, number=["1", "3", "NA", "2"], kind=["b", "a", "", "a"], same=["7", "7", "7", "7"])
-    described, _ = describe(table, "y", one_hot=True)
+    described, _ = describe(table, "y", range(table.rows), one_hot=True)
     deviation = np.sqrt(2 / 3)
     np.testing.assert_allclose(features(table.columns, {"columns": described}), [
         [-1 / deviation, 0, 1, 0], [1 / deviation, 1, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0]])
@@ -216,17 +257,18 @@ def test_numbers_are_standardized_and_categories_are_features_of_their_own() -> 
 
 def test_of_very_many_categories_the_most_frequent_are_features() -> None:
     kinds = [f"k{row // 2}" for row in range(1000)] + ["often"] * 5
-    described, notes = describe(table_of(y=["1"] * 1005, kind=kinds), "y", one_hot=True)
+    table = table_of(y=["1"] * 1005, kind=kinds)
+    described, notes = describe(table, "y", range(1005), one_hot=True)
     assert len(described[0]["categories"]) == 100
     assert "often" in described[0]["categories"]
     assert notes == ['Column "kind" has 501 categories: the 100 most frequent are used.']
-    assert len(describe(table_of(y=["1"] * 1005, kind=kinds), "y", one_hot=False)[0][0]["categories"]) == 501
+    assert len(describe(table, "y", range(1005), one_hot=False)[0][0]["categories"]) == 501
 
 
 @pytest.mark.parametrize("columns", [{}, {"x": ["", "", ""]}])
 def test_a_table_with_no_column_to_learn_from_is_refused(columns: dict[str, list[str]]) -> None:
     with pytest.raises(BadData, match='has no column to predict "y" from'):
-        describe(table_of(y=["1", "2", "3"], **columns), "y", one_hot=False)
+        describe(table_of(y=["1", "2", "3"], **columns), "y", range(3), one_hot=False)
 
 
 def test_decimal_commas_and_thousands_of_a_target() -> None:

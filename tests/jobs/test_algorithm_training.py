@@ -48,7 +48,7 @@ class Job:
         place = self.folder / f"job{len(list(self.folder.glob('job*')))}"
         self.monkeypatch.setenv("SM_MODEL_DIR", str(place / "model"))
         self.monkeypatch.setenv("SM_OUTPUT_DATA_DIR", str(place / "output"))
-        for channel in ("train", "validation", "test"):
+        for channel in ("train", "val", "validation", "test"):
             self.monkeypatch.delenv(f"SM_CHANNEL_{channel.upper()}", raising=False)
         for channel, path in channels.items():
             self.monkeypatch.setenv(f"SM_CHANNEL_{channel.upper()}", str(path))
@@ -105,6 +105,21 @@ def test_the_prediction_script_gives_the_predictions_of_the_training(
     saved = saved_predictions(place)
     del saved["row"], saved["target"]
     assert predicted(place, validation) == saved
+
+
+def test_a_file_without_names_is_predicted_with_and_without_its_target(job: Job, tmp_path: Path) -> None:
+    features, target = load_diabetes(return_X_y=True)
+    frame = pd.DataFrame(np.column_stack([target, features]))
+    for name, part in (("train", frame[:300]), ("rest", frame[300:]), ("new", frame.iloc[300:, 1:]),
+                       ("narrow", frame.iloc[300:, 2:])):
+        part.to_csv(tmp_path / f"{name}.csv", index=False, header=False)
+    place = job.train("linear", train=tmp_path / "train.csv", val=tmp_path / "rest.csv", test=tmp_path / "rest.csv")
+    expected = {"prediction": saved_predictions(place)["prediction"]}
+    assert predicted(place, tmp_path / "rest.csv") == predicted(place, tmp_path / "new.csv") == expected
+    assert saved_predictions(place, "test") == saved_predictions(place)
+    model = json.loads((place / "model" / "model.json").read_text("utf-8"))
+    with pytest.raises(table_prediction.BadData, match="has 9 columns; the model was trained on 11 with its target"):
+        table_prediction.read_columns(tmp_path / "narrow.csv", model)
 
 
 @pytest.mark.parametrize("name", ["xgboost", "lightgbm", "linear", "mlp"])

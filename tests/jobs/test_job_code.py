@@ -150,6 +150,21 @@ def test_too_many_files_are_refused(folder: Path, with_git: bool, monkeypatch: p
         pack(folder, secrets=Secrets())
 
 
+@pytest.mark.parametrize("with_git", [True, False])
+def test_runs_and_jobs_do_not_count(
+    folder: Path, with_git: bool, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(code, "MOST_FILES", 3)
+    if with_git:
+        new_repository(folder)
+    for number in range(9):
+        for name in (f"jobs/{number}", f"runs/first/attempts/{number}", "runs/first/run.json"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("x")
+    packed = pack(folder, secrets=Secrets(), away=[folder / "jobs"])
+    assert (unpack(packed.data, target), packed.notes) == (["train.py"], ())
+
+
 def test_too_many_bytes_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(code, "MOST_BYTES", 2 * 2**20)
     for name in "abc":

@@ -65,6 +65,12 @@ def test_the_import_nearest_to_the_script_decides(tmp_path: Path) -> None:
     assert framework_of(tmp_path / "train.py") is Framework.TENSORFLOW
 
 
+def test_keras_in_a_module_beside_a_torch_script_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\nimport other\n")
+    (tmp_path / "other.py").write_text("import os\nos.environ['KERAS_BACKEND'] = 'jax'\nimport keras\n")
+    assert framework_of(tmp_path / "train.py") is Framework.TORCH
+
+
 def test_the_environment_names_the_backend_of_keras(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import keras\n")
     assert framework_of(tmp_path / "train.py", environment={"KERAS_BACKEND": "torch"}) is Framework.TORCH

@@ -61,7 +61,7 @@ def test_a_job_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 def test_other_hyperparameters_replace_those_of_the_command() -> None:
     spec = JobSpec(("train.py", "--lr=0.1", "--epochs", "3"), hyperparameters={"seed": "1"})
     changed = spec.changed({"lr": "0.2", "epochs": "5", "seed": "2", "width": "64"})
-    assert changed.words == ("train.py", "--lr=0.2", "--epochs", "5", "--seed", "2", "--width", "64")
+    assert changed.words == ("train.py", "--lr=0.2", "--epochs", "5", "--width", "64", "--seed", "2")
 
 
 def test_the_title_is_the_script() -> None:

@@ -18,7 +18,6 @@ import pytest
 
 import barograph
 from barograph.runs.reading.reader import RunReader
-from forking import AVAILABLE, ForkServer
 
 PATIENCE_SECS = 600.0
 """Longest wait for anything; the machine may be busy."""
@@ -151,13 +150,6 @@ class Desk:
         path = self.folder / run / "endings" / f"{worker}-{attempt:04d}.json"
         data: Mapping[str, Any] = json.loads(path.read_text())
         return data
-
-
-@pytest.fixture(scope="module")
-def programs(request: pytest.FixtureRequest, fork_servers: Callable[..., ForkServer]) -> Path:
-    """The folder with `python` and `barograph` for a file's tests: those of a fork server if it sets FORKED."""
-    modules = getattr(request.module, "FORKED", ())
-    return fork_servers(*modules).programs if modules and AVAILABLE else BIN
 
 
 @pytest.fixture

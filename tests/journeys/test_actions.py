@@ -10,6 +10,9 @@ import pytest
 import torch
 
 from barograph.capture.torch.checkpoint import load
+from forking import TORCH
+
+FORKED = TORCH
 
 MINE = '''
 from dataclasses import dataclass

@@ -21,6 +21,9 @@ from torch.optim import optimizer as optimizers
 import barograph
 from barograph.capture.guard import BarographWarning
 from barograph.errors import AlreadyAttached, RunFinished, RunInUse, SessionClosed, SettingsError, UnknownName
+from forking import TORCH
+
+FORKED = TORCH
 
 
 def test_a_nested_dictionary_of_numbers_is_logged_like_in_other_trackers(tmp_path: Path) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from forking import TORCH
+
+FORKED = TORCH
+
 SCRIPT = """
 import torch
 from torch import nn

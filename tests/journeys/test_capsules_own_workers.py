@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from forking import TORCH
+
+FORKED = TORCH
+
 CHECKS = """
 def steep(update):
     return update.losses[0] > 1000 and f"step {update.step} is too steep, loss {update.losses[0]:g}"

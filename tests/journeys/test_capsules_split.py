@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from forking import TORCH
+
+FORKED = TORCH
+
 SCRIPT = """
 import sys
 import torch

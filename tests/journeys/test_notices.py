@@ -13,7 +13,10 @@ import pytest
 from aiosmtpd.controller import Controller
 from cloudevents.core.bindings.http import HTTPMessage, from_structured_event
 
+from forking import TORCH
 from receivers import closed_port, hook
+
+FORKED = TORCH
 
 FALLING_ILL = '''
 import os, time

@@ -127,7 +127,7 @@ def test_a_read_only_place_is_refused_before_the_script_starts(desk: Any, disk: 
     desk.write("train.py", "print('started')")
     watched = desk.run("train.py", to=str(disk / "run"))
     assert (watched.code, watched.out) == (2, b"")
-    assert watched.err.startswith("barograph: Reading or writing is not allowed there.")
+    assert watched.err.startswith("barograph: Cannot record a run there: the disk is read-only.")
 
 
 def test_only_one_of_two_simultaneous_runs_gets_a_place(desk: Any) -> None:

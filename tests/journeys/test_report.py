@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from forking import TORCH
+
+FORKED = TORCH
+
 BODY = '''
 import sys
 for number in range(40):

@@ -165,3 +165,15 @@ def test_this_machine_can_be_read() -> None:
         pass
     assert 0.0 <= found["cpu"] <= found["cpu_busiest"] <= 100.0
     assert 0 < found["memory"] < found["memory_total"] <= psutil.virtual_memory().total
+
+
+@pytest.mark.parametrize(("file", "text", "kills"), [
+    ("memory.events", "low 0\noom 3\noom_kill 2\n", 2),
+    ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
+    ("memory.events", "damaged", 0), ("other", "", 0),
+])
+def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path, file: str, text: str, kills: int) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(text)
+
+    assert Container(tmp_path).kills() == kills

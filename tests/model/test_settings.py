@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +115,55 @@ def test_a_file_with_a_fault_is_named_with_its_path(tmp_path, text, message):
     with pytest.raises(SettingsError, match=message) as caught:
         settings_from_file(path)
     assert str(path) in str(caught.value)
+
+
+def of_binary(path: Path) -> None:
+    path.write_bytes(b'budget = "\xff"')
+
+
+def of_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def of_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def of_broken_link(path: Path) -> None:
+    path.symlink_to("nowhere.toml")
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (of_binary, "The settings file is not text in UTF-8: byte 10 is 0xff. Save it as UTF-8, or name another file with "
+                "--config ("),
+    (of_directory, "The settings file is a directory. Rename it, or name a file with --config ("),
+    (of_pipe, "The settings file is not a regular file. Rename it, or name a file with --config ("),
+    (of_broken_link, "No settings file at "),
+])
+def test_what_is_no_settings_file_is_said_in_one_message(
+    tmp_path: Path, make: Callable[[Path], None], message: str
+) -> None:
+    path = tmp_path / "barograph.toml"
+    make(path)
+
+    with pytest.raises(SettingsError) as raised:
+        settings_from_file(path)
+
+    assert str(raised.value).startswith(message)
+    assert str(path) in str(raised.value)
+
+
+def test_a_settings_file_that_may_not_be_read_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "barograph.toml"
+    path.write_text("budget = 0.1")
+
+    def refused(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+
+    with pytest.raises(SettingsError, match=r"Cannot read the settings file: Permission denied\. Make it readable"):
+        settings_from_file(path)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -48,7 +48,10 @@ def test_layers_are_counted_by_health() -> None:
 
 
 def test_a_layer_that_holds_nan_is_not_finite() -> None:
-    assert (layer().finite, layer(nan=1).finite) == (True, False)
+    assert (layer().health, layer(nan=1).health, layer(nan=1, judged=False).health) == (
+        "ok", "not finite", "not finite")
+    assert layer(finding(Severity.NOTE), nan=1).health == "note"
+    assert health_of([layer(nan=1), layer()]) == {"not finite": 1, "ok": 1}
 
 
 def test_json_has_figures_by_kind() -> None:

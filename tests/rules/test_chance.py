@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from barograph.judging.judge import Judge
+from barograph.model.clock import ManualClock
 from barograph.model.facts import Fact
+from barograph.model.finding import FindingState
 from barograph.model.key import Key, Kind
 from barograph.model.step import Step
 from barograph.model.summary import Summary
@@ -247,3 +250,42 @@ def test_evaluations_that_stay_at_chance_tell_as_well() -> None:
 def test_evaluations_that_get_better_are_let_pass() -> None:
     assert symptoms(Underfit(), with_evaluations([2.305, 2.295, 2.285, 2.275, 2.265])) == []
     assert symptoms(Underfit(), with_evaluations([1.2, 1.1, 1.0, 1.0, 1.0])) == []
+
+
+# How a finding ends
+
+
+def findings_after(*parts: list[StepView]) -> list[FindingState]:
+    """Return how the findings stand after these steps, each once."""
+    judge, found = Judge(Underfit(), ManualClock()), {}
+    for view in [view for part in parts for view in part]:
+        found.update({finding.id: finding.state for finding in judge.take(view)[0]})
+    return list(found.values())
+
+
+def memorizing(floor: float, held_out: float | None, *, steps: int = 1500) -> list[StepView]:
+    """Return a training that is at chance for 400 steps and then falls to a share of it, and its evaluations."""
+    views: list[StepView] = []
+    for view in trained(lambda step: CHANCE * max(floor, 1.0 - max(0, step - 400) / 4000), steps):
+        views.append(view)
+        if held_out is not None and view.step.number % 20 == 19:
+            views.append(evaluated(view.step.number, {TOTAL: held_out * CHANCE, CROSS_ENTROPY: held_out * CHANCE}))
+    return views
+
+
+@pytest.mark.parametrize(("floor", "held_out"), [(0.93, None), (0.93, 1.02), (0.75, 1.0), (0.75, 1.3)])
+def test_a_model_that_only_memorizes_has_not_learned_after_all(floor: float, held_out: float | None) -> None:
+    assert set(findings_after(memorizing(floor, held_out))) == {FindingState.OPEN}
+
+
+@pytest.mark.parametrize(("floor", "held_out"), [(0.75, None), (0.75, 0.8)])
+def test_a_model_that_learns_late_has_learned(floor: float, held_out: float | None) -> None:
+    assert findings_after(memorizing(floor, held_out)) == [FindingState.CLOSED]
+
+
+def test_evaluations_that_get_worse_than_chance_end_no_finding() -> None:
+    worse = with_evaluations([CHANCE] * 6 + [1.5 * CHANCE] * 8)
+    better = with_evaluations([CHANCE] * 6 + [0.5 * CHANCE] * 8)
+
+    assert findings_after(worse) == [FindingState.OPEN]
+    assert findings_after(better) == [FindingState.CLOSED]

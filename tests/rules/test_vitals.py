@@ -70,6 +70,20 @@ def test_an_error_is_told_with_the_mistake_behind_it(text: str, cause: str) -> N
     assert symptom.message == f"The script ended with an error after step 7: {text}"
 
 
+@pytest.mark.parametrize("text", [
+    "OSError: [Errno 28] No space left on device: 'checkpoint.pt'",
+    "OSError: [Errno 122] Disk quota exceeded",
+    "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534",
+    "RuntimeError: basic_ios::clear: iostream error",
+    "RuntimeError: PytorchStreamWriter failed writing file data/0: file write failed",
+])
+def test_an_error_of_a_full_disk_says_that_the_disk_is_full(text: str) -> None:
+    (symptom,) = symptoms(ScriptError(), [failed(text)])
+
+    assert "the disk is full" in symptom.causes[0].why
+    assert "Free space" in symptom.remedy
+
+
 def test_an_error_that_is_not_known_is_told_as_it_is() -> None:
     (symptom,) = symptoms(ScriptError(), [failed("KeyError: 'lr'")])
 

@@ -17,10 +17,11 @@ from barograph.rules.base import Rule
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.state.control import read_stop
 from barograph.runs.state.findings import read_findings
-from barograph.store.base import ObjectInfo, Store
+from barograph.store.base import Store
 from barograph.watch.actions import Stop
 from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice
+from watched import FailingStore
 
 Training = Any  # of conftest.py
 
@@ -43,44 +44,6 @@ class Told:
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-class FailingStore:
-    """A store whose verbs may raise, by a rule that the test gives."""
-
-    def __init__(self, store: Store, fails: Callable[[str, str], BaseException | None]) -> None:
-        self._store, self._fails = store, fails
-        self.writes = 0
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    def _before(self, verb: str, name: str) -> None:
-        self.writes += verb in ("put", "create")
-        error = self._fails(verb, name)
-        if error is not None:
-            raise error
-
-    def put(self, name: str, data: bytes) -> None:
-        self._before("put", name)
-        self._store.put(name, data)
-
-    def create(self, name: str, data: bytes) -> None:
-        self._before("create", name)
-        self._store.create(name, data)
-
-    def get(self, name: str) -> memoryview:
-        self._before("get", name)
-        return self._store.get(name)
-
-    def list(self, folder: str = "") -> list[ObjectInfo]:
-        self._before("list", folder)
-        return self._store.list(folder)
-
-    def delete(self, name: str) -> None:
-        self._before("delete", name)
-        self._store.delete(name)
 
 
 def objects(store: Store, folder: str) -> dict[str, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import StoreFull
 from barograph.judging.feeding import EVALUATE
 from barograph.judging.progress import Progress
 from barograph.model.capsule import CapsuleHead, Held
@@ -17,6 +18,7 @@ from barograph.model.clock import ManualClock
 from barograph.model.finding import Finding, FindingState, NotEvaluated, Severity, Unmet
 from barograph.model.key import Key, Kind
 from barograph.model.manifest import Cost, Coverage, EndState, Heartbeat
+from barograph.model.origin import Untrained
 from barograph.model.records import StepRecords
 from barograph.model.step import Mode, Step
 from barograph.queries.summary import ActionTaken, RunSummary, WorkerReport, summary_of
@@ -24,9 +26,12 @@ from barograph.queries.wording import not_evaluated_line, not_evaluated_lines
 from barograph.rules.base import Rule
 from barograph.runs.reading.view import StepView
 from barograph.runs.state.checkpoints import write_checkpoint
+from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
+from barograph.store.failures import NO_SPACE
 from barograph.watch.closing import closing_text
 from barograph.watch.loop import Watcher
+from watched import FailingStore
 
 Training = Any  # of conftest.py
 
@@ -73,6 +78,17 @@ def test_where_something_was_not_seen_it_says_what() -> None:
     verdict = replace(CLEAN, unseen=("Layer fc is compiled.",)).verdict
 
     assert verdict == "No problems found. Layer fc is compiled."
+
+
+def test_a_damaged_or_lost_part_comes_before_what_the_rest_shows() -> None:
+    damaged = CLEAN.but_damaged("Chunks 0 to 1 of worker p0 in attempt 0 cannot be read.")
+
+    assert damaged.verdict == ("Chunks 0 to 1 of worker p0 in attempt 0 cannot be read. "
+                               "The rest shows no problems.")
+    assert replace(damaged, steps=0).verdict == (
+        "Chunks 0 to 1 of worker p0 in attempt 0 cannot be read. Nothing could be evaluated.")
+    mute = tuple(NotEvaluated(code, code, "Not recorded.", "Record it.") for code in ("A101", "G101"))
+    assert "2 rules" not in closing_text(replace(damaged, steps=0, not_evaluated=mute))
 
 
 def test_problems_are_counted_with_those_that_are_gone_and_the_worst_is_named() -> None:
@@ -232,6 +248,36 @@ def test_where_no_step_was_recorded_that_comes_first_with_the_line_that_mends_it
     assert len(lines) == 3
 
 
+NEVER = replace(CLEAN, steps=0, workers=())
+
+
+@pytest.mark.parametrize(("untrained", "verdict", "hint"), [
+    (Untrained((), loops=True), "No training was seen. The script imported no framework that Barograph records.",
+     False),
+    (Untrained(("PyTorch",), loops=False), "No training was seen. The script imported PyTorch.", False),
+    (Untrained(("PyTorch", "Keras", "JAX"), loops=True),
+     "No training was seen. The script imported PyTorch, Keras and JAX.", True),
+    (None, "0 training steps were recorded.", True),
+])
+def test_a_script_that_never_trained_is_told_to_mark_steps_only_if_it_may_have_some(
+    untrained: Untrained | None, verdict: str, hint: bool
+) -> None:
+    lines = closing_text(replace(NEVER, untrained=untrained)).splitlines()[1:]
+
+    assert lines[0] == f"barograph: {verdict}"
+    assert any("Mark where a step ends" in line for line in lines) == hint
+
+
+def test_what_a_script_that_never_trained_had_imported_is_read_from_its_run(
+    store: Store, clock: ManualClock, high: type[Rule]
+) -> None:
+    write_options(store, 0, "p0", {}, Untrained(("PyTorch",), loops=True))
+
+    summary = summary_of(store, Watcher(store, [high()], clock=clock).judged)
+
+    assert summary.untrained == Untrained(("PyTorch",), loops=True)
+
+
 def held_at(step: int) -> CapsuleHead:
     return CapsuleHead(0, "p0", step, step, "", Held.NOT_FINITE, "The gradient of fc.weight is not finite.", 0.0)
 
@@ -327,6 +373,68 @@ def test_every_gap_of_the_coverage_is_said(
 
     assert summary.unseen == (unseen,)
     assert "No problems found in" not in closing_text(summary)
+
+
+def test_a_full_disk_is_no_kill(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training.heartbeat = SEEN
+    training.steps(0.5)
+    watcher = Watcher(FailingStore(store, no_room), [high()], clock=training.clock)
+    watcher.poll()
+    watcher.close()
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+
+    summary = summary_of(store, watcher.judged)
+
+    assert summary.verdict == ("The last steps are lost: the disk was full. Free space before you run it again. "
+                               "The rest shows no problems.")
+    assert "killed" not in closing_text(summary)
+    assert ("  state     p0 cut off (the disk was full, so its end could not be recorded) after 1 step"
+            in closing_text(summary))
+
+
+def no_room(verb: str, name: str) -> StoreFull | None:
+    return StoreFull(f"{NO_SPACE} ({verb} {name})") if verb in ("put", "create") else None
+
+
+def test_a_full_disk_that_the_last_heartbeat_reports_is_no_kill_either(
+    store: Store, training: Training, high: type[Rule], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("barograph.queries.summary.is_alive", lambda process: False)
+    full = replace(SEEN, problems=(f"{NO_SPACE} (put records/p0)",))
+
+    summary = summarized(store, training, high(), full, end=False)
+
+    assert [worker.word for worker in summary.workers] == ["cut off"]
+
+
+def test_a_full_disk_is_remembered_by_who_watches_on(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.steps(0.5)
+    is_full = [True]
+    watcher = Watcher(FailingStore(store, lambda verb, name: no_room(verb, name) if is_full[0] else None), [high()],
+                      clock=training.clock)
+    watcher.poll()
+    training.clock.advance(6.0)
+    watcher.poll()
+    is_full[0] = False
+    watcher.close()
+
+    assert Watcher(store, [high()], clock=training.clock).judged.store_full
+
+
+def test_a_training_that_failed_is_not_called_free_of_problems_by_rules_that_do_not_look_at_errors(
+    store: Store, training: Training, high: type[Rule]
+) -> None:
+    training.heartbeat = SEEN
+    training.steps(0.5)
+    training.end(EndState.FAILED)
+
+    verdict = summary_of(store, Watcher(store, [high()], clock=training.clock).judged).verdict
+
+    assert verdict.startswith("The training failed after 1 step. ")
 
 
 def test_dropped_steps_are_said(

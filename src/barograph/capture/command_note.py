@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings
 
 
+_FRAMEWORKS = {
+    "torch": "PyTorch", "tensorflow": "TensorFlow", "keras": "Keras", "jax": "JAX", "xgboost": "XGBoost",
+    "lightgbm": "LightGBM", "sklearn": "scikit-learn", "mxnet": "MXNet",
+}
+
+
 def leave_word(around: Surroundings, process: int) -> None:
     """Leave to whoever started this process what nobody else has taken.
 
@@ -38,5 +44,28 @@ def _write(path: str, around: Surroundings) -> None:
     options = {name: [option.value, option.flags] for name, option in around.options_seen().items()}
     # In ASCII, since what is no Unicode may have been printed, and named.
     with open(path, "w", encoding="ascii") as file:
-        json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options},
-                  file)
+        json.dump({"opened": opened, "beyond": beyond, "printed": printed, "left_out": left_out, "options": options,
+                   "frameworks": imported_frameworks(), "loops": has_loop(_main_file())}, file)
+
+
+def imported_frameworks() -> list[str]:
+    """Return the frameworks that this process has imported."""
+    return [name for module, name in _FRAMEWORKS.items() if module in sys.modules]
+
+
+def _main_file() -> str | None:
+    # Python has removed `__main__.__file__` of a script when it calls what was registered with atexit.
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec.origin if spec is not None else next(iter(sys.argv), None)
+
+
+def has_loop(script: str | None) -> bool:
+    """Return whether a Python file has a loop; True if it cannot be read."""
+    import ast
+
+    try:
+        with open(script or "", "rb") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return True
+    return any(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in ast.walk(tree))

@@ -12,12 +12,13 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "checkpoints": "List the checkpoints of a run.",
     },
     "Jobs": {
-        "submit": "Run a training script as a job: deliver code and data, train, store the model.",
+        "submit": "Run a training as a job on this machine or a Ray cluster.",
         "jobs": "List the jobs submitted from this machine, the newest first.",
         "logs": "Print the output of a job's script.",
         "wait": "Wait until a job ends, and say how it ended.",
-        "stop": "Stop a job: its script gets SIGTERM, saves a checkpoint, and has two minutes to end.",
-        "resubmit": "Submit a job again, with other hyperparameters if some are given.",
+        "stop": "Stop a job; its script may save a checkpoint first.",
+        "resubmit": "Submit a job again, with other hyperparameters.",
+        "spot": "Predict duration and cost of a job on spot instances.",
     },
     "Inspect": {
         "runs": "List the runs in a directory or a bucket prefix.",

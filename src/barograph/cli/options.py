@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -35,6 +36,14 @@ OF_TRAINING = {"recorder": "the flight recorder works", "checkpoints": "checkpoi
 """Tables of the settings, beside those of rules and actions, and where what they set takes place: in the training."""
 
 
+def default_config() -> str:
+    """Return the path of the settings file of this directory; "" if there is none.
+
+    Whatever has its name counts: a directory or a broken link is an error, not a file that is ignored.
+    """
+    return DEFAULT_CONFIG if os.path.lexists(DEFAULT_CONFIG) else ""
+
+
 def settings_from_options(options: Mapping[str, Any], config: str | None, *, trusts: bool = False) -> Settings:
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
@@ -49,8 +58,8 @@ def settings_from_options(options: Mapping[str, Any], config: str | None, *, tru
             and its folder is not trusted.
     """
     base = Settings()
-    if config is not None or Path(DEFAULT_CONFIG).is_file():
-        path = Path(config or DEFAULT_CONFIG)
+    if file := config or default_config():
+        path = Path(file)
         base = settings_from_file(path)
         check_settings_file(path, base, named=config is not None, trusts=trusts)
     return on_top_of(base, options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from barograph.model.finding import Severity
-from barograph.queries.layers import OK, LayerRow
+from barograph.queries.layers import NOT_FINITE, OK, LayerRow
 from barograph.runs.reading.glance import RunState
 from barograph.watch.wording import SEVERITY_STYLES
 
@@ -31,9 +31,12 @@ def severity_text(severity: Severity, text: str = "") -> Text:
 
 
 def layer_sign(layer: LayerRow) -> Text:
-    """Return the symbol of a layer: in the color of its worst open finding, green, or hollow if not evaluated."""
+    """Return the symbol of a layer: in the color of its worst open finding, red if a tensor of it is not finite, green,
+    or hollow if not evaluated."""
     if still_open := layer.open_findings:
         return Text(SIGN, SEVERITY_STYLES[still_open[0].severity])
+    if layer.health == NOT_FINITE:
+        return Text(SIGN, "bold red")
     return Text(SIGN, "green") if layer.health == OK else Text(_UNSEEN, "dim")
 
 

@@ -7,30 +7,41 @@ Whatever happens, its last event says how the instance ended.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 from barograph.errors import BarographError, JobError, SettingsError, StoreError
 from barograph.jobs.algorithms.registry import algorithm_named
+from barograph.jobs.channels import delivered, read_channels
+from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
+from barograph.jobs.data.delivery import Delivery
+from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
+from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.environment import prepare
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
-from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
+from barograph.jobs.isolation import Confinement, confined
+from barograph.jobs.job_log import CODE, NOW, EventLog, NotLeading, instance_folder
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
+from barograph.jobs.requirements import requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import GRACE_SECS, Script, recording_environment
+from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
+from barograph.processes.command import Command
 from barograph.processes.process import ended_reason
 from barograph.provenance.secrets import Secrets
 from barograph.runs.format.metadata import sealed
@@ -38,6 +49,7 @@ from barograph.runs.state.claim import begin_attempt
 from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+from barograph.watch.figures import size
 
 _TURN_SECS = 0.1
 _PORTS = 16
@@ -99,7 +111,7 @@ class Agent:
     def _to_the_end(self, port: int) -> Ended:
         try:
             return self._run(read_submission(self._store), port)
-        except _Cancelled:
+        except (_Cancelled, DeliveryCancelled):
             return Ended(Outcome.INTERRUPTED, None, self._notice or "It was asked to end before the script started.")
         except StoreError as error:
             return Ended(Outcome.LOST, None, f"The store of the job failed: {error}")
@@ -124,23 +136,46 @@ class Agent:
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
         if self._attempt:
             sync.download()
+        channels = read_channels(self._store, spec)
+        if channels:
+            self._events.append("downloading")
+        with delivered(channels, self._layout.data, index=self._index, count=spec.instances,
+                       cancelled=self._asked_to_end, cache=self._cache / "data",
+                       progress=self._tell_progress) as deliveries:
+            return self._with_data(submission, place, sync, deliveries)
+
+    def _with_data(
+        self, submission: Submission, place: Place, sync: CheckpointSync, deliveries: list[Delivery]
+    ) -> Ended:
+        """Run the script, once its data is there."""
+        spec = submission.spec
         going_on = resuming(self._store, self._attempt, self._layout.base)
         if self._attempt:
             self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._check_asked_to_end()
-        plan = self._plan(submission, place, going_on)
+        python = self._python(submission)
+        plan = self._plan(submission, place, going_on, python)
+        limits = [self._confined(command, spec) for command in plan.commands]
+        self._check_asked_to_end()
         self._events.append("training")
-        code, tail = self._train(submission, plan, sync)
+        code, tail = self._train(submission, [item.command for item in limits], sync, deliveries)
+        if code != 0 and (failure := delivery_failure(deliveries)) is not None:
+            return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.LOST, code, str(failure))
         self._events.append("uploading")
         _patiently(sync.upload)
         if code == 0 or not self._asked_to_end.is_set():
             _patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()))
+        if code != 0 and any(item.was_out_of_memory() for item in limits):
+            return Ended(Outcome.SCRIPT, code, f"The script used more than its {size(spec.memory_bytes)} of memory. "
+                                               "Raise --memory, or make the batches smaller.")
         return self._ended(code, tail, going_on)
 
-    def _train(self, submission: Submission, plan: LaunchPlan, sync: CheckpointSync) -> tuple[int, str]:
+    def _train(
+        self, submission: Submission, commands: Sequence[Command], sync: CheckpointSync, deliveries: list[Delivery]
+    ) -> tuple[int, str]:
         """Run the script; return its exit code and the end of its output."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
-        script = Script(plan.commands, self._log, ends_with_us=submission.spec.engine != "local")
+        script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         try:
             if self._index == 0:
                 begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
@@ -148,6 +183,8 @@ class Agent:
                 self._take_notice()
                 if self._asked_to_end.is_set():
                     script.terminate(self._grace_secs)
+                elif delivery_failure(deliveries) is not None:
+                    script.terminate(_TURN_SECS)  # it would wait for data for ever
                 self._care(sync)
                 if watcher:
                     watcher.turn()
@@ -157,7 +194,29 @@ class Agent:
             watcher.finish()
         return code, script.tail
 
-    def _plan(self, submission: Submission, place: Place, going_on: Resuming) -> LaunchPlan:
+    def _python(self, submission: Submission) -> str:
+        """Return the Python of the script; "": this one."""
+        if not submission.code:
+            return ""
+        found = requirements_of(self._layout.code, submission.spec.requirements)
+        if found is None:
+            return submission.python if Path(submission.python).exists() else ""
+        self._events.append("preparing")
+        return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
+                           cancelled=self._asked_to_end.is_set).python)
+
+    def _say(self, text: str) -> None:
+        self._log.add(f"barograph: {text}\n".encode())
+
+    def _confined(self, command: Command, spec: JobSpec) -> Confinement:
+        """Return a command with the limits of the instance."""
+        cpus = os.environ.get(CPUS_VARIABLE, "")
+        return confined(
+            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
+            no_network=spec.no_network)
+
+    def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
         """Return the commands that start the script here."""
         spec = submission.spec
         words = spec.words
@@ -171,9 +230,23 @@ class Agent:
         return launch_plan(
             filled(words, self._layout, list(spec.data)),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
-            directory=directory, python=submission.python if Path(submission.python).exists() else "", cpus=spec.cpus,
-            environment=recording_environment(environment, submission.launch, attempt=self._attempt,
-                                              resume=going_on.order))
+            directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
+                environment, submission.launch, attempt=self._attempt, resume=going_on.order))
+
+    def _tell_progress(self, progress: Mapping[str, DeliveryProgress]) -> None:
+        """Say how much of the data is there, at most twice a second; notices come meanwhile, too."""
+        self._take_notice()
+        if (now := time.monotonic()) >= self._beat_at:
+            self._beat_at = now + _HEARTBEAT_SECS / 4
+            with contextlib.suppress(StoreError):
+                self._put_heartbeat(done_bytes=sum(item.done_bytes for item in progress.values()),
+                                    total_bytes=sum(item.total_bytes for item in progress.values()),
+                                    waiting=next((item.waiting for item in progress.values() if item.waiting), ""))
+
+    def _put_heartbeat(self, **data: object) -> None:
+        self._beat += 1
+        self._store.put(f"{instance_folder(self._attempt, self._index)}/{NOW}",
+                        sealed({"beat": self._beat, "time_unix": time.time(), **data}))
 
     def _take_notice(self) -> None:
         """Ask for the end when this instance is about to be taken away."""
@@ -194,9 +267,7 @@ class Agent:
             self._log.write()
             if now >= self._beat_at:
                 self._beat_at = now + _HEARTBEAT_SECS
-                self._beat += 1
-                self._store.put(f"{instance_folder(self._attempt, self._index)}/now.json",
-                                sealed({"beat": self._beat, "time_unix": time.time()}))
+                self._put_heartbeat()
             if now >= self._sync_at:
                 self._sync_at = now + _SYNC_SECS
                 sync.upload(is_stopping=self._asked_to_end.is_set)

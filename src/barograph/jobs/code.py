@@ -12,7 +12,7 @@ from barograph.errors import CheckoutFailed, JobError, JobRefused, StoreError
 from barograph.model.one_line import quoted
 from barograph.provenance.git import Git, GitFailed
 from barograph.provenance.secrets import Secrets
-from barograph.provenance.untracked import Limits, archived
+from barograph.provenance.untracked import Limits, archived, is_run, without_runs
 from barograph.rerun.unpacking import check_link
 from barograph.rerun.unpacking import unpack as unpack_archive
 
@@ -69,7 +69,8 @@ def pack(directory: Path, *, secrets: Secrets, away: Iterable[Path] = ()) -> Pac
     chosen = _Chosen(directory, notes)
     for name in tracked:
         chosen.add(name, FILE_BYTES)
-    for name in loose:
+    # Before the limits count them.
+    for name in without_runs(directory, loose, away):
         chosen.add(name, LOOSE_FILE_BYTES)
     data, left_out = archived(directory, sorted(chosen.names), secrets=secrets, away=away, to_run=True,
                               limits=Limits(FILE_BYTES, MOST_BYTES, MOST_FILES))
@@ -93,6 +94,11 @@ def unpack(data: bytes, target: Path) -> list[str]:
         return unpack_archive(data, target, what="the archive of the code", most_bytes=MOST_BYTES)
     except (CheckoutFailed, StoreError) as error:
         raise JobError(str(error)) from error
+
+
+def code_files(directory: Path) -> list[str]:
+    """Return the files of a directory that are code, as `pack` chooses them without git: sorted, relative, with "/"."""
+    return sorted(_walked(directory, ()))
 
 
 class _Chosen:
@@ -219,4 +225,4 @@ def _walked(directory: Path, away: Sequence[Path]) -> Iterator[str]:
 def _is_no_code(folder: str, name: str, skipped: set[str]) -> bool:
     path = os.path.join(folder, name)
     return (name.startswith(".") or name in _CACHES or name.endswith(".egg-info") or path in skipped
-            or any(os.path.exists(os.path.join(path, mark)) for mark in _ENVIRONMENT_MARKS))
+            or any(os.path.exists(os.path.join(path, mark)) for mark in _ENVIRONMENT_MARKS) or is_run(Path(path)))

@@ -66,6 +66,11 @@ class JobsHome:
         """Directory of a job's instances."""
         return self.path / "work" / name
 
+    def check_is_free(self, name: str) -> None:
+        """Raise `JobRefused` if there is a job of that name."""
+        if (self.path / "jobs" / f"{name}.json").exists():
+            raise JobRefused(f'There is a job named "{name}" already. Use another --name.')
+
     def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
         """Enter a job.
 

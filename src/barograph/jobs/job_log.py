@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.runs.format.layout import JOB
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.base import Store
 
-JOB = "job"
 SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
 EVENTS, REQUESTS, INSTANCES, LOGS = f"{JOB}/events", f"{JOB}/requests", f"{JOB}/instances", f"{JOB}/logs"
+NOW = "now.json"
 STOP = f"{REQUESTS}/stop.json"
 
 

@@ -8,16 +8,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, DamagedChunk, ObjectNotFound
+from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
 from barograph.jobs.state import JobState, Phase, state_after
 from barograph.jobs.submission import Submission, read_submission
 from barograph.model.plain import plain
+from barograph.runs.format.metadata import unsealed
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
+
+_DOING = ("preparing", "downloading", "training", "uploading")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,8 @@ class JobReport:
         name: Its name.
         url: Its store, which is also that of its run.
         phase: What it is doing, or how it ended; None if it cannot be read.
-        doing: What its first instance is doing: "starting", "downloading", "training", "uploading"; "" if none runs.
+        doing: What its first instance is doing: "starting", "preparing", "downloading", "training",
+            "uploading"; "" if none runs.
         reason: Why it waits, or why it ended; why it cannot be read.
         command: What it runs.
         engine: Where.
@@ -44,6 +49,8 @@ class JobReport:
         repeated_steps: Steps that were made again, as far as known.
         exit_code: Exit code of its script; None if unknown.
         users_fault: Whether it failed by its script or what was given to it.
+        done_bytes, total_bytes: How much of the data has arrived while it is downloaded; 0 otherwise.
+        bill: Instance hours, and their cost if the prices are known; None before the first instance.
     """
 
     name: str
@@ -65,6 +72,9 @@ class JobReport:
     repeated_steps: int = 0
     exit_code: int | None = None
     users_fault: bool = False
+    done_bytes: int = 0
+    total_bytes: int = 0
+    bill: Bill | None = None
 
     @property
     def is_over(self) -> bool:
@@ -120,14 +130,34 @@ class JobView:
             spec.words or (spec.algorithm,), spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
-            state.exit_code, state.users_fault)
+            state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))
+
+    def _downloaded(self) -> tuple[int, int]:
+        """Return how much of the data has arrived at the first instance, and how much there is."""
+        if self._word != "downloading":
+            return 0, 0
+        name = f"{instance_folder(self.state.attempt, 0)}/{NOW}"
+        try:
+            body = unsealed(self.store.get(name), name)
+        except (ObjectNotFound, DamagedChunk):
+            return 0, 0
+        return int(body.get("done_bytes", 0)), int(body.get("total_bytes", 0))
+
+    def _bill(self, now_unix: float, steps: int) -> Bill | None:
+        state, spec = self.state, self.submission.spec
+        if not state.intervals:
+            return None
+        return bill([Interval(start, end, spec.spot) for start, end in state.intervals], price=spec.price,
+                    spot_price=spec.spot_price, steps=steps, repeated_steps=state.repeated_steps,
+                    interruptions=state.interruptions, now_unix=now_unix)
 
     def _what_it_does(self) -> str:
         if self._doing is None or self._doing[0] != self.state.attempt:
             self._doing = self.state.attempt, EventLog(self.store, instance_folder(self.state.attempt, 0))
             self._word = "starting"
         for event in self._doing[1].new():
-            self._word = event.kind if event.kind in ("downloading", "training", "uploading") else self._word
+            if event.kind in _DOING:
+                self._word = event.kind
         return self._word
 
 

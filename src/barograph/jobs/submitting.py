@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capture.integrations import installed_integrations
-from barograph.errors import JobRefused
+from barograph.errors import JobRefused, ObjectExists
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
+from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
 from barograph.jobs.home import JobRecord, JobsHome
@@ -52,7 +53,12 @@ class Submitted:
 
 
 def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
-    """Return everything that keeps a job from running, one sentence each.
+    """Return everything that keeps a job from running, one sentence each. See `checked`."""
+    return checked(spec, home, url)[1]
+
+
+def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedChannel], list[str]]:
+    """Return the channels of a job with their objects, and everything that keeps it from running, one sentence each.
 
     Args:
         spec: The job.
@@ -61,7 +67,7 @@ def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
     """
     made = engines(home)
     if spec.engine not in made:
-        return [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
+        return [], [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
     with contextlib.closing(made[spec.engine]()) as engine:
         found = list(engine.problems(spec, url))
     script = spec.command[0] if spec.command else ""
@@ -70,9 +76,11 @@ def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
+    channels, wrong = listed_channels(spec, Path.cwd())
+    found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
-    return found
+    return channels, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
-    problems = problems_of(spec, home)
+    channels, problems = checked(spec, home)
     code = "none: the algorithm is built in"
     if not spec.algorithm:
         try:
@@ -111,7 +119,8 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         except JobRefused as error:
             problems.append(str(error))
             code = ""
-    return Plan(spec, dict(spec.data), code, f"those of {sys.executable}", tuple(problems))
+    data = {item.channel.name: str(item) for item in channels}
+    return Plan(spec, data, code, f"those of {sys.executable}", tuple(problems))
 
 
 def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
@@ -130,22 +139,31 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     home = home or JobsHome()
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
-    if problems := problems_of(spec, home, store.url):
+    channels, problems = checked(spec, home, store.url)
+    if problems:
         raise JobRefused("\n".join(problems))
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
+    home.check_is_free(name)
     settings = _settings(spec, store)
     launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
                      integrations=installed_integrations().found)
     words = Secrets(os.environ).hide_words(list(spec.words))
     directory = Path.cwd()
     packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store, home))
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment(spec))
     if packed and packed.data:
         store.put(f"{CODE}.{packed.digest}", packed.data)
-    write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
-                                       code=packed.digest if packed and packed.data else ""))
-    create_run(store, new_manifest(settings, command=words, clock=SystemClock(), name=name))
+    try:
+        write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                           code=packed.digest if packed and packed.data else ""))
+    except ObjectExists:
+        raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
+    manifest = new_manifest(settings, command=words, clock=SystemClock(), name=name)
+    if create_run(store, manifest).run_id != manifest.run_id:
+        raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
+    write_channels(store, manifest.run_id, channels, now_unix=time.time())
     EventLog(store, EVENTS).append("submitted")
+    # Last, because the controller may see it at once.
+    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment(spec))
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from barograph.errors import ObjectNotFound
-from barograph.jobs.job_log import JOB
 from barograph.jobs.layout import InstanceLayout
-from barograph.runs.format.layout import MANIFEST
+from barograph.runs.format.layout import JOB, MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
 from barograph.store.base import Store
 from barograph.store.inside import Inside

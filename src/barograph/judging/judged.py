@@ -30,6 +30,7 @@ class Judged:
         damage: What could not be read of the run; each is among the problems, too.
         would_have: Actions that would have been taken if the run had still been going on: finding and sentence.
         progress: How far each group of workers was judged.
+        store_full: The store was full while it was watched.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -41,6 +42,7 @@ class Judged:
     damage: tuple[str, ...] = ()
     would_have: tuple[tuple[Finding, str], ...] = ()
     progress: Mapping[str, Progress] = field(default_factory=dict)
+    store_full: bool = False
 
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:
@@ -71,7 +73,7 @@ def judged_before(store: Store, state: Mapping[str, Any], rules: Sequence[Rule])
     return Judged(
         tuple(rules), state["steps"], in_order(recorded.values()),
         tuple(found for judge in judges if (found := judge.not_evaluated())), tuple(state["problems"]),
-        damage=tuple(state["damage"]), progress=progress,
+        damage=tuple(state["damage"]), progress=progress, store_full=bool(state.get("store_full", False)),
     )
 
 

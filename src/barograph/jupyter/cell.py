@@ -13,7 +13,7 @@ from barograph.attached import AttachedRun
 from barograph.attaching import begun
 from barograph.capture import recording
 from barograph.cli.main import parsed
-from barograph.cli.options import DEFAULT_CONFIG, replaced
+from barograph.cli.options import default_config, replaced
 from barograph.cli.record.run import settings_of
 from barograph.errors import SettingsError
 from barograph.experiments.artifacts import artifact_from_bytes, root_of
@@ -90,7 +90,7 @@ class RecordedCell:
         if settings.to.startswith("memory:"):
             raise SettingsError("A run in memory cannot be watched. Pass a directory or bucket with --to.")
         settings = replaced(settings, to=settings.to or new_place(notebook_name()))
-        config = typed["config"] or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else None)
+        config = typed["config"] or default_config() or None
         # Findings are drawn below the cell, so they are not printed, too.
         attached = begun(settings, config=config, command=("%%barograph", "run", *options),
                          words_to=DEVNULL if self._draws else None)

@@ -9,6 +9,7 @@ _FILES = (
     ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
 )
 """Files of both versions of control groups: limit, use, and the reclaimable file cache in it."""
+_KILLS = ("memory.events", "memory/memory.oom_control")
 _NO_LIMIT_BYTES = 2**60
 """Version 1 writes a number above this if there is no limit."""
 
@@ -22,6 +23,16 @@ class Container:
 
     def __init__(self, folder: Path = Path("/sys/fs/cgroup")) -> None:
         self._folder = folder
+
+    def kills(self) -> int:
+        """Return how many processes the system has killed here for lack of memory; 0 if that is not counted."""
+        for counters in _KILLS:
+            try:
+                lines = (self._folder / counters).read_text(encoding="ascii").splitlines()
+                return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+            except (OSError, ValueError, IndexError, StopIteration):
+                continue
+        return 0
 
     def memory(self) -> tuple[int, int] | None:
         """Return the bytes in use and the limit; None without a limit."""

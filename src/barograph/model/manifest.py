@@ -100,6 +100,9 @@ class Coverage:
         return not self.reasons
 
 
+TOO_SHORT_SECS = 10.0
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Cost of recording.
@@ -123,8 +126,17 @@ class Cost:
     @property
     def share(self) -> float:
         """Capture time as a share of the training time without capture; 0 before the first step."""
-        bare_secs = self.train_secs - self.capture_secs
-        return self.capture_secs / bare_secs if bare_secs > 0 else 0.0
+        return self.capture_secs / self.bare_secs if self.bare_secs > 0 else 0.0
+
+    @property
+    def bare_secs(self) -> float:
+        """Training time without capture."""
+        return max(0.0, self.train_secs - self.capture_secs)
+
+    @property
+    def too_short(self) -> bool:
+        """Whether the training is too short for its share to say anything: the first steps cost most."""
+        return self.bare_secs < TOO_SHORT_SECS
 
 
 @dataclass(frozen=True, slots=True)

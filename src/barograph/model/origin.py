@@ -13,6 +13,19 @@ Parameter = bool | int | float | str | list[Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Untrained:
+    """A script that ended without a training step.
+
+    Attributes:
+        frameworks: Frameworks that it had imported, by the names that their projects use.
+        loops: Whether its main file has a loop.
+    """
+
+    frameworks: tuple[str, ...]
+    loops: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     """An option of the script, from its own parser of the command line.
 

@@ -57,7 +57,7 @@ def archived(
     left_out: list[LeftOut] = []
     kept: list[tuple[str, bytes, int]] = []
     room, passed_over = limits.all_bytes, 0
-    for name in _no_runs(root, names, away):
+    for name in without_runs(root, names, away):
         if len(kept) >= limits.files:
             # Not read: there may be any number of them.
             why, data, mode = f"more than {limits.files:,} files", b"", 0
@@ -78,14 +78,26 @@ def archived(
     return (_packed(kept, _FAST if to_run else _SMALL) if kept else b""), left_out
 
 
-def _no_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator[str]:
+def without_runs(root: Path, names: Sequence[str], away: Iterable[Path]) -> Iterator[str]:
+    """Yield the names that are not in a directory of a run.
+
+    Args:
+        root: Folder that the names start in.
+        names: Paths below it.
+        away: Directories of runs, besides those that are recognized.
+    """
     runs = {os.path.dirname(name) for name in names if os.path.basename(name) == _METADATA[0]
-            and (root / os.path.dirname(name) / _METADATA[1]).is_dir()}
+            and is_run(root / os.path.dirname(name))}
     runs |= {os.path.relpath(path, root) for path in away}
     runs -= {"", "."}
     for name in names:
         if not (_OF_ROOTS.search(name) or any(name == run or name.startswith(f"{run}/") for run in runs)):
             yield name
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is a run."""
+    return (folder / _METADATA[0]).is_file() and (folder / _METADATA[1]).is_dir()
 
 
 def _content(

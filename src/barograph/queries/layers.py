@@ -16,6 +16,7 @@ from barograph.runs.reading.layers import Layer, Trend, layers_of
 from barograph.runs.reading.reader import RunReader
 
 OK = "ok"
+NOT_FINITE = "not finite"
 NOT_JUDGED = "not judged"
 
 _FIGURES = (
@@ -30,8 +31,9 @@ class LayerRow:
     Attributes:
         path: Path of the module; "" for the model itself.
         layer: Its class; "" if unknown.
-        health: Severity of the worst open finding that names it; "ok": evaluated, no open finding; "not judged":
-            nothing was recorded of it, or not everything was judged.
+        health: Severity of the worst open finding that names it; "not finite": no finding names it, and a recorded
+            tensor of it holds NaN or infinities; "ok": evaluated, no open finding; "not judged": nothing was recorded
+            of it, or not everything was judged.
         figures: Summary of each kind at its last recorded step.
         steps: That step, by kind.
         gradient_norms: Norm of the gradient of all its parameters, over the steps.
@@ -50,11 +52,6 @@ class LayerRow:
     def open_findings(self) -> tuple[Finding, ...]:
         """Its open findings, worst first."""
         return tuple(item for item in self.findings if item.state is FindingState.OPEN)
-
-    @property
-    def finite(self) -> bool:
-        """Whether no recorded tensor of it holds NaN or infinities."""
-        return not any(seen.nonfinite for seen in self.figures.values())
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data, with at most 200 gradient norms."""
@@ -89,13 +86,14 @@ def layer_rows(
 def layer_row(layer: Layer, *, judged: bool) -> LayerRow:
     """Return a layer with its health."""
     worst = next((item.severity.value for item in layer.findings if item.state is FindingState.OPEN), None)
-    health = worst or (OK if judged and layer.figures else NOT_JUDGED)
+    finite = not any(seen.nonfinite for seen in layer.figures.values())
+    health = worst or (NOT_FINITE if not finite else OK if judged and layer.figures else NOT_JUDGED)
     return LayerRow(layer.path, layer.layer, health, layer.figures, layer.steps, layer.gradient_norms, layer.findings)
 
 
 def health_of(layers: Iterable[LayerRow]) -> Counter[str]:
-    """Return the number of layers by the severity of the worst open finding; "ok" counts all others."""
-    return Counter(layer.health if layer.open_findings else OK for layer in layers)
+    """Return the number of layers by health; "ok" counts those that were not judged, too."""
+    return Counter(OK if layer.health == NOT_JUDGED else layer.health for layer in layers)
 
 
 def summary_to_json(summary: Summary) -> dict[str, Any]:

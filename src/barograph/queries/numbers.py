@@ -9,14 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from barograph.model.key import Kind
+from barograph.measures.thinning import kept_points
+from barograph.model.key import Key, Kind
 from barograph.model.plain import plain
 from barograph.model.step import Mode
 from barograph.runs.reading.bundle import bundles
 from barograph.runs.reading.inventory import natural_order
+from barograph.runs.reading.metrics import HYPERPARAMETER
 from barograph.runs.reading.reader import RunReader
 from barograph.runs.reading.series import Series
 
+_TOTAL = Key(Kind.LOSS, "total")
 _KINDS = (Kind.LOSS, Kind.SCALAR, Kind.LEARNING_RATE)
 
 
@@ -43,6 +46,14 @@ class Number:
     def last(self) -> float:
         """The last value."""
         return float(self.series.values[-1])
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is a hyperparameter, or several values that are the same number."""
+        values = self.series.values
+        if self.series.key.path.startswith(HYPERPARAMETER) and len(values) == 1:
+            return True
+        return len(values) > 1 and bool(np.all(values == values[0]))
 
     def least(self) -> tuple[float, int]:
         """Return the least finite value and its step; NaN and -1 if no value is finite."""
@@ -80,13 +91,28 @@ def numbers_of(run: RunReader) -> list[Number]:
     return numbers
 
 
+def without_repeats(numbers: Sequence[Number]) -> list[Number]:
+    """Return numbers without a total loss that equals another loss of the same mode and optimizer at every step."""
+    return [number for number in numbers if not (
+        number.series.key == _TOTAL and any(_repeats(number, other) for other in numbers))]
+
+
+def _repeats(number: Number, other: Number) -> bool:
+    return (other is not number and other.series.key.kind is Kind.LOSS
+            and (other.mode, other.optimizer) == (number.mode, number.optimizer)
+            and np.array_equal(other.series.steps, number.series.steps)
+            and np.array_equal(other.series.values, number.series.values, equal_nan=True))
+
+
 def thinned(steps: Sequence[int], values: Sequence[float], most: int = 200) -> tuple[list[int], list[float]]:
-    """Return at most so many points of a series, evenly spread, the last one among them.
+    """Return at most so many points of a series: both ends, and the extremes of each part of it.
 
     Example:
-        >>> thinned([0, 1, 2, 3, 4], [0.0, 0.1, 0.2, 0.3, 0.4], most=3)
-        ([0, 2, 4], [0.0, 0.2, 0.4])
+        >>> thinned([0, 1, 2, 3, 4, 5], [1.0, 9.0, 2.0, 3.0, -5.0, 4.0], most=5)
+        ([0, 1, 4, 5], [1.0, 9.0, -5.0, 4.0])
     """
-    stride = max(1, math.ceil((len(steps) - 1) / max(1, most - 1)))
-    picked = range((len(steps) - 1) % stride, len(steps), stride)
-    return [steps[index] for index in picked], [values[index] for index in picked]
+    if len(steps) <= most:
+        return list(steps), list(values)
+    places = np.asarray(steps, np.float64)
+    kept = kept_points(places, np.asarray(values, np.float64), low=places[0], high=places[-1], columns=(most - 2) // 3)
+    return [steps[index] for index in kept], [values[index] for index in kept]

@@ -68,7 +68,7 @@ def recalled(store: Store, damage: Iterable[str] = ()) -> Recall:
         findings = sorted(read_findings(store).findings, key=lambda item: (
             item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
         summary = replace(summary, findings=tuple(findings))
-    summary = summary.but_not_seen(*damage)
+    summary = summary.but_damaged(*damage)
     return Recall(summary, state is not None, state is not None and _has_judged_all(store, state), problem)
 
 

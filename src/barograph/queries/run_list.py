@@ -41,7 +41,7 @@ class RunRow:
         watched: A watcher has judged it.
         judged_all: A watcher has judged everything that was published.
         covered: Everything was recorded, as far as its workers know.
-        cost_share: Share of the training time that recording took; NaN if unknown.
+        cost_share: Share of the training time that recording took; NaN if unknown or too short for one.
         place: Its path or URL, as the commands take it.
         url: Its path or URL, absolute.
         command: What was run.

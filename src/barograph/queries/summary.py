@@ -15,6 +15,7 @@ from barograph.model.capsule import CapsuleHead
 from barograph.model.cause import Suspicion
 from barograph.model.finding import SEVERITY_ORDER, Finding, FindingState, NotEvaluated
 from barograph.model.manifest import Ending, EndState, Heartbeat, Worker
+from barograph.model.origin import Untrained
 from barograph.model.plain import plain
 from barograph.queries.causes import diagnose
 from barograph.queries.preset_advice import advised
@@ -29,9 +30,11 @@ from barograph.runs.state.capsules import withheld_steps
 from barograph.runs.state.checkpoints import steps_to_go_on_from
 from barograph.runs.state.claim import attempts_of, workers_of
 from barograph.runs.state.control import STOP, read_answers, read_requests, read_stop
+from barograph.runs.state.origins import read_untrained
 from barograph.runs.state.process import is_alive, process_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
+from barograph.store.failures import NO_SPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,8 @@ class WorkerReport:
     Attributes:
         name: Name of the worker.
         state: How it ended; None if it published no ending.
-        word: "finished", "stopped", "failed"; "running", "killed", or "silent" if unknown.
+        word: "finished", "stopped", "failed"; "running", "killed", "cut off" (ended while the store was full), or
+            "silent" if unknown.
         reason: Why it ended, for people.
         last: Its last heartbeat; None if none can be read.
         published, published_seen: Steps in its records, and those of them with tensors. If it was killed, they may be
@@ -128,11 +132,14 @@ class RunSummary:
         workers: One report per worker.
         unseen: What was not recorded and why, a sentence each. Empty if everything was recorded except steps skipped on
             purpose.
+        incidents: Damaged or lost records and abnormal ends, a sentence each.
         actions: Actions requested from the training, with their results.
         would_have: Actions that would have been requested if the run had continued: finding ID and one sentence.
         held: Steps of this attempt whose update was withheld and whose capsules can be read, in order.
         go_on_from: Steps made at the last checkpoint that an unfinished attempt can resume from; None if it has
             finished, still runs, or saved none.
+        rate_jumps: Jumps of the learning rate.
+        untrained: What is known of the script if it ended without a training step.
     """
 
     url: str
@@ -149,6 +156,8 @@ class RunSummary:
     held: tuple[CapsuleHead, ...] = ()
     go_on_from: int | None = None
     rate_jumps: tuple[RateJump, ...] = ()
+    incidents: tuple[str, ...] = ()
+    untrained: Untrained | None = None
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -173,21 +182,29 @@ class RunSummary:
         return any(item.last is None or item.steps for item in self.workers) or self.steps > 0
 
     @property
+    def may_train(self) -> bool:
+        """Whether the script may train without being seen: it has a loop and a framework, or nothing is known of it."""
+        return self.untrained is None or (self.untrained.loops and bool(self.untrained.frameworks))
+
+    @property
     def _verdict_of_rules(self) -> str:
         if problems := self.problems:
             gone = sum(item.state is not FindingState.OPEN for item in problems)
             over = "" if not gone else " (gone)" if gone == len(problems) == 1 else f" ({gone} of them gone)"
             return f"{_counted(len(problems), 'problem')}{over}: {problems[0].title}."
         if not self.trained:
-            return NOTHING_RECORDED
+            return NOTHING_RECORDED if self.untrained is None else _untrained_line(self.untrained)
+        if self.incidents:
+            # Who reads only the beginning must not take such a run for a healthy one.
+            rest = "The rest shows no problems." if self.steps else "Nothing could be evaluated."
+            return f"{_first_of(self.incidents)} {rest}"
         mute = {item.code for item in self.not_evaluated if not item.in_part}
         if len(mute) == len(self.rules):
             return f"Nothing was evaluated: {_why_nobody_judged(len(self.rules))}."
         if self.unseen:
             # Steps without tensors are normal under a budget; the sentence with the number of steps covers them.
             told = [text for text in self.unseen if not text.startswith(OF_TENSORS)] or list(self.unseen)
-            more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-            return f"No problems found. {sentence(told[0])}{more}"
+            return f"No problems found. {_first_of(told)}"
         made, seen = steps_made_and_seen(self.workers)
         if seen < made:
             return f"No problems found. Tensors were recorded at {seen:,} of {made:,} steps{_budget(self.workers)}."
@@ -196,6 +213,10 @@ class RunSummary:
     def but_not_seen(self, *lines: str) -> RunSummary:
         """Return a copy with more sentences in `unseen`."""
         return replace(self, unseen=tuple(dict.fromkeys((*self.unseen, *lines))))
+
+    def but_damaged(self, *lines: str) -> RunSummary:
+        """Return a copy with more sentences in `incidents` and `unseen`."""
+        return replace(self.but_not_seen(*lines), incidents=tuple(dict.fromkeys((*lines, *self.incidents))))
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data: NaN as None, infinities as "inf" and "-inf"."""
@@ -228,7 +249,8 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
     attempt = max(attempts_of(store), default=0)
     declared = workers_of(store, attempt)
     groups = Counter(group_of(worker.name) for worker in declared)
-    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None) for worker in declared]
+    reports = [_report(store, worker, judged if groups[group_of(worker.name)] == 1 else None, full=judged.store_full)
+               for worker in declared]
     workers = tuple(item for item in reports if item.last is None or item.last.step or len(reports) == 1)
     findings = sorted(judged.findings, key=lambda item: (
         item.state is not FindingState.OPEN, SEVERITY_ORDER.index(item.severity), item.since_step, item.id))
@@ -243,6 +265,8 @@ def summary_of(store: Store, judged: Judged) -> RunSummary:
         would_have=tuple((finding.id, text) for finding, text in judged.would_have),
         held=tuple(withheld_steps(store, attempt)),
         go_on_from=steps_to_go_on_from(store) if _is_cut_short(workers) else None, rate_jumps=judged.rate_jumps,
+        incidents=_incidents(workers, judged),
+        untrained=None if workers else _untrained(store, attempt),
     )
 
 
@@ -257,16 +281,23 @@ def steps_made_and_seen(workers: Iterable[WorkerReport]) -> tuple[int, int]:
     return sum(made for made, _ in least.values()), sum(seen for _, seen in least.values())
 
 
-def _report(store: Store, worker: Worker, judged: Judged | None) -> WorkerReport:
+_CUT_OFF = "cut off"
+_WHILE_FULL = "the disk was full, so its end could not be recorded"
+
+
+def _report(store: Store, worker: Worker, judged: Judged | None, *, full: bool) -> WorkerReport:
     """Return the report of a worker; `judged` is None if others of its group recorded, too."""
     ending = _ending(store, worker)
     if ending is not None:
         return WorkerReport(worker.name, ending.state, ending.state.value, ending.reason, ending.last)
     word = {True: "running", False: "killed", None: "silent"}[is_alive(process_of(worker))]
+    last = heartbeat_of(store, worker)
+    if word == "killed" and (full or any(text.startswith(NO_SPACE) for text in (last.problems if last else ()))):
+        word = _CUT_OFF
     progress = judged.progress.get(group_of(worker.name)) if judged else None
     if progress is None or progress.attempt != worker.attempt:
         progress = Progress(worker.attempt)
-    return WorkerReport(worker.name, None, word, "", heartbeat_of(store, worker), progress.made,
+    return WorkerReport(worker.name, None, word, _WHILE_FULL if word == _CUT_OFF else "", last, progress.made,
                         progress.with_tensors)
 
 
@@ -282,6 +313,19 @@ def _ending(store: Store, worker: Worker) -> Ending | None:
         return ending_from_bytes(store.get(name), name)[0]
     except (ObjectNotFound, DamagedChunk):
         return None
+
+
+def _untrained(store: Store, attempt: int) -> Untrained | None:
+    try:
+        return read_untrained(store, attempt)
+    except DamagedChunk:
+        return None  # readers and the doctor report it
+
+
+def _untrained_line(untrained: Untrained) -> str:
+    *others, last = untrained.frameworks or ("no framework that Barograph records",)
+    before = f"{', '.join(others)} and " if others else ""
+    return f"No training was seen. The script imported {before}{last}."
 
 
 def _settings(store: Store) -> Mapping[str, Any]:
@@ -307,19 +351,55 @@ def _unseen(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> li
     for worker in workers:
         of = f" of {worker.name}" if len(workers) > 1 else ""
         if worker.last is None:
-            lines.append(f"No readable heartbeat{of}, so nothing is known about {'it' if of else 'this run'}.")
+            lines.append(_without_heartbeat(of))
             continue
         lines += [sentence(f"{reason.rstrip('.')}{of}.") for reason in worker.last.coverage.reasons]
         lines += [f"{gap}{of}." for gap in _gaps(worker.last)]
-        if worker.word == "killed":
-            lines.append(f"The last steps{of} are lost: it was killed before it published them.")
-        elif worker.word == "silent":
-            lines.append(f"The last steps{of} may be missing: it sends no heartbeats and has not ended.")
+        if end := _abnormal_end(worker, of):
+            lines.append(end)
         elif worker.word == "running":
             lines.append(f"{worker.name if of else 'The run'} is still running.")
     lines += _unjudged(workers, judged, attempt)
     lines += [text for text in judged.problems if "is not used any more" in text]
     return list(dict.fromkeys(lines))
+
+
+def _abnormal_end(worker: WorkerReport, of: str) -> str:
+    """Return a sentence about a worker whose last steps are lost or may be; "" for any other."""
+    if worker.word == "killed":
+        return f"The last steps{of} are lost: it was killed before it published them."
+    if worker.word == _CUT_OFF:
+        return f"The last steps{of} are lost: the disk was full. Free space before you run it again."
+    if worker.word == "silent":
+        return f"The last steps{of} may be missing: it sends no heartbeats and has not ended."
+    return ""
+
+
+def _incidents(workers: Sequence[WorkerReport], judged: Judged) -> tuple[str, ...]:
+    lines = list(judged.damage)
+    for worker in workers:
+        of = f" of {worker.name}" if len(workers) > 1 else ""
+        lines += [end] if (end := _abnormal_end(worker, of)) else []
+        if worker.state is EndState.FAILED:
+            lines.append(f"{worker.name if of else 'The training'} failed after {_counted(worker.steps, 'step')}.")
+        if worker.last is None:
+            lines.append(_without_heartbeat(of))
+        elif worker.last.dropped_steps:
+            lines.append(f"{_dropped(worker.last)}{of}.")
+    return tuple(dict.fromkeys(lines))
+
+
+def _without_heartbeat(of: str) -> str:
+    return f"No readable heartbeat{of}, so nothing is known about {'it' if of else 'this run'}."
+
+
+def _dropped(last: Heartbeat) -> str:
+    return f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up"
+
+
+def _first_of(sentences: Sequence[str]) -> str:
+    more = f" (and {len(sentences) - 1} more)" if len(sentences) > 1 else ""
+    return f"{sentence(sentences[0])}{more}"
 
 
 def _unjudged(workers: Sequence[WorkerReport], judged: Judged, attempt: int) -> list[str]:
@@ -343,7 +423,7 @@ def _gaps(last: Heartbeat) -> list[str]:
     """Return what the counts say was not recorded, where no reason explains it."""
     coverage, gaps = last.coverage, []
     if last.dropped_steps:
-        gaps.append(f"{_counted(last.dropped_steps, 'step')} dropped because the store did not keep up")
+        gaps.append(_dropped(last))
     if not coverage.steps:
         gaps.append("No training steps were recorded" + (
             ", only evaluations. If this script trains without a PyTorch optimizer, mark each step: "
@@ -386,7 +466,7 @@ def _without_response(workers: Sequence[WorkerReport]) -> str:
     if not workers or any(worker.word in ("running", "silent") for worker in workers):
         return _NO_RESPONSE_YET
     first = min(workers, key=lambda worker: worker.word == EndState.FINISHED.value)
-    ended = "was killed" if first.word == "killed" else first.word
+    ended = f"was {first.word}" if first.word in ("killed", _CUT_OFF) else first.word
     return f"the training {ended} after {_counted(first.steps, 'step')}, before it read the request"
 
 

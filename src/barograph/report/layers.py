@@ -80,8 +80,6 @@ def _kept(layers: Sequence[LayerRow]) -> list[LayerRow]:
 
 
 def _health(layer: LayerRow, norms: Curve | None) -> LayerHealth:
-    # A layer full of NaN is not well, even if no open finding names it.
-    word = layer.health if layer.open_findings or layer.finite else "not finite"
     codes = dict.fromkeys(
         item.code if item.state is FindingState.OPEN else f"({item.code})" for item in layer.findings
     )
@@ -89,7 +87,7 @@ def _health(layer: LayerRow, norms: Curve | None) -> LayerHealth:
     update, weight = layer.figures.get(Kind.UPDATE), layer.figures.get(Kind.WEIGHT)
     ratio = update.l2 / weight.l2 if update is not None and weight is not None and weight.l2 else math.nan
     return LayerHealth(
-        layer.path, layer.layer, word, tuple(item.id for item in layer.findings), tuple(codes),
+        layer.path, layer.layer, layer.health, tuple(item.id for item in layer.findings), tuple(codes),
         weight=figures.get(Kind.WEIGHT), gradient=figures.get(Kind.GRADIENT), update=figures.get(Kind.UPDATE),
         output=figures.get(Kind.OUTPUT), update_ratio=ratio, gradient_norms=norms,
     )

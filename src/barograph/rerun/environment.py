@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from barograph.processes.local_process import Group
 from barograph.processes.run_to_end import Completed, NotCompleted, run_to_end
 from barograph.provenance.packages import Interpreter, asked, differing, packages_of, this_interpreter
 from barograph.provenance.secrets import MARK, Secrets
+from barograph.rerun.uv import python_in, uv_program
 
 _BUILD_SECS = 3600.0
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
@@ -65,10 +65,10 @@ def built_environment(
         RerunFailed: A package cannot be installed, or the run used another Python version.
     """
     run = run or _run
-    uv = (shutil.which("uv") or "") if uv is None else uv
+    uv = uv_program() if uv is None else uv
     wanted = requirements(origin.packages)
     series = ".".join(origin.python_version.split(".")[:2])
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python = python_in(folder)
     if uv:
         _do(run, [uv, "venv", "--quiet", *(["--python", series] if series else []), str(folder)], {})
         install = [uv, "pip", "install", "--quiet", "--python", str(python), "--no-deps"]

@@ -169,7 +169,8 @@ class Underfit(Rule):
       falls by less than a hundredth of the baseline. If single losses are too noisy for that, or the first third still
       fell to the baseline, the mean of the last two thirds is used, provided that the last predictions for 200 labels
       or more are unrelated to them (χ² of the counts). Losses of four or more evaluations at the baseline, over as many
-      steps, count too.
+      steps, count too. A finding closes once evaluations are below `near_baseline` times the baseline; without
+      evaluations, once the training loss is below 0.9 times it, since any model slowly memorizes its samples.
     Why it matters: the model has learned the frequency of each target and nothing from its inputs.
     What to do: train on one batch. If the loss does not fall to zero, the fault is in the loss, the graph or the
       learning rate; if it does, check labels and inputs.
@@ -208,7 +209,7 @@ class Underfit(Rule):
             yield level
             return
         if are_unrelated(memory, level.key.path) and self._mean_is_at_chance(level):
-            memory["at_chance"] = True
+            memory["at_chance"] = memory["found"] = True
             yield self._unrelated(view, memory, level)
             return
         if level.is_noisy:
@@ -217,10 +218,13 @@ class Underfit(Rule):
         fall, baseline = level.fall, level.baseline
         memory["at_chance"] = self.near_baseline * baseline <= fall.now <= self.above_baseline * baseline
         if not memory["at_chance"]:
+            if memory.get("found") and not self._has_learned(memory, level):
+                yield Unjudged("the model memorizes, but has learned nothing that generalizes")
             return
         if fall.before - fall.now >= _STILL_FALLS * baseline:
             yield Unjudged("the loss is near its baseline, but falling")
             return
+        memory["found"] = True
         yield Symptom(
             message=f"The loss is {fall.now:.4g} after {view.step.number - level.begun} steps; always predicting the "
                     "same "
@@ -231,6 +235,13 @@ class Underfit(Rule):
             since=fall.since, causes=_behind_standing_at_chance(memory, fall.now, baseline),
         )
 
+    def _has_learned(self, memory: Memory, level: Level) -> bool:
+        """Return whether a model that was at chance has learned since, rather than memorized a few samples."""
+        since = level.late[len(level.late) // 2].first
+        recent = [value for step, value in memory.get("evaluated", ()) if step >= since]
+        if recent:
+            return bool(recent[-1] < self.near_baseline * level.baseline)
+        return level.fall.now < _CLEARLY_BELOW * level.baseline
 
     def _mean_is_at_chance(self, level: Level) -> bool:
         """Return whether the mean of the last two thirds of the losses is at the baseline and flat.
@@ -279,7 +290,10 @@ class Underfit(Rule):
         values = [value for _, value in judged]
         at_baseline = all(self.near_baseline * baseline <= value <= self.above_baseline * baseline for value in values)
         if not at_baseline or values[0] - values[-1] >= _STILL_FALLS * baseline:
+            if memory.get("evaluations_found") and values[-1] >= self.near_baseline * baseline:
+                yield Unjudged("the evaluations are no better than a constant prediction")
             return
+        memory["evaluations_found"] = True
         now, first = values[-1], int(judged[0][0])
         yield Symptom(
             message=f"The validation loss has been {now:.4g} since step {first}; always predicting the same gives "
@@ -296,6 +310,7 @@ _ON_ONE_BATCH = (
     "Train on one batch. If the loss does not fall to zero, check the learning rate, the graph (detach, no_grad) and "
     "the arguments of the loss; if it does, check that labels belong to their inputs.")
 _STILL_FALLS = 0.01
+_CLEARLY_BELOW = 0.9
 _MOST_EVALUATIONS, _LEAST_EVALUATIONS = 12, 4
 _MOSTLY_FROZEN = 0.5
 

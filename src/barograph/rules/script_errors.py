@@ -132,6 +132,15 @@ EXPLANATIONS: tuple[Explanation, ...] = (
         "batch normalization got a batch of one sample", "Set drop_last=True in the training loader.",
     ),
     Explanation(
+        r"No space left on device|Errno 28\b|Disk quota exceeded", Cause.SCRIPT_ERROR, 0.95, "the disk is full",
+        "Free space, or write checkpoints, logs and data to another disk.",
+    ),
+    Explanation(
+        r"iostream error|PytorchStreamWriter failed|inline_container.* unexpected pos \d+ vs \d+",
+        Cause.SCRIPT_ERROR, 0.9, "a file could not be written whole, usually because the disk is full",
+        "Free space (df -h), or write checkpoints to another disk.",
+    ),
+    Explanation(
         r"out of memory|DefaultCPUAllocator: can't allocate", Cause.MEMORY_LEAK, 0.3, "memory ran out",
         "Halve the batch and accumulate gradients over two; log loss.item() instead of loss, which keeps its graph.",
     ),

@@ -13,11 +13,25 @@ class ObjectInfo(NamedTuple):
         name: Path inside the store, with "/" as separator.
         size_bytes: Size.
         modified_unix: Time of the last write by the store's clock.
+        version: Identifies the content (an ETag); "" if the store knows none.
     """
 
     name: str
     size_bytes: int
     modified_unix: float
+    version: str = ""
+
+
+class Part(NamedTuple):
+    """Some or all bytes of an object.
+
+    Attributes:
+        data: The bytes.
+        info: The object that they come from. The time of writing is exact to the second.
+    """
+
+    data: memoryview
+    info: ObjectInfo
 
 
 class Store(Protocol):
@@ -128,6 +142,28 @@ class Openable(Protocol):
 
         Raises:
             ObjectNotFound: There is no such object.
+        """
+        ...
+
+
+@runtime_checkable
+class Ranged(Protocol):
+    """Optional interface of a `Store`: reading parts of objects, and noticing that an object was replaced."""
+
+    def info(self, name: str) -> ObjectInfo:
+        """Return size and version of the object `name`.
+
+        Raises:
+            ObjectNotFound: There is no such object.
+        """
+        ...
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> Part:
+        """Return the bytes of the object `name` from `start` up to `end`, which must exist; None: all of them.
+
+        Raises:
+            ObjectNotFound: There is no such object.
+            NoRanges: The store only reads whole objects.
         """
         ...
 

@@ -15,9 +15,21 @@ from obstore.exceptions import (
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
+NO_BUCKET = "The bucket does not exist."
+"""Start of the message about a missing bucket."""
+
+
+class NoRanges(StoreDenied):
+    """The store only reads whole objects."""
+
+
 FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
 """Errors that obstore raises."""
 
+NO_SPACE = "The store is full."
+"""Beginning of the message of each StoreFull."""
+
+_BAD_NAME = re.compile("illegal character|empty path segment")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
 
@@ -51,7 +63,7 @@ def _reading(
     error: BaseException, verb: str, name: str, bucket: tuple[str, str] | None, has_answered: bool
 ) -> _Reading:
     if bucket and "NoSuchBucket" in str(error):
-        return StoreUnavailable, "The bucket does not exist."
+        return StoreUnavailable, NO_BUCKET
     if isinstance(error, AlreadyExistsError | PreconditionError | FileExistsError):
         return ObjectExists, "The object already exists."
     if isinstance(error, FileNotFoundError):
@@ -60,9 +72,13 @@ def _reading(
         return StoreUnavailable, "The directory does not exist."
     if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
         return StoreDenied, "Access to the store was denied for these credentials or this user."
+    if bucket and "non-partial response" in str(error):
+        return NoRanges, "The store only reads whole objects."
+    if verb == "list" and isinstance(error, BaseError) and _BAD_NAME.search(str(error)):
+        return StoreDenied, "An object has a name that no file can have."
     number = _error_number(error)
     if number in _NO_ROOM:
-        return StoreFull, "The store is full."
+        return StoreFull, NO_SPACE
     if number in _NOT_ALLOWED:
         return StoreDenied, "Reading or writing is not allowed there."
     # A path on a disk may hold any word, so only of buckets is the text asked.

@@ -106,7 +106,7 @@ class _Asking:
         self._ask("put", name, data if isinstance(data, bytes) else b"".join(data), **options)
 
     def get(self, name: str, **options: Any) -> _Got:
-        return _Got(self._ask("get", name, **options))
+        return _Got(*self._ask("get", name, **options))
 
     def head(self, name: str) -> Any:
         return self._ask("head", name)
@@ -141,6 +141,7 @@ class _Got:
     """Result of obstore's `get`."""
 
     data: bytes
+    meta: Any
 
     def stream(self, **_: Any) -> Iterator[bytes]:
         yield self.data
@@ -158,12 +159,16 @@ def _close() -> None:
 
 _ANSWERS: Mapping[str, Callable[..., Any]] = {
     "put": lambda store, *words, **options: store.put(*words, **options) and None,
-    "get": lambda store, *words, **options: bytes(store.get(*words, **options).bytes()),
+    "get": lambda store, *words, **options: _got(store.get(*words, **options)),
     "head": lambda store, name: store.head(name),
     "list": lambda store, folder: [list(batch) for batch in store.list(folder)],
     "list_with_delimiter": lambda store, folder: store.list_with_delimiter(folder),
     "delete": lambda store, name: store.delete(name),
 }
+
+
+def _got(result: Any) -> tuple[bytes, Any]:
+    return bytes(result.bytes()), result.meta
 
 
 def _serve(line: Connection[Any, Any]) -> None:

@@ -10,12 +10,13 @@ from typing import IO, TYPE_CHECKING
 from obstore.exceptions import PreconditionError
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreUnavailable
-from barograph.store.base import Level, ObjectInfo
+from barograph.store.base import Level, ObjectInfo, Part
 from barograph.store.failures import FOREIGN, store_error
 from barograph.store.forks import usable
 from barograph.store.remote_file import FETCHED_BYTES, RemoteFile
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 _PART_BYTES = 2**20
@@ -62,11 +63,7 @@ class ObjectsStore:
     def list(self, folder: str = "") -> list[ObjectInfo]:
         """See `Store.list`."""
         with self._mapped("list", folder):
-            found = [
-                ObjectInfo(entry["path"], entry["size"], entry["last_modified"].timestamp())
-                for batch in self._backend.list(folder or None)
-                for entry in batch
-            ]
+            found = [_info(entry) for batch in self._backend.list(folder or None) for entry in batch]
         return sorted(found)
 
     def level(self, folder: str = "") -> Level:
@@ -95,6 +92,17 @@ class ObjectsStore:
         with self._mapped("put", name):
             self._backend.put(name, iter(parts), chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
 
+    def info(self, name: str) -> ObjectInfo:
+        """See `Ranged.info`."""
+        with self._mapped("get", name):
+            return _info(self._backend.head(name))
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> Part:
+        """See `Ranged.read`."""
+        with self._mapped("get", name):
+            got = self._backend.get(name) if end is None else self._backend.get(name, options={"range": (start, end)})
+            return Part(memoryview(got.bytes()), _info(got.meta))
+
     def opened(self, name: str) -> IO[bytes]:
         """See `Openable.opened`."""
         with self._mapped("get", name):
@@ -120,3 +128,9 @@ class ObjectsStore:
             self._has_answered |= isinstance(ours, ObjectExists | ObjectNotFound)
             raise ours from error
         self._has_answered = True
+
+
+def _info(entry: ObjectMeta) -> ObjectInfo:
+    # Some servers quote the ETag only where they answer about one object.
+    version = (entry["e_tag"] or "").strip('"')
+    return ObjectInfo(entry["path"], entry["size"], entry["last_modified"].timestamp(), version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from barograph.errors import StoreDenied, StoreError
+from barograph.errors import StoreDenied, StoreError, StoreFull
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.notifier_queue import NotifierQueue
 
@@ -27,6 +27,8 @@ class Announcer:
         self._damage: list[str] = []
         self._outages: set[str] = set()
         self._refused: set[str] = set()
+        self.was_full = False
+        """Whether the store was full at any time."""
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -80,6 +82,7 @@ class Announcer:
 
     def away(self, what: str, error: StoreError) -> None:
         """Report that the store cannot be reached, once per outage."""
+        self.was_full = self.was_full or isinstance(error, StoreFull)
         if what not in self._outages:
             self._outages.add(what)
             self.notify(Notice(Event.PROBLEM, f"{what} now; retrying. {error}"))
@@ -118,12 +121,13 @@ class Announcer:
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the saved state."""
-        return {"problems": self._problems, "damage": self._damage,
+        return {"problems": self._problems, "damage": self._damage, "store_full": self.was_full,
                 "post": self._queue.to_json() if self._queue else self._saved_queue}
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Load problems and damage from what `to_json` returned."""
         self._problems, self._damage = state["problems"], state["damage"]
+        self.was_full = bool(state.get("store_full", False))
 
     def load_queue(self, saved: Any) -> None:
         """Load what was sent to whom; without a queue it is kept for a later watcher."""

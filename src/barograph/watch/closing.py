@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -12,8 +11,8 @@ from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
-from barograph.watch.figures import count, share
-from barograph.watch.wording import problem_head, shown
+from barograph.watch.figures import count
+from barograph.watch.wording import problem_head, recording_cost, shown
 
 MOST_LINES = 12
 _LABEL = 10
@@ -105,11 +104,13 @@ def _consequences(names: Sequence[str], width: int | None) -> str:
 
 def _head(summary: RunSummary, width: int | None) -> list[str]:
     if not summary.trained:
-        return [*_said(summary.verdict, width), *wrapped(_labeled("fix"), RECORD_STEPS, width)]
+        fix = wrapped(_labeled("fix"), RECORD_STEPS, width) if summary.may_train else []
+        return [*_said(summary.verdict, width), *fix]
     recorded = recorded_line(summary)
     if problems := summary.problems:
         return _said(f"{count(len(problems), 'problem')} found; {recorded}", width)
-    unjudged = not_evaluated_line(summary.not_evaluated)
+    # Of steps that could not be read, no rule knows what it lacked.
+    unjudged = "" if summary.incidents and not summary.steps else not_evaluated_line(summary.not_evaluated)
     verdict = f"{summary.verdict} {unjudged} {_RULES}." if unjudged else summary.verdict
     return [*_said(recorded, width), *wrapped("  ", verdict, width)]
 
@@ -129,8 +130,7 @@ def recorded_line(summary: RunSummary) -> str:
     parts = [f"{count(made, 'step')} ({tensors}), {count(evaluations, 'evaluation')}"]
     dearest = max((last.cost for last in lasts), key=lambda cost: cost.share, default=None)
     if dearest is not None:
-        budget = "" if math.isnan(dearest.budget) else f" (budget {100 * dearest.budget:g}%)"
-        parts.append(f"recording cost {share(dearest.share)}{budget}")
+        parts.append(recording_cost(dearest))
     return "; ".join(parts)
 
 

@@ -152,7 +152,7 @@ class Watcher:
     def judged(self) -> Judged:
         """Findings so far."""
         return Judged(self.rules, self.steps, self.findings, self.not_evaluated(), self.problems, self.unmet,
-                      self.damage, self.would_have, self._items.progress)
+                      self.damage, self.would_have, self._items.progress, self._announcer.was_full)
 
     @property
     def rate_jumps(self) -> tuple[RateJump, ...]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from rich.text import Text
 
+from barograph.capture.price import SHORT_SECS
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.manifest import Cost
 from barograph.model.one_line import shown as shown
 from barograph.queries.causes import causes_in_order
 from barograph.queries.problems import Problem
 from barograph.queries.wording import after_colon, evidence_text, since, when, where
+from barograph.watch.figures import duration, share
 
 SEVERITY_STYLES = {
     Severity.BREAKING: "bold red", Severity.COSTLY: "bold yellow", Severity.DOUBTFUL: "yellow", Severity.NOTE: "cyan",
@@ -66,6 +70,31 @@ def problem_head(problem: Problem) -> Text:
         (f"{problem.severity.value:<{_WIDTH}}", "dim" if gone else SEVERITY_STYLES[problem.severity]),
         (shown(problem.title), "bold"), since(problem),
     )
+
+
+def recording_cost(cost: Cost) -> str:
+    """Return what recording cost, beside its budget; no percentage of a run that is too short for one.
+
+    Example:
+        >>> from barograph.model.manifest import Cost
+        >>> recording_cost(Cost(train_secs=600.0, capture_secs=5.0, budget=0.01))
+        'recording cost 0.8% (budget 1%)'
+        >>> recording_cost(Cost(train_secs=60.0, capture_secs=0.9, budget=0.01))
+        'recording cost 1.5% (budget 1%; runs of less than 120 s may exceed it)'
+        >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3, budget=0.01))
+        'recording took 300.0 ms of 2.3 s (too short a run for the budget of 1%)'
+        >>> recording_cost(Cost(train_secs=2.3, capture_secs=0.3))
+        'recording took 300.0 ms of 2.3 s'
+    """
+    limited = not math.isnan(cost.budget)
+    if cost.too_short:
+        took = f"recording took {duration(cost.capture_secs)} of {duration(cost.train_secs)}"
+        return f"{took} (too short a run for the budget of {100 * cost.budget:g}%)" if limited else took
+    if not limited:
+        return f"recording cost {share(cost.share)}"
+    exceeds = cost.share > cost.budget and cost.bare_secs < SHORT_SECS
+    why = f"; runs of less than {SHORT_SECS:g} s may exceed it" if exceeds else ""
+    return f"recording cost {share(cost.share)} (budget {100 * cost.budget:g}%{why})"
 
 
 def gone_line(finding: Finding) -> Text:

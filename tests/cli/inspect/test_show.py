@@ -21,10 +21,13 @@ from barograph.cli.printing import Printer
 from barograph.model.capsule import CapsuleHead, Held
 from barograph.model.cause import Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
+from barograph.model.key import key_from_text
 from barograph.model.origin import Origin
 from barograph.model.step import Mode
+from barograph.queries.numbers import Number
 from barograph.queries.problems import problems_of
 from barograph.runs.reading.reader import RunReader
+from barograph.runs.reading.series import Series
 from barograph.runs.state.capsules import write_capsule
 from barograph.runs.state.checkpoints import write_checkpoint
 from barograph.store.urls import store_from_url
@@ -148,6 +151,22 @@ def test_the_worst_problem_is_whole_though_the_screen_is_full() -> None:
     assert text.count("mend") == 100
 
 
+def test_numbers_that_never_change_are_one_line() -> None:
+    def number(key: str, *values: float) -> Number:
+        count = len(values)
+        return Number(Series(key_from_text(key), "value", np.arange(count), np.array(values), np.zeros(count)),
+                      Mode.TRAIN, "")
+
+    lines = screen(200, numbers=[number("loss:total", 2.0, 1.0), number("loss:mse", 2.0, 1.0),
+                                 *(number(f"scalar:hyperparameter[{name}]", 0.5) for name in "abcd"),
+                                 number("learning_rate:group0", 0.1, 0.1)])
+
+    assert [line for line in lines if "loss" in line or "constant" in line] == [
+        "  loss:mse: 2 to 1, min 1 at step 1",
+        "  constant: learning_rate:group0 0.1, hyperparameter[a] 0.5, hyperparameter[b] 0.5, hyperparameter[c] 0.5, "
+        "and 1 more (barograph keys runs/first --kind scalar)"]
+
+
 def test_a_place_is_not_folded() -> None:
     place = "/runs/my runs/" + "deep " * 30 + "run"
 
@@ -175,7 +194,7 @@ def test_a_layer_that_a_finding_names_carries_its_sign(call: Call, sick: Path) -
     named = {item.key.path.rpartition(".")[0] or item.key.path
              for finding in barograph.open(sick).findings for item in finding.evidence if item.key}
     assert {path for path, layer in layers.items() if layer["health"] == "breaking"} == named & set(layers)
-    assert {layer["health"] for layer in layers.values()} == {"breaking", "ok"}
+    assert {layer["health"] for layer in layers.values()} == {"breaking", "not finite"}
 
 
 def test_layers_stand_in_the_order_they_ran(call: Call, healthy: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -26,9 +27,18 @@ from barograph.errors import (
 from barograph.model.manifest import EndState, Worker
 from barograph.model.records import StepRecords
 from barograph.runs.format.metadata import manifest_bytes, sealed, unsealed, worker_bytes, worker_from_bytes
-from barograph.runs.state.claim import begin_attempt, claim_run, claim_worker, launch_of, new_claim, next_chunk_of
+from barograph.runs.state.claim import (
+    begin_attempt,
+    claim_run,
+    claim_worker,
+    create_run,
+    launch_of,
+    new_claim,
+    next_chunk_of,
+)
 from barograph.runs.state.process import Process, is_alive, parent_process, process_of, this_process
 from barograph.runs.writing.writer import RunWriter
+from barograph.store.urls import store_from_url
 
 MakeRecords = Callable[..., StepRecords]
 LAUNCH = {"RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
@@ -51,10 +61,49 @@ def test_the_first_claim_makes_the_run(workshop: Any) -> None:
     assert workshop.run().manifest == workshop.manifest
 
 
+@pytest.mark.parametrize(("place", "why"), [
+    ("file", "it is a file"), ("file/run", "{}/file is a file"),
+])
+def test_a_place_that_cannot_be_a_folder_is_refused_with_what_to_do(
+    workshop: Any, tmp_path: Path, place: str, why: str
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    store = store_from_url(str(tmp_path / place))
+
+    with pytest.raises(StoreDenied) as raised:
+        create_run(store, workshop.manifest)
+
+    assert str(raised.value) == (
+        f"Cannot record a run there: {why.format(tmp_path)}. Choose another folder (--to; in a script, to=), or change "
+        f"that one ({tmp_path / place}).")
+
+
+@pytest.mark.parametrize(("number", "why"), [
+    (errno.EACCES, "permission denied"), (errno.EROFS, "the disk is read-only"),
+])
+def test_a_folder_that_this_user_may_not_write_is_refused_with_what_to_do(
+    workshop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, why: str
+) -> None:
+    def refused(path: Path, *more: Any, **others: Any) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+
+    with pytest.raises(StoreDenied, match=f"Cannot record a run there: {why}. Choose another folder"):
+        create_run(store_from_url(str(tmp_path / "run")), workshop.manifest)
+
+
+def test_a_run_that_has_finished_points_elsewhere(workshop: Any) -> None:
+    workshop.finished()
+
+    with pytest.raises(RunFinished, match=r"Record into another folder \(--to; .*barograph watch "):
+        workshop.claim()
+
+
 def test_a_place_where_another_process_writes_is_refused(workshop: Any) -> None:
     workshop.claim()
     pretend_other_process(workshop, 0, alive=True)
-    with pytest.raises(RunInUse, match="choose another folder"):
+    with pytest.raises(RunInUse, match="record into another folder"):
         workshop.claim()
 
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from barograph.cli.figures import curve
 from barograph.cli.printing import Cell, Column, Printer
-from barograph.queries.numbers import Number
+from barograph.model.step import Mode
+from barograph.queries.numbers import Number, without_repeats
+from barograph.runs.reading.metrics import HYPERPARAMETER
 from barograph.watch.figures import figure
 
 _MOST = 24
@@ -18,6 +20,28 @@ _COLUMNS = (
 )
 
 
+CONSTANTS_NAMED = 4
+
+
+def constants_line(numbers: Sequence[Number], *, more: str) -> str:
+    """Return constant numbers in one line, hyperparameters last; "" if there are none.
+
+    Args:
+        numbers: Constant numbers.
+        more: The command that shows all of them.
+    """
+    listed = sorted(numbers, key=lambda number: number.series.key.path.startswith(HYPERPARAMETER))
+    named = [f"{number.series.key.path if number.series.key.path.startswith(HYPERPARAMETER) else number.series.key}"
+             f"{mode_in_brackets(number)} {figure(number.first)}" for number in listed[:CONSTANTS_NAMED]]
+    rest = f", and {len(listed) - CONSTANTS_NAMED} more ({more})" if len(listed) > CONSTANTS_NAMED else ""
+    return f"constant: {', '.join(named)}{rest}" if named else ""
+
+
+def mode_in_brackets(number: Number) -> str:
+    """Return " (eval)" for a number in evaluation; "" in training."""
+    return "" if number.mode is Mode.TRAIN else f" ({number.mode})"
+
+
 def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> None:
     """Print numbers as a table.
 
@@ -26,10 +50,17 @@ def print_numbers(printer: Printer, numbers: Sequence[Number], *, more: str) -> 
         numbers: Which; on a terminal only so many are shown.
         more: What to call to see the rest.
     """
-    shown = numbers[:_MOST] if printer.on_terminal else numbers
-    printer.table(_COLUMNS, [_row(number) for number in shown])
-    if len(shown) < len(numbers):
-        printer.line(f"and {len(numbers) - len(shown)} more:  {more}", indent=2)
+    if not printer.on_terminal:
+        printer.table(_COLUMNS, [_row(number) for number in numbers])
+        return
+    numbers = without_repeats(numbers)
+    varying = [number for number in numbers if not number.constant]
+    if varying:
+        printer.table(_COLUMNS, [_row(number) for number in varying[:_MOST]])
+    if len(varying) > _MOST:
+        printer.line(f"and {len(varying) - _MOST} more:  {more}", indent=2)
+    if line := constants_line([number for number in numbers if number.constant], more=more):
+        printer.line(line, indent=2)
 
 
 def _row(number: Number) -> list[Cell]:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from barograph.cli.inspect.numbers import constants_line, mode_in_brackets
 from barograph.cli.printing import Printer
 from barograph.model.finding import Severity
-from barograph.queries.layers import LayerRow, health_of
-from barograph.queries.numbers import Number
+from barograph.queries.layers import NOT_FINITE, OK, LayerRow, health_of
+from barograph.queries.numbers import Number, without_repeats
 from barograph.queries.problems import Problem
 from barograph.watch.closing import problem_lines, wrapped
 from barograph.watch.figures import figure
@@ -46,7 +47,7 @@ def print_brief(
     before = [head, *(line for name, text in facts for line in _entry(name, text, None if name == "place" else width)),
               Text()]
     after = [*(_lines(hint, width) if hint else []), *_not_checked(unseen, unjudged, width, bool(problems)),
-             *_numbers(numbers, width), *_layers(layers, width), _more(place)]
+             *_numbers(numbers, width, place), *_layers(layers, width), _more(place)]
     room = MOST_LINES - len(before) - len(after)
     typed = shlex.quote(place)
     body = [_styled(line) for line in problem_lines(problems, most=room, width=width,
@@ -63,13 +64,17 @@ def _not_checked(unseen: Sequence[str], unjudged: str, width: int | None, sick: 
     return [*lines, *(_entry("rules", unjudged, width) if unjudged else [])]
 
 
-def _numbers(numbers: Sequence[Number], width: int | None) -> list[Text]:
-    lines = []
-    for number in numbers[:_MOST_NUMBERS]:
+def _numbers(numbers: Sequence[Number], width: int | None, place: str) -> list[Text]:
+    lines: list[Text] = []
+    numbers = without_repeats(numbers)
+    for number in [number for number in numbers if not number.constant][:_MOST_NUMBERS]:
         least, step = number.least()
-        mode = "" if number.mode.value == "train" else f" ({number.mode.value})"
+        mode = mode_in_brackets(number)
         at = f", min {figure(least)} at step {step:,}" if step >= 0 else ""
         lines += _lines(f"{number.series.key}{mode}: {figure(number.first)} to {figure(number.last)}{at}", width)
+    more = f"barograph keys {shlex.quote(place)} --kind scalar"
+    if constants := constants_line([number for number in numbers if number.constant], more=more):
+        lines += _lines(constants, width)
     return [Text(), *lines] if lines else []
 
 
@@ -77,7 +82,7 @@ def _layers(layers: Sequence[LayerRow], width: int | None) -> list[Text]:
     if not layers:
         return []
     health = health_of(layers)
-    named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), "ok") if health[name]]
+    named = [f"{health[name]} {name}" for name in (*(item.value for item in Severity), NOT_FINITE, OK) if health[name]]
     return _lines(f"{len(layers)} layers: {', '.join(named)}", width)
 
 

@@ -15,12 +15,14 @@ from barograph.cli.inspect.numbers import print_numbers
 from barograph.cli.inspect.origin_entries import origin_facts, tell_damage_of_origin
 from barograph.cli.inspect.show_brief import print_brief
 from barograph.cli.inspect.time_line import time_line
+from barograph.cli.jobs.job_line import job_line
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.experiments.shown import exhibits_of_run
 from barograph.model.manifest import Heartbeat
 from barograph.queries.layers import layer_rows
+from barograph.queries.memory_at_end import out_of_memory
 from barograph.queries.numbers import numbers_of
 from barograph.queries.run import RunNow, origin_of, run_details, run_now
 from barograph.queries.step_time import step_time_of
@@ -32,7 +34,7 @@ from barograph.runs.reading.roster import WorkerState
 from barograph.runs.state.checkpoints import steps_of_checkpoints
 from barograph.watch.closing import RECORD_STEPS, recorded_line
 from barograph.watch.figures import count, duration, figure, local_time, share
-from barograph.watch.wording import problem_head, shown
+from barograph.watch.wording import problem_head, recording_cost, shown
 
 _BELOW = 12
 """Columns that what belongs to a problem is moved below its title."""
@@ -111,12 +113,12 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
     facts = [("place", now.url), ("started", _started(now))]
     if any(item.last is not None for item in summary.workers):
         facts.append(("recorded", recorded_line(summary)))
-    told = {"because", "figures", "workers", "held", "checkpoints"}
+    told = {"job", "because", "figures", "workers", "held", "checkpoints"}
     facts += [(name, f"{cell}") for name, cell in (*_facts(run, now), *_kept(place, run, now)) if name in told]
     unjudged = now.recall.watched and not now.recall.problem
     print_brief(
         printer, place, head=_title(place, now), facts=facts, verdict=now.verdict, problems=summary.problems,
-        hint=now.hint(place) if summary.workers else RECORD_STEPS, unseen=summary.unseen,
+        hint=now.hint(place) if summary.workers else RECORD_STEPS if summary.may_train else "", unseen=summary.unseen,
         unjudged=not_evaluated_line(summary.not_evaluated) if unjudged else "",
         numbers=numbers_of(run), layers=layer_rows(run, now.findings, judged=now.judged))
 
@@ -152,13 +154,15 @@ def _facts(run: RunReader, now: RunNow) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [("place", now.url)]
     if now.manifest.command:
         facts.append(("command", shlex.join(now.manifest.command)))
+    if job := job_line(run.store):
+        facts.append(("job", job))
     facts.append(("started", _started(now)))
     last, steps = now.furthest
     if last is None:
         return [*facts, ("workers", "none received" if now.state is RunState.STARTING else "none")]
     facts.append(("steps", _steps(last, steps)))
-    if now.reason:
-        facts.append(("because", now.reason))
+    if reason := now.reason or (out_of_memory(run) if now.state is RunState.KILLED else ""):
+        facts.append(("because", reason))
     facts += [("coverage", _coverage(last)), ("cost", _cost(last))]
     if time := time_line(step_time_of(run)):
         facts.append(("time", time))
@@ -204,9 +208,7 @@ def _coverage(last: Heartbeat) -> str:
 
 
 def _cost(last: Heartbeat) -> str:
-    cost = last.cost
-    budget = "" if math.isnan(cost.budget) else f" (budget {100 * cost.budget:g}%)"
-    return f"{share(cost.share)} of the training time{budget}, {duration(cost.startup_secs)} to start"
+    return f"{recording_cost(last.cost).removeprefix('recording cost ')}, {duration(last.cost.startup_secs)} to start"
 
 
 def _worker(state: WorkerState) -> list[Cell]:
@@ -218,4 +220,5 @@ def _worker(state: WorkerState) -> list[Cell]:
         return [*head, "", "", "", "", "", *tail]
     loss = figure(last.loss) if last.coverage.loss_seen else ""
     a_step = "" if math.isnan(last.step_secs) else duration(last.step_secs)
-    return [*head, f"{last.step}", f"{last.coverage.steps_seen}", loss, a_step, share(last.cost.share), *tail]
+    cost = "" if last.cost.too_short else share(last.cost.share)
+    return [*head, f"{last.step}", f"{last.coverage.steps_seen}", loss, a_step, cost, *tail]

@@ -13,6 +13,9 @@ def command(
         bool, typer.Option("-f", "--follow", help="Go on until the job ends.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Also print the output of earlier attempts.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line: attempt, instance and text.")
+    ] = False,
 ) -> None:
     """Print the output of a job's script.
 
@@ -23,8 +26,10 @@ def command(
       barograph logs train-ab12
 
       barograph logs -f train-ab12
+
+      barograph logs train-ab12 --json | jq -r 'select(.instance == "algo-2") | .text'
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.logs_page import print_logs
 
-    print_logs(job, follow=follow, everything=everything)
+    print_logs(job, follow=follow, everything=everything, as_json=as_json)

@@ -16,7 +16,7 @@ _LOOK_SECS = 0.2
 
 
 def print_logs(
-    job: str, *, follow: bool, everything: bool, wait: Callable[[float], object] = time.sleep
+    job: str, *, follow: bool, everything: bool, as_json: bool, wait: Callable[[float], object] = time.sleep
 ) -> None:
     """Print the output of a job, until it ends if it is followed.
 
@@ -26,7 +26,7 @@ def print_logs(
     """
     home = JobsHome()
     view = view_of(job, home)
-    output = Output(view)
+    output = Output(view, as_json=as_json)
     if follow:
         ensure_controller(home)
     try:

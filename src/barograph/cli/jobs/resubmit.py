@@ -16,13 +16,15 @@ def command(
     wait: Annotated[bool, typer.Option("--wait", help="Show the output and the state until the job ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Submit a job again, with other hyperparameters if some are given.
+    """Submit a job again, with other hyperparameters.
 
     It runs the present code of the directory in which this command is given.
 
     Examples:
 
-      barograph resubmit train-ab12 lr=0.2
+      barograph resubmit train-ab12
+
+      barograph resubmit train-ab12 lr=0.2 epochs=10 --wait
     """
     # Loaded here, because --help needs none of it.
     from dataclasses import replace

@@ -12,11 +12,16 @@ def command(
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Stop a job: its script gets SIGTERM, saves a checkpoint, and has two minutes to end.
+    """Stop a job; its script may save a checkpoint first.
+
+    The script gets SIGTERM, and has two minutes to end. PyTorch scripts finish the current step and save a checkpoint,
+    if the job saves any.
 
     Examples:
 
       barograph stop train-ab12
+
+      barograph stop train-ab12 --wait
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.stop_page import stop

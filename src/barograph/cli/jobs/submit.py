@@ -101,9 +101,10 @@ def _own(
 
 
 def command(**typed: Any) -> None:
-    """Run a training script as a job: deliver code and data, train, store the model.
+    """Run a training as a job on this machine or a Ray cluster.
 
-    Returns at once with the name of the job. A job is a run: recorded, analyzed and searchable.
+    Delivers code and data, runs the script, stores the model. Returns at once with the name of the job. A job is a run:
+    recorded, analyzed and searchable.
 
     Exit code with --wait: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped.
 

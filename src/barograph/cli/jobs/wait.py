@@ -20,6 +20,8 @@ def command(
     Examples:
 
       barograph wait train-ab12 && ./deploy.sh
+
+      barograph wait train-ab12 --json | jq -r .reason
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.waiting import exit_code_of, follow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import time
@@ -15,7 +16,7 @@ from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.layout import host_name
 from barograph.jobs.outputs import outputs_of
 from barograph.jobs.state import JobState, Phase
-from barograph.watch.figures import count, duration, figure
+from barograph.watch.figures import count, duration, figure, size
 from barograph.watch.lasting_stream import LastingStream
 
 EXIT_SCRIPT, EXIT_INFRASTRUCTURE, EXIT_JOB_STOPPED, EXIT_INTERRUPTED = 1, 75, 79, 130
@@ -23,6 +24,7 @@ EXIT_SCRIPT, EXIT_INFRASTRUCTURE, EXIT_JOB_STOPPED, EXIT_INTERRUPTED = 1, 75, 79
 job."""
 
 _LOOK_SECS = 0.2
+_BAR_CHARS = 12
 
 
 class Output:
@@ -30,10 +32,11 @@ class Output:
 
     Args:
         view: The job.
+        as_json: Print a JSON object for each line.
     """
 
-    def __init__(self, view: JobView) -> None:
-        self._view = view
+    def __init__(self, view: JobView, *, as_json: bool = False) -> None:
+        self._view, self._as_json = view, as_json
         self._attempt = -1
         self._readers: list[LogReader] = []
 
@@ -51,6 +54,9 @@ class Output:
         sys.stdout.flush()
 
     def _named(self, index: int, text: str) -> str:
+        if self._as_json:
+            return "".join(json.dumps({"attempt": self._attempt, "instance": host_name(index), "text": line}) + "\n"
+                           for line in text.splitlines())
         if len(self._readers) == 1:
             return text
         return "".join(f"{host_name(index)}  {line}" for line in text.splitlines(keepends=True))
@@ -108,6 +114,8 @@ def _followed(
 def status_of(report: JobReport) -> list[str]:
     """Return the state of a job in a few words each, what matters most first."""
     parts = [report.doing or str(report.phase)]
+    if report.total_bytes:
+        parts[0] += f" {bar(report.done_bytes / report.total_bytes)} of {size(report.total_bytes)}"
     if report.phase is Phase.QUEUED and report.reason:
         parts.append(report.reason.rstrip("."))
     if report.step:
@@ -120,6 +128,17 @@ def status_of(report: JobReport) -> list[str]:
     return parts
 
 
+def bar(done: float) -> str:
+    """Return a share as a bar with a percentage.
+
+    Example:
+        >>> bar(0.25)
+        '[###---------] 25%'
+    """
+    filled = round(min(1.0, done) * _BAR_CHARS)
+    return f"[{'#' * filled}{'-' * (_BAR_CHARS - filled)}] {done:.0%}"
+
+
 def closing_lines(report: JobReport, view: JobView) -> list[str]:
     """Return how a job ended, in a few lines."""
     times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}"
@@ -130,7 +149,9 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
     lines = ["", f"barograph: job {report.name} {report.phase}. {report.reason}".rstrip(), f"  time    {times}"]
     if not report.is_over:
         lines = [f"barograph: job {report.name} goes on: barograph wait {report.name}"]
-    elif files := outputs_of(view.store):
+    if report.bill and not math.isnan(report.bill.cost):
+        lines.append(f"  cost    {report.bill.line.removeprefix('cost ')}")
+    if report.is_over and (files := outputs_of(view.store)):
         names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         lines.append(f"  files   {names}")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]

@@ -125,7 +125,8 @@ def status(heartbeats: Sequence[Heartbeat], open_problems: int) -> list[str]:
         parts.append(f"{dropped} steps dropped")
     if not math.isnan(lead.step_secs):
         parts.append(f"{_duration(lead.step_secs)} a step")
-    parts.append(f"recording cost {lead.cost.share:.1%}")
+    if not lead.cost.too_short:
+        parts.append(f"recording cost {lead.cost.share:.1%}")
     if len(heartbeats) > 1:
         parts.append(f"{len(heartbeats)} workers")
     return parts

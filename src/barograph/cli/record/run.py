@@ -13,10 +13,10 @@ import typer
 from barograph.capture.presets import preset_named
 from barograph.cli.child import check_command, end_like
 from barograph.cli.options import (
-    DEFAULT_CONFIG,
     Live,
     SummaryAsJson,
     Trust,
+    default_config,
     listed,
     replaced,
     settings_from_options,
@@ -158,7 +158,7 @@ def command(
         "experiment": experiment, "trial": trial, "tag": tag, "set_": set_, "config": config, "record": record,
         "capsule_on": capsule_on, "checkpoint": checkpoint, "trust": trust,
     })
-    settings_file = config or (DEFAULT_CONFIG if os.path.isfile(DEFAULT_CONFIG) else "")
+    settings_file = config or default_config()
     if settings.to.startswith("memory:"):
         raise SettingsError("A run in memory cannot be shared by two processes. Give --to a directory or a bucket.")
     preset_named(settings.preset)

@@ -6,6 +6,7 @@ watching ends it: whatever happens here, the main thread waits for the command a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
@@ -19,11 +20,14 @@ from rich.console import Console
 
 from barograph.cli.record.live import LiveView, can_be_drawn_on, status
 from barograph.errors import EXIT_STOPPED, BarographError, StoreError
+from barograph.machine.container import Container
 from barograph.model.manifest import CAUGHT, EndState
 from barograph.model.settings import Settings
 from barograph.processes.process import ended_reason
+from barograph.queries.memory_at_end import out_of_memory
 from barograph.queries.summary import RunSummary, summary_of
 from barograph.rules.base import Rule
+from barograph.runs.reading.reader import RunReader
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import SETTLE_SECS, heartbeat_of
 from barograph.store.base import Store
@@ -39,6 +43,8 @@ from barograph.watch.seats import is_ours, seats
 from barograph.watch.terminal import TerminalNotifier
 
 _POLL_SECS = 0.2
+_KILLED = (-9, 128 + 9)
+"""Exit codes after SIGKILL: of a process, and of a shell whose last command it was."""
 
 
 class Supervision:
@@ -69,6 +75,8 @@ class Supervision:
         self._executors = seats(rule_timeout_secs=settings.rule_timeout_secs)
         self._rules_secs = settings.rule_timeout_secs * sum(not is_ours(rule) for rule in rules)
         self._attempt = attempt
+        self._container = Container()
+        self._kills_before = self._container.kills()
         self._as_json = as_json
         self._stream = LastingStream(sys.stderr)
         self._notifiers = self._notifiers_for(settings)
@@ -108,8 +116,17 @@ class Supervision:
             self._say("\nbarograph: the run was not watched to its end, so nothing is said of how it went.\n"
                       f"  run       {self._store.url}")
         else:
-            self._say(closing_text(self._summary, command=ended_reason(exit_code) if exit_code else "",
-                                   width=self._width))
+            self._say(closing_text(self._summary, command=self._ended(exit_code), width=self._width))
+
+    def _ended(self, exit_code: int) -> str:
+        """Return how the command ended; "" if well."""
+        if not exit_code:
+            return ""
+        why = ""
+        if exit_code in _KILLED:
+            with contextlib.suppress(BarographError):  # a run that cannot be read gives no evidence
+                why = out_of_memory(RunReader(self._store), kills=self._container.kills() - self._kills_before)
+        return ended_reason(exit_code) + (f" ({why})" if why else "")
 
     def tell(self, trouble: str) -> None:
         """Tell of something that went wrong, once, and keep it for the summary as JSON."""

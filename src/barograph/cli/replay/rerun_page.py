@@ -10,7 +10,7 @@ from pathlib import Path
 
 from barograph.cli.child import check_command, end_like
 from barograph.cli.opening import run_at
-from barograph.cli.options import DEFAULT_CONFIG, replaced
+from barograph.cli.options import default_config, replaced
 from barograph.cli.printing import Printer
 from barograph.cli.record.launching import recorded
 from barograph.cli.replay.checkout_page import kept_origin, lay_settings
@@ -145,7 +145,7 @@ def _run(
     claim = claim_run(store, new_manifest(settings, command=tuple(words), clock=SystemClock()), clock=SystemClock())
     return recorded(
         words, Launch(settings, claim.attempt, needs_of(rules)), store, rules, live=live and not quiet, as_json=False,
-        recipients={}, settings_file=os.path.abspath(DEFAULT_CONFIG) if os.path.isfile(DEFAULT_CONFIG) else "",
+        recipients={}, settings_file=os.path.abspath(file) if (file := default_config()) else "",
         derived_from=first.manifest.run_id, quiet=quiet,
     )
 

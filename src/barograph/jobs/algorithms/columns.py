@@ -53,12 +53,15 @@ class Target:
 
 
 def describe(
-    table: Table, target: str, *, one_hot: bool, decimal: str = "auto"
+    table: Table, target: str, rows: Any, *, one_hot: bool, decimal: str = "auto"
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return how each column becomes features, for `model.json`, and notes about columns that are left out.
 
     Numbers stay numbers, or with `one_hot` are standardized to mean 0 and standard deviation 1, with missing ones at
     the mean. Text becomes a category number, or with `one_hot` a feature of 0 and 1 for each category.
+
+    Args:
+        rows: Numbers of the rows for training, which alone decide about means and categories.
 
     Raises:
         BadData: No column is left.
@@ -69,10 +72,11 @@ def describe(
         if name == target:
             continue
         form = number_format(cells, decimal)
+        of_rows = [cells[row] for row in rows] if isinstance(cells, list) else cells[rows]
         if form:
-            column, note = _number_column(name, cells, form, one_hot)
+            column, note = _number_column(name, of_rows, form, one_hot)
         else:
-            column, note = _category_column(name, cells, one_hot)
+            column, note = _category_column(name, of_rows, one_hot)
         described += [column] if column else []
         notes += [note] if note else []
     if not described:

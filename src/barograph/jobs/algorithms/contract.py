@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from barograph.errors import BarographError, SettingsError
 from barograph.experiments.recorded_run import recorded_run
-from barograph.jobs.algorithms.registry import Algorithm, parameter_problems
+from barograph.jobs.algorithms.registry import CHANNELS, Algorithm, parameter_problems
 from barograph.jobs.algorithms.table_prediction import BadData
 from barograph.jobs.algorithms.tables import Reading, reading_of
 
@@ -70,8 +70,8 @@ def folders(script: str, environ: Mapping[str, str] = os.environ) -> Folders:
         if not environ.get(name):
             raise SettingsError(f"{name} is not set. `barograph submit` sets it; to run {script} by hand, set it to a "
                                 "folder.")
-    channels = {name: Path(environ[variable]) for name in ("train", "validation", "test")
-                if environ.get(variable := f"SM_CHANNEL_{name.upper()}")}
+    channels = {name: Path(environ[variable]) for channel, name in CHANNELS.items()
+                if environ.get(variable := f"SM_CHANNEL_{channel.upper()}")}
     made = Folders(channels, Path(environ["SM_MODEL_DIR"]), Path(environ["SM_OUTPUT_DATA_DIR"]))
     for folder in (made.model, made.output):
         folder.mkdir(parents=True, exist_ok=True)

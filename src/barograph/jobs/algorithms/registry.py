@@ -20,6 +20,9 @@ from barograph.jobs.algorithms.parameters import (
     Parameter,
 )
 
+CHANNELS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+"""Channel to what its data is for."""
+
 _TRAINERS = Path(__file__).with_name("trainers")
 
 
@@ -84,13 +87,14 @@ def problems_of(
     problems = [f'The algorithm "{algorithm.name}" needs {package}: pip install "barograph[{algorithm.extra}]".'
                 for package in algorithm.requires if importlib.util.find_spec(package) is None]
     problems += parameter_problems(algorithm, parameters)
+    problems += [f'The algorithm does not read the channel "{channel}". {nearest(channel, CHANNELS)}'
+                 for channel in channels if channel not in CHANNELS]
     source = channels.get("train", "")
     if not source:
-        others = f' The job has {", ".join(sorted(channels))}.' if channels else ""
-        return [*problems, f"No training data: pass --data train=FILE.{others}"]
+        return [*problems, "No training data: pass --data train=FILE."]
     if not algorithm.reads_tables:
         return [*problems, *(["The target of images is their folder: remove --target."] if target else [])]
-    return problems or _target_problems(Path(source), parameters, target)
+    return [*problems, *_target_problems(Path(source), parameters, target)]
 
 
 def parameter_problems(algorithm: Algorithm, parameters: Mapping[str, str]) -> list[str]:

@@ -139,7 +139,7 @@ def read_columns(path: Path, model: Mapping[str, Any]) -> Columns:
     if path.suffix in (".parquet", ".pq"):
         import pandas
 
-        return {str(name): values for name, values in columns_of_frame(pandas.read_parquet(path)).items()}
+        return columns_of_frame(pandas.read_parquet(path))
     rows = read_rows(path)
     if model["header"]:
         header, rows = [name.strip() for name in rows[0]], rows[1:]
@@ -147,10 +147,13 @@ def read_columns(path: Path, model: Mapping[str, Any]) -> Columns:
         header = list(model["header_names"])
         if len(rows[0]) == len(header) - 1:
             header.remove(model["target"])
-    absent = [name for name in names if name not in header]
-    if absent or len(rows and rows[0]) > len(header):
-        raise BadData(f'{path} has no column "{absent[0] if absent else model["target"]}". Columns: '
-                      f"{', '.join(header)}.")
+    if not rows:
+        raise BadData(f"{path} has the names of columns, but no rows.")
+    if len(rows[0]) != len(header):
+        raise BadData(f"{path} has {len(rows[0])} columns; the model was trained on {len(header)} with its target.")
+    absent = next((name for name in names if name not in header), None)
+    if absent is not None:
+        raise BadData(f'{path} has no column "{absent}". Columns: {", ".join(header)}.')
     return {name: [row[header.index(name)] for row in rows] for name in names}
 
 

@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from barograph.jobs.algorithms.contract import Folders, Options, folders, option
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import report, say, scores, versions
 from barograph.jobs.algorithms.table_prediction import BadData
-from barograph.jobs.algorithms.tables import Table, read_table, target_in
+from barograph.jobs.algorithms.tables import Reading, Table, read_table, target_in
 from barograph.version import __version__
 
 
@@ -82,29 +83,16 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
     algorithm = algorithm_named(name)
     given = options(algorithm, arguments)
     places = folders(algorithm.script.name)
-    tables: dict[str, Table] = {}
-    for channel, path in places.channels.items():
-        like = tables.get("train")
-        names = [item for item in like.columns if item != "label"] if like and like.form == "libsvm" else None
-        tables[channel] = read_table(path, given.reading, names)
-    train = tables["train"]
+    train = read_table(places.channels["train"], given.reading)
     target = target_in(list(train.columns), given.reading, train.of)
     task, reason = (given.task, "as given") if given.task != "auto" else task_of(train, target, given.decimal)
     say(f"{task} of {target}: {reason}")
     learned = target_of(train, target, task, given.decimal)
-    targets = {"train": learned, **{channel: _target_of_other(table, target, task, learned)
-                                    for channel, table in tables.items() if channel != "train"}}
-    usable = {channel: _rows_with_target(channel, tables[channel], target, targets[channel]) for channel in tables}
+    rows = {"train": _rows_with_target("train", train, target, learned)}
     _expect_variety(train, target, learned)
-    if "validation" not in tables:
-        known = Target(learned.values[usable["train"]], learned.classes, "")
-        chosen = split(known, given.validation_fraction, given.seed)
-        tables["validation"], targets["validation"] = train, learned
-        usable["train"], usable["validation"] = (usable["train"][rows] for rows in chosen)
-        if not len(usable["validation"]):
-            raise BadData(f"{train.of} has no two rows of one class, so none can be kept for validation. Add rows, or "
-                          "pass --data validation=FILE.")
-    described, notes = describe(train.take(usable["train"]), target, one_hot=one_hot, decimal=given.decimal)
+    if "validation" not in places.channels:
+        rows = _split(train, learned, rows["train"], given)
+    described, notes = describe(train, target, rows["train"], one_hot=one_hot, decimal=given.decimal)
     for note in (*train.notes, *notes):
         say(note)
     model = {
@@ -113,10 +101,12 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
         "feature_names": _feature_names([column["name"] for column in described]), "parameters": given.parameters,
         "seed": given.seed, "versions": versions(algorithm.requires), "barograph": __version__,
     }
-    parts = tuple(_part(channel, tables[channel], usable[channel], targets[channel], model)
-                  for channel in ("train", "validation", "test") if channel in tables)
+    matrix = table_prediction.features(train.columns, model, train.of)
+    parts = [Part(part, chosen + 1, matrix[chosen], learned.values[chosen]) for part, chosen in rows.items()]
+    parts += [_part_of_channel(channel, places.channels[channel], given, model, learned)
+              for channel in ("validation", "test") if channel in places.channels]
     say(f"{len(described)} columns; " + ", ".join(f"{len(part.rows)} rows for {part.name}" for part in parts))
-    return Task(given, places, model, parts, dict(given.parameters))
+    return Task(given, places, model, tuple(parts), dict(given.parameters))
 
 
 def finish(task: Task, **facts: Any) -> None:
@@ -138,10 +128,28 @@ def finish(task: Task, **facts: Any) -> None:
                                    "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
 
 
-def _target_of_other(table: Table, target: str, task: str, learned: Target) -> Target:
+def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:
+    """Return the rows for training and those for validation, of those with a target."""
+    known = Target(learned.values[rows], learned.classes, learned.numbers)
+    chosen, kept = split(known, given.validation_fraction, given.seed)
+    if not len(kept):
+        raise BadData(f"{train.of} has no two rows of one class, so none can be kept for validation. Add rows, or pass "
+                      "--data validation=FILE.")
+    return {"train": rows[chosen], "validation": rows[kept]}
+
+
+def _part_of_channel(name: str, path: Path, given: Options, model: Mapping[str, Any], learned: Target) -> Part:
+    """Return a channel other than the training data, read as the training data was."""
+    columns, target = model["columns"], model["target"]
+    texts = {column["name"] for column in columns if column["kind"] == "category"}
+    names = [column["name"] for column in columns] if model["format"] == "libsvm" else None
+    reading = Reading("yes" if model["header"] else "no", given.reading.separator, target)
+    table = read_table(path, reading, names, {*texts, *([] if learned.numbers else [target])})
     if target not in table.columns:
         raise BadData(f'{table.of} has no column "{target}", the target. Add it, or leave the channel out.')
-    return target_of(table, target, task, like=learned)
+    found = target_of(table, target, model["task"], like=learned)
+    rows = _rows_with_target(name, table, target, found)
+    return Part(name, rows + 1, table_prediction.features(table.columns, model, table.of)[rows], found.values[rows])
 
 
 def _rows_with_target(channel: str, table: Table, target: str, found: Target) -> Any:
@@ -162,11 +170,6 @@ def _expect_variety(table: Table, target: str, learned: Target) -> None:
         value = learned.classes[0] if learned.classes else table_prediction.label(float(values[0]))
         raise BadData(f'The target column "{target}" of {table.of} is {value} in every row: there is nothing to learn. '
                       "Choose another target, or add rows with other values.")
-
-
-def _part(name: str, table: Table, usable: Any, target: Target, model: Mapping[str, Any]) -> Part:
-    matrix = table_prediction.features(table.columns, model, table.of)[usable]
-    return Part(name, usable + 1, matrix, target.values[usable])
 
 
 def _write_predictions(task: Task, part: Part, predictions: Any) -> None:

@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,13 @@ import numpy as np
 
 from barograph.errors import nearest
 from barograph.jobs.algorithms.table_prediction import (
+    MISSING,
     BadData,
     Columns,
     columns_of_frame,
     dense,
+    finite,
+    label,
     number,
     read_libsvm,
     read_rows,
@@ -77,19 +80,16 @@ class Table:
         """Number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
-    def take(self, rows: Any) -> Table:
-        """Return a table of some rows."""
-        chosen = {name: [cells[row] for row in rows] if isinstance(cells, list) else cells[rows]
-                  for name, cells in self.columns.items()}
-        return Table(chosen, self.form, self.header, self.of, self.notes)
 
-
-def read_table(path: Path, reading: Reading, names: Iterable[str] | None = None) -> Table:
+def read_table(
+    path: Path, reading: Reading, names: Iterable[str] | None = None, texts: Collection[str] = ()
+) -> Table:
     """Return the table in a file, or of all files in a folder, in the order of their names.
 
     Args:
         path: A channel.
         names: Features of a libsvm file; None: all that occur.
+        texts: Columns of a CSV file that are text even if all their cells are numbers.
 
     Raises:
         BadData: A file is missing, empty or damaged, or the files differ in format or columns. Messages have the line.
@@ -103,12 +103,15 @@ def read_table(path: Path, reading: Reading, names: Iterable[str] | None = None)
     form = forms[files[0]]
     if form == "libsvm":
         return _libsvm(path, files, names)
-    tables = [_csv(file, reading) if form == "csv" else _parquet(file) for file in files]
+    tables = [_csv(file, reading, texts) if form == "csv" else _parquet(file) for file in files]
     for file, table in zip(files[1:], tables[1:], strict=True):
         differing = set(tables[0].columns) ^ set(table.columns)
         if differing:
             lacking = file if min(differing) in tables[0].columns else files[0]
             raise BadData(f'{lacking} has no column "{min(differing)}", which other files of {path} have.')
+    mixed = {name for name in tables[0].columns if len({type(table.columns[name]) for table in tables}) > 1}
+    if mixed and form == "csv":
+        tables = [_csv(file, reading, {*texts, *mixed}) for file in files]
     columns = {name: _joined([table.columns[name] for table in tables]) for name in tables[0].columns}
     table = Table(columns, form, tables[0].header, str(path), tuple(note for item in tables for note in item.notes))
     if not table.rows:
@@ -224,30 +227,50 @@ def _is_number(cell: str) -> bool:
         return False
 
 
-def _csv(file: Path, reading: Reading) -> Table:
+def _csv(file: Path, reading: Reading, texts: Collection[str]) -> Table:
     import pandas
 
     separator, names, header = _layout(file, reading)
+    as_text = {place: str for place, name in enumerate(names) if name in texts}
+    frame = _frame(file, separator, header, len(names), as_text)
+    if len(names) > 1 and frame.iloc[:, -1].isna().any():
+        # pandas fills short lines up.
+        read_rows(file, separator)
+    # Booleans and integers of more than 64 bits: as they are written.
+    other = [place for place in range(len(names)) if frame.dtypes.iloc[place].kind not in "iuf"
+             and pandas.api.types.infer_dtype(frame.iloc[:, place], skipna=True) not in ("string", "empty")]
+    again = _frame(file, separator, header, len(names), dict.fromkeys(other, str)) if other else frame
     # A column without a name is most often the index that pandas wrote.
-    nameless = [place for place, name in enumerate(names) if not name]
-    places = [place for place, name in enumerate(names) if name]
+    columns = {name: _cells((again if place in other else frame).iloc[:, place])
+               for place, name in enumerate(names) if name}
+    notes = tuple(f"Column {place + 1} of {file.name} has no name: left out."
+                  for place, name in enumerate(names) if not name)
+    return Table(columns, "csv", header, str(file), notes)
+
+
+def _frame(file: Path, separator: str, header: bool, columns: int, as_text: Mapping[int, type]) -> Any:
+    import pandas
+
+    # Later versions read numbers exactly, and deprecate the argument.
+    exact = {"float_precision": "round_trip"} if tuple(map(int, pandas.__version__.split(".")[:2])) < (3, 1) else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pandas.errors.ParserWarning)
-            frame = pandas.read_csv(file, sep=separator, header=0 if header else None, dtype=str, na_filter=False,
-                                    index_col=False, encoding="utf-8-sig", low_memory=False)
+            return pandas.read_csv(file, sep=separator, header=0 if header else None, names=list(range(columns)),
+                                   dtype=dict(as_text), index_col=False, encoding="utf-8-sig", low_memory=False,
+                                   keep_default_na=False, na_values=sorted(MISSING), **exact)
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, pandas.errors.EmptyDataError) as error:
         # It finds the line, with its number in the file.
         read_rows(file, separator)
         raise BadData(f"Cannot read {file}: {error}.") from error
     except UnicodeDecodeError as error:
         raise BadData(f"{file} is not UTF-8: {error}. Convert it, for example with iconv.") from error
-    if len(names) > 1 and (frame.iloc[:, -1] == "").any():
-        # pandas fills short lines up.
-        read_rows(file, separator)
-    columns = {names[place]: frame.iloc[:, place].tolist() for place in places}
-    notes = tuple(f"Column {place + 1} of {file.name} has no name: left out." for place in nameless)
-    return Table(columns, "csv", header, str(file), notes)
+
+
+def _cells(values: Any) -> Any:
+    if values.dtype.kind in "iuf":
+        return finite(values.to_numpy(np.float64))
+    return values.fillna("").astype(str).tolist()
 
 
 def _parquet(file: Path) -> Table:
@@ -280,11 +303,8 @@ def _libsvm(path: Path, files: list[Path], names: Iterable[str] | None) -> Table
 
 def _joined(parts: list[Any]) -> Any:
     """Return the cells of one column in several files; numbers become text where another file has text."""
-    if len(parts) == 1:
-        return parts[0]
     if any(isinstance(part, list) for part in parts):
-        return [cell if isinstance(cell, str) else "" if cell != cell else str(cell)
-                for part in parts for cell in (part if isinstance(part, list) else part.tolist())]
+        return [cell for part in parts for cell in (part if isinstance(part, list) else map(label, part.tolist()))]
     return np.concatenate(parts)
 
 

@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from barograph.jobs.spec import JobSpec
 
+CPUS_VARIABLE = "BAROGRAPH_CPUS"
+"""Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
+
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
 

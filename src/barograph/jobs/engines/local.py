@@ -8,9 +8,11 @@ import shutil
 import signal
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
-from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.engines.engine import CPUS_VARIABLE, Handle, Order
 from barograph.jobs.home import JobsHome
+from barograph.jobs.isolation import clean_up, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
 from barograph.machine.gpus import names_of_gpus
 from barograph.machine.host import cores_to_use, memory_bytes
@@ -30,6 +32,7 @@ class _Reserved:
     cpus: float
     memory_bytes: int
     gpus: list[int] = field(default_factory=list)
+    cpu_set: list[int] = field(default_factory=list)
 
 
 class LocalEngine:
@@ -64,6 +67,10 @@ class LocalEngine:
         if spec.instances * spec.gpus > self._gpus:
             found.append(f"{_instances(spec)} {count(spec.gpus, 'GPU')} need {spec.instances * spec.gpus}; this "
                          f"machine has {self._gpus or 'none'}.")
+        if spec.no_network and (problem := limits_problem(limits_here(), no_network=True)):
+            found.append(problem)
+        if spec.no_network and spec.instances * spec.processes > 1:
+            found.append("--no-network is for one process: several must reach each other. Use one instance.")
         if spec.cluster:
             found.append("A cluster file needs --engine ray.")
         return found
@@ -85,14 +92,26 @@ class LocalEngine:
             return f"Waits for {size(wanted_bytes)} of memory; {size(self._memory_bytes - taken_bytes)} are free."
         busy = {gpu for item in used for gpu in item.gpus}
         free = [gpu for gpu in range(self._gpus) if gpu not in busy]
-        self._reserved[job] = _Reserved(spec.instances * spec.cpus, wanted_bytes, free[:spec.instances * spec.gpus])
+        self._reserved[job] = _Reserved(spec.instances * spec.cpus, wanted_bytes, free[:spec.instances * spec.gpus],
+                                        self._free_cpus(spec))
         return ""
+
+    def _free_cpus(self, spec: JobSpec) -> list[int]:
+        """Return CPUs for a job that no other has; none if it asks for parts of CPUs."""
+        busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
+        free = [cpu for cpu in limits_here().cpus if cpu not in busy]
+        wanted = spec.instances * int(spec.cpus)
+        return free[:wanted] if spec.cpus.is_integer() and len(free) >= wanted else []
 
     def start(self, order: Order) -> Handle:
         """See `Engine.start`."""
         mark = f"{order.job}/{order.attempt}-{order.index}"
         environment = {**order.environment, INSTANCE_VARIABLE: mark}
-        gpus = self._reserved[order.job].gpus[order.index * order.spec.gpus:][:order.spec.gpus]
+        reserved = self._reserved[order.job]
+        cpus = reserved.cpu_set[order.index * int(order.spec.cpus):][:int(order.spec.cpus)]
+        if cpus:
+            environment[CPUS_VARIABLE] = ",".join(map(str, cpus))
+        gpus = reserved.gpus[order.index * order.spec.gpus:][:order.spec.gpus]
         if self._gpus:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
         work = self._home.work(order.job) / f"{order.attempt}-{order.index}"
@@ -102,12 +121,14 @@ class LocalEngine:
                 "barograph.jobs.agent", order.url, order.job, str(order.attempt), str(order.index), str(work),
                 str(self._home.cache), environment=environment), stdout=log, stderr=log)
         self._processes[process.pid] = process
-        return {**asdict(process_now(process.pid)), "mark": mark, "work": str(work), "gpus": gpus}
+        return {**asdict(process_now(process.pid)), "mark": mark, "work": str(work), "gpus": gpus,
+                "cpus": cpus}
 
     def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
         """See `Engine.adopt`."""
         self._reserved[job] = _Reserved(spec.instances * spec.cpus, spec.instances * spec.memory_bytes,
-                                        [gpu for handle in handles.values() for gpu in handle["gpus"]])
+                                        [gpu for handle in handles.values() for gpu in handle["gpus"]],
+                                        [cpu for handle in handles.values() for cpu in handle["cpus"]])
 
     def is_gone(self, handle: Handle) -> str:
         """See `Engine.is_gone`."""
@@ -126,6 +147,7 @@ class LocalEngine:
     def kill(self, handle: Handle) -> None:
         """See `Engine.kill`."""
         kill_marked(INSTANCE_VARIABLE, handle["mark"])
+        clean_up(Path(handle["work"]) / "limits")
         process = self._processes.pop(handle["pid"], None)
         if process is not None:
             process.kill()
@@ -136,6 +158,8 @@ class LocalEngine:
         """See `Engine.release`."""
         if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
             kill_marked(INSTANCE_VARIABLE, f"{job}/")
+            for limits in self._home.work(job).glob("*/limits"):
+                clean_up(limits)
             shutil.rmtree(self._home.work(job), ignore_errors=True)
 
     def close(self) -> None:

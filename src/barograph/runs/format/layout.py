@@ -12,11 +12,11 @@ ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION = "attempts", "workers", "hear
 RECORDS, TENSORS = "records", "tensors"
 FINDINGS, WATCH, CONTROL, CHECKPOINTS, CAPSULES = "findings", "watch", "control", "checkpoints", "capsules"
 TRACE, IMPORTED, JOURNAL = "trace", "imported", "journal"
-ORIGIN, OUTPUT, CURVES = "origin", "output", "curves"
+ORIGIN, OUTPUT, CURVES, JOB = "origin", "output", "curves", "job"
 
 FOLDERS = (
     ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RETENTION, RECORDS, TENSORS, FINDINGS, WATCH, CONTROL, CHECKPOINTS,
-    CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT, CURVES,
+    CAPSULES, TRACE, IMPORTED, JOURNAL, ORIGIN, OUTPUT, CURVES, JOB,
 )
 """All folders of a run; objects outside of them are foreign."""
 

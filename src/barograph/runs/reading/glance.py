@@ -70,7 +70,8 @@ class Glance:
         attempt: The newest attempt.
         steps: Steps of all optimizers in it, of the worker with the most, as in the summary.
         loss: Its last loss; None if there is none.
-        cost: Largest share of the training time that capture took in a worker; NaN if unknown.
+        cost: Largest share of the training time that capture took in a worker; NaN if unknown, or if the training is
+            too short for a share.
         ended_unix: Time of the last heartbeat or ending, by the worker's clock; NaN if there is none.
         watched: Whether a watcher has evaluated it.
         covered: Whether everything was recorded, as far as its workers know.
@@ -230,7 +231,7 @@ class _Look:
             url=self._store.url, state=self._state(newest, attempt), manifest=manifest, workers=workers,
             attempt=attempt, steps=max((max(beat.step, beat.coverage.steps) for beat in last), default=0),
             loss=lead.loss if lead and lead.coverage.loss_seen and lead.step else None,
-            cost=max((beat.cost.share for beat in last), default=nan),
+            cost=max((beat.cost.share for beat in last if not beat.cost.too_short), default=nan),
             ended_unix=max((beat.time_unix for beat in last), default=nan),
             watched=any(name.startswith(f"{WATCH}/") for name in found.size_bytes),
             covered=bool(last) and all(beat.coverage.complete and not beat.dropped_steps for beat in last),

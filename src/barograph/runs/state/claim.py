@@ -5,13 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from enum import Enum, auto
 from typing import NamedTuple
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, RunFinished, RunInUse
+from barograph.errors import (
+    DamagedChunk,
+    ObjectExists,
+    ObjectNotFound,
+    RunFinished,
+    RunInUse,
+    StoreDenied,
+    StoreUnavailable,
+)
 from barograph.model.clock import Clock
 from barograph.model.manifest import EndState, Manifest, Worker
 from barograph.runs.format.layout import (
@@ -40,6 +49,8 @@ from barograph.runs.state.process import Process, is_alive, parent_process, proc
 from barograph.runs.state.survey import surveyed
 from barograph.runs.state.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
+from barograph.store.files import FileStore
+from barograph.store.folders import why_not_writable
 
 GRACE_SECS = 600.0
 """How long a run claimed on another machine counts as in use without workers: before the first step data may have
@@ -292,6 +303,12 @@ def create_run(store: Store, manifest: Manifest) -> Manifest:
         store.create(MANIFEST, manifest_bytes(manifest))
     except ObjectExists:
         return manifest_from_bytes(store.get(MANIFEST), MANIFEST)
+    except (StoreDenied, StoreUnavailable) as error:
+        why = why_not_writable(store.root, error.__cause__) if isinstance(store, FileStore) else ""
+        if not why:
+            raise
+        raise StoreDenied(f"Cannot record a run there: {why}. Choose another folder (--to; in a script, to=), or "
+                          f"change that one ({store.url}).") from error
     return manifest
 
 
@@ -351,6 +368,8 @@ def _end_state(store: Store, worker: Worker) -> EndState | None:
 
 def _refuse(state: _State, url: str) -> None:
     if state is _State.ALIVE:
-        raise RunInUse(f"Another process is writing this run. End it, or choose another folder ({url}).")
+        raise RunInUse(f"Another process is writing this run. End it, or record into another folder (--to; in a "
+                       f"script, to=). To follow it: barograph watch {shlex.quote(url)}")
     if state is _State.FINISHED:
-        raise RunFinished(f"The run has finished and cannot be continued. Choose another folder ({url}).")
+        raise RunFinished(f"The run has finished and cannot be continued. Record into another folder (--to; in a "
+                          f"script, to=). To evaluate rules on this one: barograph watch {shlex.quote(url)}")

@@ -16,6 +16,7 @@ from barograph.model.origin import (
     DataFile,
     Option,
     Origin,
+    Untrained,
     data_from_json,
     origin_from_json,
     with_options,
@@ -91,14 +92,40 @@ def write_data(store: Store, attempt: int, worker: str, files: Sequence[DataFile
     store.put(_data_name(attempt, worker), sealed({"files": entries, "uncounted": uncounted}))
 
 
-def write_options(store: Store, attempt: int, worker: str, options: Mapping[str, Option]) -> None:
-    """Write the parsed options of a worker's script, replacing earlier ones.
+def write_options(
+    store: Store, attempt: int, worker: str, options: Mapping[str, Option], untrained: Untrained | None = None
+) -> None:
+    """Write the parsed options of a worker's script, replacing earlier ones; and what it is if it did not train.
 
     Raises:
         StoreError: The store rejects it.
     """
     entries = {name: [option.value, list(option.flags)] for name, option in options.items()}
-    store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({"options": entries}))
+    store.put(f"{ORIGIN}/{attempt:04d}-options-{worker}.json", sealed({
+        "options": entries,
+        **({} if untrained is None else {"untrained": {"frameworks": untrained.frameworks, "loops": untrained.loops}}),
+    }))
+
+
+def read_untrained(store: Store, attempt: int) -> Untrained | None:
+    """Return what is known of a script that did not train; None if nothing is.
+
+    Raises:
+        DamagedChunk: The file is damaged.
+        StoreError: The store cannot be read.
+    """
+    for name in _names(store):
+        if not name.startswith(f"{ORIGIN}/{attempt:04d}-options-") or not name.endswith(".json"):
+            continue
+        body = unsealed(store.get(name), name)
+        if "untrained" not in body:
+            continue
+        try:
+            found = body["untrained"]
+            return Untrained(tuple(map(str, found["frameworks"])), bool(found["loops"]))
+        except (KeyError, TypeError) as error:
+            raise DamagedChunk(f"The metadata file is invalid: {type(error).__name__}: {error} ({name}).") from error
+    return None
 
 
 def _read_options(store: Store, attempt: int) -> dict[str, Option]:

@@ -207,7 +207,7 @@ def surveyed(listing: Iterable[ObjectInfo], before: Survey | None = None) -> Sur
     attempts: list[int] = []
     foreign: list[str] = []
     sizes: dict[str, int] = {}
-    for name, size_bytes, _ in listing:
+    for name, size_bytes, *_ in listing:
         sizes[name] = size_bytes
         if chunk := known.get(name) or ChunkName.from_name(name):
             named[name] = chunk

@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from barograph.model.origin import Option
+from barograph.model.origin import Option, Untrained
 from barograph.runs.format.layout import ORIGIN, OUTPUT
 from barograph.runs.state.output import OutputWriter
 from barograph.runs.writing.data_writer import DataWriter
@@ -30,15 +30,18 @@ def take_in(store: Store, attempt: int, path: Path) -> None:
     Raises:
         StoreError: The store rejects it.
     """
-    around = _word(path)
-    if around is None or _is_told(store, attempt):
+    note = _note(path)
+    if note is None:
+        return
+    around, untrained = note
+    if _is_told(store, attempt):
         return
     output = OutputWriter(store, attempt, os.environ)
     output.add(around.printed, around.left_out)
     output.write(_WORKER, last=True)
     options = OptionsWriter(store, attempt, os.environ)
     options.put(around.options or {})
-    options.write(_WORKER)
+    options.write(_WORKER, untrained)
     data = DataWriter(store, attempt)
     data.add(around.opened, around.beyond)
     data.finish(_WORKER)
@@ -51,12 +54,13 @@ def _is_told(store: Store, attempt: int) -> bool:
             or any(about.match(part.name) for part in store.list(ORIGIN)))
 
 
-def _word(path: Path) -> Around | None:
+def _note(path: Path) -> tuple[Around, Untrained] | None:
     """Return the note; None if there is none, or an incomplete one of a killed command."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         if path.stat().st_size <= _MOST_BYTES:
             said = json.loads(path.read_bytes())
             options = {name: Option(value, tuple(flags)) for name, (value, flags) in said["options"].items()}
-            return Around(tuple(said["opened"]), said["beyond"], tuple((name, text) for name, text in said["printed"]),
-                          said["left_out"], options)
+            around = Around(tuple(said["opened"]), said["beyond"],
+                            tuple((name, text) for name, text in said["printed"]), said["left_out"], options)
+            return around, Untrained(tuple(map(str, said["frameworks"])), bool(said["loops"]))
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from barograph.model.origin import Option
+from barograph.model.origin import Option, Untrained
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.origins import write_options
 from barograph.store.base import Store
@@ -29,8 +29,8 @@ class OptionsWriter:
         """Replace the options."""
         self._options = options
 
-    def write(self, worker: str) -> None:
-        """Write the options if they have changed.
+    def write(self, worker: str, untrained: Untrained | None = None) -> None:
+        """Write the options if they have changed; and what the script is if it did not train.
 
         Raises:
             StoreError: The store rejects them.
@@ -40,6 +40,6 @@ class OptionsWriter:
             return
         write_options(self._store, self._attempt, worker, {
             name: Option(self._secrets.hide_parameter(name, option.value), option.flags)
-            for name, option in waiting.items()})
+            for name, option in waiting.items()}, untrained)
         if self._options is waiting:
             self._options = None

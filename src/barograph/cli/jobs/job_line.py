@@ -1,0 +1,42 @@
+"""One line about the job of a run."""
+
+from __future__ import annotations
+
+import math
+
+from barograph.errors import BarographError
+from barograph.jobs.job_log import SPEC
+from barograph.jobs.job_report import JobReport, JobView
+from barograph.store.base import Store
+from barograph.watch.figures import count, duration
+
+
+def job_line(store: Store) -> str:
+    """Return what the job of a run is doing, or how it went; "" if the run is of no job."""
+    try:
+        if not any(item.name == SPEC for item in store.list(SPEC.rpartition("/")[0])):
+            return ""
+        view = JobView("", store)
+        return line_of(view.report())
+    except BarographError as error:
+        return f"cannot be read: {error}"
+
+
+def line_of(report: JobReport) -> str:
+    """Return a job in one line.
+
+    Example:
+        >>> from barograph.jobs.state import Phase
+        >>> line_of(JobReport("digits", "runs/digits", Phase.FINISHED, engine="local", instances=2, trained_secs=60.0))
+        'finished on 2 instances (local) in 1 min 0 s'
+    """
+    parts = [f"{report.doing or report.phase} on {count(report.instances, 'instance')} ({report.engine}) in "
+             f"{duration(report.trained_secs)}"]
+    if report.interruptions:
+        parts.append(count(report.interruptions, "interruption"))
+        parts.append(count(report.repeated_steps, "repeated step"))
+    if report.bill and not math.isnan(report.bill.cost):
+        parts.append(report.bill.line.partition(";")[0])
+    if report.reason:
+        parts.append(report.reason.rstrip("."))
+    return ", ".join(parts)

@@ -1,0 +1,195 @@
+"""Confines itself, then becomes the command of a job.
+
+    python -I -S confine.py SETTINGS PROGRAM [ARGUMENT]...
+    python -I -S confine.py --probe
+    python -I -S confine.py --hold
+
+Started as a file and without third-party packages, so that it takes milliseconds and that the environment of the
+command, which may record every Python, does not concern it. What it does to itself ends with the process.
+`--probe` prints why a limit cannot be had here; `--hold` keeps a network namespace open until its input ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_GET_FLAGS, _SET_FLAGS, _IS_UP = 0x8913, 0x8914, 1
+_NO_NEW_PRIVILEGES = 38
+_CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446
+"""Numbers of the system calls of Landlock, the same on every architecture."""
+_WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
+_CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
+"""Rights of Landlock that change files: writing, removing and making all kinds of them."""
+_ALWAYS_WRITABLE = ("/dev", "/proc")
+_SHARED_MEMORY = "/dev/shm"
+_NETWORK = "a network namespace"
+_FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(words: Sequence[str]) -> int:
+    """Confine this process and run the command in its place. Return only if that failed."""
+    if words[0] == "--probe":
+        print(json.dumps({"network": _problem(enter_network), "writable": _problem(lambda: limit_writing(["/tmp"]))}))
+        return 0
+    if words[0] == "--hold":
+        enter_network()
+        print("ready", flush=True)
+        sys.stdin.buffer.read()
+        return 0
+    try:
+        confine(json.loads(words[0]))
+    except OSError as error:
+        print(f"Barograph: the limits of this job cannot be set: {error.strerror or error}.", file=sys.stderr)
+        return _FAILED
+    try:
+        os.execvp(words[1], tuple(words[1:]))
+    except FileNotFoundError:
+        print(f"Barograph: program not found: {words[1]}.", file=sys.stderr)
+        return _NOT_FOUND
+    except OSError as error:
+        print(f"Barograph: {words[1]} cannot be run: {error.strerror}.", file=sys.stderr)
+        return _NOT_EXECUTABLE
+
+
+def confine(settings: Mapping[str, Any]) -> None:
+    """Set the limits of this process.
+
+    Args:
+        settings: "procs": file of a control group to join; "cpu_set": CPUs; "watcher": command that limits memory, to
+            which this process's number is appended as its first argument; "network": "new", or number of a process
+            whose namespace is joined; "writable": directories. Each may be absent.
+
+    Raises:
+        OSError: A limit cannot be set.
+    """
+    if "watcher" in settings:
+        _start_apart([word.replace("{pid}", str(os.getpid())) for word in settings["watcher"]])
+    if "procs" in settings:
+        with open(settings["procs"], "w", encoding="ascii") as file:
+            file.write("0")
+    if "cpu_set" in settings:
+        os.sched_setaffinity(0, settings["cpu_set"])
+    if settings.get("network") == "new":
+        enter_network()
+    elif "network" in settings:
+        join_network(int(settings["network"]))
+    if "writable" in settings:
+        limit_writing(settings["writable"])
+
+
+def enter_network() -> None:
+    """Enter a new network namespace that has only the loopback interface.
+
+    Without privileges a user namespace comes with it, in which this user has the same number.
+    """
+    if _libc.unshare(_NEW_NET):
+        user, group = os.geteuid(), os.getegid()
+        _checked(_libc.unshare(_NEW_USER | _NEW_NET), _NETWORK)
+        with _named(_NETWORK):
+            for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"),
+                               ("gid_map", f"{group} {group} 1")):
+                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                    file.write(text)
+    with _named(_NETWORK), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        request = struct.pack("16sh14x", b"lo", 0)
+        _, flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _GET_FLAGS, request))
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _IS_UP))
+
+
+def join_network(pid: int) -> None:
+    """Enter the network namespace of another process."""
+    with contextlib.ExitStack() as opened:
+        spaces = {kind: opened.enter_context(open(f"/proc/{pid}/ns/{kind}", "rb")) for kind in ("user", "net")}
+        if os.fstat(spaces["user"].fileno()).st_ino != os.stat("/proc/self/ns/user").st_ino:
+            _checked(_libc.setns(spaces["user"].fileno(), _NEW_USER), "the user namespace of the job")
+        _checked(_libc.setns(spaces["net"].fileno(), _NEW_NET), "the network namespace of the job")
+
+
+def limit_writing(directories: Sequence[str]) -> None:
+    """Allow changes of files only below these directories, in devices and in shared memory (Landlock)."""
+    version = _checked(_libc.syscall(_CREATE_RULES, None, 0, 1), "Landlock")
+    handled = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    rights = ctypes.c_uint64(handled)
+    rules = _checked(_libc.syscall(_CREATE_RULES, ctypes.byref(rights), 8, 0), "Landlock")
+    for path, allowed in (*((path, handled) for path in (*directories, _SHARED_MEMORY)),
+                          *((path, handled & (_WRITE_FILE | _TRUNCATE)) for path in _ALWAYS_WRITABLE)):
+        try:
+            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # what is not there cannot be written
+        rule = struct.pack("=Qi", allowed, handle)
+        _checked(_libc.syscall(_ADD_RULE, rules, 1, rule, 0), f"the right to write to {path}")
+        os.close(handle)
+    _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "a limit of privileges")
+    _checked(_libc.syscall(_RESTRICT, rules, 0), "Landlock")
+    os.close(rules)
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        raise _not_available(ctypes.get_errno(), what)
+    return result
+
+
+@contextlib.contextmanager
+def _named(what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _not_available(error.errno or 0, what) from error
+
+
+def _not_available(number: int, what: str) -> OSError:
+    return OSError(number, f"{what} is not available ({os.strerror(number)})")
+
+
+def _problem(limit: Any) -> str:
+    """Return why a limit cannot be had, tried in a child; "" if it can."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            limit()
+        except OSError as error:
+            os.write(writing, str(error.strerror or error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        said = file.read()
+    os.waitpid(child, 0)
+    return said.decode("utf-8", "replace")
+
+
+def _start_apart(command: Sequence[str]) -> None:
+    """Start a command that is nobody's child and keeps nothing of ours open."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        os.setsid()
+        if not os.fork():
+            empty = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(empty, stream)
+            os.closerange(3, 1024)
+            os.execv(command[0], tuple(command))
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

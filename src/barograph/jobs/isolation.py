@@ -1,0 +1,232 @@
+"""The limits of an instance: its CPUs, its memory, its network, and where it may write."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from barograph.errors import JobRefused
+from barograph.jobs.launchers import thread_variables
+from barograph.machine.host import memory_bytes as memory_of_machine
+from barograph.machine.memory_group import MemoryGroup, memory_group
+from barograph.processes.command import Command
+from barograph.processes.run_to_end import NotCompleted, run_to_end
+
+_RECORD, _MARK = "confinement.json", "out-of-memory"
+_PROBE_SECS = 30.0
+_PATIENCE_SECS = 10.0
+_CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
+_SOURCES = Path(_CONFINE).parents[2]
+_WATCH = ("import sys; sys.path.insert(0, sys.argv[1]); from barograph.jobs.memory_watch import main; "
+          "main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])")
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """What this machine can enforce.
+
+    Attributes:
+        cpus: CPUs that this process may use; empty if a process cannot be tied to CPUs here.
+        memory_bytes: Memory of this machine or container.
+        has_memory_groups: The kernel limits memory, exactly. Otherwise it is measured, and the instance is ended.
+        network_problem: Why an instance cannot be cut off from the network; "": it can.
+        writable_problem: Why an instance cannot be kept from writing elsewhere; "": it can.
+    """
+
+    cpus: tuple[int, ...]
+    memory_bytes: int
+    has_memory_groups: bool
+    network_problem: str
+    writable_problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """A command with limits.
+
+    Attributes:
+        command: Starts it.
+        directory: Where it is noted what has to be cleaned up.
+    """
+
+    command: Command
+    directory: Path
+
+    def was_out_of_memory(self) -> bool:
+        """Return whether a process was killed because the limit of memory was reached."""
+        return was_out_of_memory(self.directory)
+
+    def clean_up(self) -> None:
+        """See `clean_up`."""
+        clean_up(self.directory)
+
+
+@functools.cache
+def limits_here() -> Available:
+    """Return what this machine can enforce. Takes some milliseconds the first time."""
+    cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+    problems = _probed()
+    return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
+                     problems["network"], problems["writable"])
+
+
+def confined(
+    command: Command, *, directory: Path, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
+    memory_bytes: int | None = None, no_network: bool = False, network_of: int | None = None,
+    writable: tuple[Path, ...] = (), available: Available | None = None,
+) -> Confinement:
+    """Return a command with limits. Commands with one directory share the limit of memory.
+
+    Start the command in a session of its own. Nothing outlives it but a control group, which `clean_up` removes.
+
+    Args:
+        command: The command.
+        directory: Directory of the instance, on this machine. Created if it is missing.
+        cpus: Number of CPUs. Without `cpu_set` some of this process's CPUs are taken, always the same ones for a
+            directory. Also sets the numbers of threads of numerical libraries, unless the command sets them.
+        cpu_set: The CPUs to run on.
+        memory_bytes: Memory of all processes together.
+        no_network: Only the loopback interface is there.
+        network_of: A process of `network_holder`, whose loopback interface is shared. None: a new one.
+        writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
+            Those that are missing are created.
+        available: What can be enforced. None: as `limits_here`.
+
+    Raises:
+        JobRefused: A limit cannot be enforced here; the message says why.
+    """
+    available = available or limits_here()
+    problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network,
+                             writable=bool(writable))
+    if problem:
+        raise JobRefused(problem)
+    directory = Path(os.path.abspath(directory))
+    _make([directory, *writable])
+    settings: dict[str, object] = {}
+    if cpu_set is not None or (cpus is not None and available.cpus):
+        settings["cpu_set"] = sorted(cpu_set or _some_of(available.cpus, cpus or 1, directory))
+    if memory_bytes is not None:
+        settings |= _memory_settings(directory, memory_bytes)
+    if no_network:
+        settings["network"] = "new" if network_of is None else network_of
+    if writable:
+        settings["writable"] = [os.path.abspath(path) for path in writable]
+    if cpus is not None:
+        command = replace(command, environment={
+            **thread_variables(cpus), **(os.environ if command.environment is None else command.environment)})
+    if settings:
+        command = replace(command, arguments=(*_wrapper(), json.dumps(settings), *command.arguments))
+    return Confinement(command, directory)
+
+
+def limits_problem(
+    available: Available, *, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
+    memory_bytes: int | None = None, no_network: bool = False, writable: bool = False,
+) -> str:
+    """Return why limits cannot be enforced here, in one sentence or two; "" if they can. See `confined`."""
+    here = len(available.cpus) or os.cpu_count() or 1
+    if cpus is not None and cpus > here:
+        return f"The job asks for {cpus:g} CPUs, and this machine has {here:,}. Lower --cpus."
+    if cpu_set is not None and (missing := sorted(set(cpu_set) - set(available.cpus))):
+        return f"The instance cannot run on CPU {missing[0]}, which this process may not use."
+    if memory_bytes is not None and memory_bytes > available.memory_bytes:
+        return (f"The job asks for {memory_bytes / 2**30:.3g} GiB of memory, and this machine has "
+                f"{available.memory_bytes / 2**30:.3g} GiB. Lower --memory.")
+    if no_network and available.network_problem:
+        return f"--no-network cannot be enforced here: {available.network_problem}. Run the job without it."
+    if writable and available.writable_problem:
+        return f"Writing cannot be limited to the directories of the job: {available.writable_problem}."
+    return ""
+
+
+def network_holder() -> Command:
+    """Return a command that keeps a network namespace for several confined commands.
+
+    It prints "ready" once they can join it by its process number (`network_of`), and ends when its standard input does.
+    """
+    return Command((*_wrapper(), "--hold"))
+
+
+def was_out_of_memory(directory: Path) -> bool:
+    """Return whether a process of this directory's commands was killed because the limit of memory was reached."""
+    return (directory / _MARK).exists() or any(group.was_out_of_memory() for group in _noted(directory))
+
+
+def memory_reason(limit_bytes: int) -> str:
+    """Return the reason of an instance that was out of memory, with what to do."""
+    return f"The instance used more than its {limit_bytes / 2**30:.3g} GiB of memory and was ended. Raise --memory."
+
+
+def clean_up(directory: Path) -> None:
+    """Kill what is left in the control group of an instance and remove it. Nothing happens if there is none.
+
+    Also for an instance whose starter was killed. Afterwards `was_out_of_memory` still knows.
+
+    Raises:
+        OSError: A process cannot be killed within ten seconds.
+    """
+    directory = Path(os.path.abspath(directory))
+    if was_out_of_memory(directory):
+        (directory / _MARK).touch()
+    for group in _noted(directory):
+        if not group.remove(patience_secs=_PATIENCE_SECS):
+            raise OSError(f"The processes of the instance cannot be ended ({group.path}).")
+    (directory / _RECORD).unlink(missing_ok=True)
+
+
+def _memory_settings(directory: Path, limit_bytes: int) -> dict[str, object]:
+    mark = directory / _MARK
+    group = memory_group(f"barograph-{hashlib.sha256(os.fsencode(directory)).hexdigest()[:24]}")
+    if group is not None:
+        mark.unlink(missing_ok=True)
+        # First the note: whoever is killed between the two lines leaves nothing that nobody knows of.
+        (directory / _RECORD).write_text(json.dumps([os.fspath(group.path)]), encoding="utf-8")
+        with contextlib.suppress(OSError):
+            group.create(limit_bytes)
+            return {"procs": os.fspath(group.procs)}
+        clean_up(directory)
+    mark.unlink(missing_ok=True)
+    return {"watcher": [sys.executable, "-I", "-c", _WATCH, os.fspath(_SOURCES), "{pid}", str(limit_bytes),
+                        os.fspath(mark)]}
+
+
+def _noted(directory: Path) -> list[MemoryGroup]:
+    try:
+        return [MemoryGroup(Path(path)) for path in json.loads((directory / _RECORD).read_text("utf-8"))]
+    except (OSError, ValueError):
+        return []
+
+
+def _some_of(cpus: tuple[int, ...], count: float, directory: Path) -> list[int]:
+    first = int(hashlib.sha256(os.fsencode(directory)).hexdigest()[:8], 16)
+    return [cpus[(first + offset) % len(cpus)] for offset in range(max(1, -int(-count // 1)))]
+
+
+def _make(directories: Iterable[Path]) -> None:
+    for path in directories:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise JobRefused(f"The directory of the instance cannot be created: {error.strerror} ({path}).") from error
+
+
+def _wrapper() -> tuple[str, ...]:
+    return sys.executable, "-I", "-S", _CONFINE
+
+
+def _probed() -> dict[str, str]:
+    """Return why the limits of `confine` cannot be had, by name."""
+    try:
+        done = run_to_end(Command((*_wrapper(), "--probe")), timeout_secs=_PROBE_SECS)
+        said = json.loads(done.out)
+        return {name: str(said[name]) for name in ("network", "writable")}
+    except (OSError, NotCompleted, ValueError, KeyError):
+        why = "it needs Linux" if not sys.platform.startswith("linux") else "the kernel does not allow it"
+        return {"network": why, "writable": why}

@@ -1,0 +1,25 @@
+"""Why a folder on a disk cannot be written."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+_REASONS = {
+    errno.EACCES: "permission denied", errno.EPERM: "permission denied", errno.EROFS: "the disk is read-only",
+    errno.ENAMETOOLONG: "its name is too long", errno.ELOOP: "its links lead in a circle",
+    errno.ENOENT: "it cannot be made there",
+}
+
+
+def why_not_writable(folder: Path, error: BaseException | None) -> str:
+    """Return why a folder cannot be made or written, as a clause; "" if that is not known.
+
+    Args:
+        folder: The folder.
+        error: What the operating system answered.
+    """
+    there = next(path for path in (folder, *folder.parents) if path == path.parent or path.exists())
+    if not there.is_dir():
+        return "it is a file" if there == folder else f"{there} is a file"
+    return _REASONS.get(error.errno or 0, "") if isinstance(error, OSError) else ""

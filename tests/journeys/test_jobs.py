@@ -1,0 +1,188 @@
+"""Training jobs on this machine: submitted, followed, stopped, killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.jobs.job_log import EVENTS, EventLog
+from barograph.machine.marked import marked_processes
+from barograph.store.urls import store_from_url
+
+TRAIN = """
+import os, sys, time
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(inputs, labels), batch_size=8, shuffle=True)
+for epoch in range(int(sys.argv[1])):
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    print("epoch", epoch, flush=True)
+    while os.path.exists(sys.argv[2]) and epoch == 2:
+        time.sleep(0.05)
+torch.save(model.state_dict(), os.environ["SM_MODEL_DIR"] + "/weights.pt")
+"""
+
+
+@pytest.fixture
+def jobs(desk: Any) -> Any:
+    desk.environment["BAROGRAPH_HOME"] = str(desk.folder / "home")
+    return desk
+
+
+def submit(desk: Any, *words: str | Path) -> str:
+    ended = desk.end(desk.start("barograph", "submit", *words))
+    assert ended.code == 0, ended.err
+    return ended.text.strip()
+
+
+def report(desk: Any, name: str) -> Mapping[str, Any]:
+    listed: list[Mapping[str, Any]] = json.loads(desk.end(desk.start("barograph", "jobs", "--json")).out)
+    return next(job for job in listed if job["name"] == name)
+
+
+def wait(desk: Any, name: str) -> tuple[int, Mapping[str, Any]]:
+    ended = desk.end(desk.start("barograph", "wait", name, "--json"))
+    return ended.code, json.loads(ended.out)
+
+
+def agents(desk: Any, name: str) -> list[Mapping[str, Any]]:
+    """Return the handles of the instances that were started, of all attempts."""
+    log = EventLog(store_from_url(str(desk.folder / "barograph-runs" / name)), EVENTS)
+    return [event.data["handle"] for event in log.new() if event.kind == "started"]
+
+
+def nothing_left(desk: Any) -> Callable[[], bool]:
+    """Return what tells whether no process of the jobs and no directory of an instance is left."""
+    def is_so() -> bool:
+        work = desk.folder / "home" / "work"
+        return not marked_processes("BAROGRAPH_HOME", str(desk.folder)) and not (work.exists() and any(work.iterdir()))
+
+    return is_so
+
+
+def test_a_script_becomes_a_model_with_one_command(jobs: Any) -> None:
+    jobs.script(TRAIN)
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "digits", "--wait", "train.py", "3", "none"))
+    assert done.code == 0, done.err
+    assert done.text == "epoch 0\nepoch 1\nepoch 2\n" + done.text.partition("epoch 2\n")[2]
+    assert "barograph: job digits finished." in done.err
+    assert "  files   model/weights.pt\n" in done.err
+    assert jobs.end(jobs.start("barograph", "logs", "digits")).text == done.text
+    shown = json.loads(jobs.end(jobs.start("barograph", "show", "digits", "--json")).out)
+    assert shown["state"] == "finished"
+    jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
+
+
+def test_the_reason_and_the_exit_code_of_a_failed_script_are_told(jobs: Any) -> None:
+    jobs.write("bad.py", "import sys\nprint('begin')\nraise ValueError('no data')\n")
+    done = jobs.end(jobs.start("barograph", "submit", "--name", "bad", "--wait", "bad.py"))
+    assert done.code == 1
+    assert "barograph: job bad failed. The script ended with exit code 1: ValueError: no data\n" in done.err
+
+
+def test_a_job_that_cannot_run_is_refused_before_it_starts(jobs: Any) -> None:
+    jobs.write("train.py", "")
+    many = jobs.end(jobs.start("barograph", "submit", "--cpus", "100000", "train.py"))
+    assert many.code == 2
+    assert "1 instance with 100000 CPUs need 100000; this machine has" in many.err
+    missing = jobs.end(jobs.start("barograph", "submit", "--dry-run", "trian.py", "{data.train}"))
+    assert missing.code == 2
+    assert "problem: No script at trian.py.\n" in missing.text
+    assert 'problem: The command uses {data.train}, but the job has no channel "train": --data train=…\n' \
+        in missing.text
+    assert not (jobs.folder / "barograph-runs").exists()
+
+
+def test_an_instance_that_is_killed_is_replaced_and_the_training_goes_on_where_it_was(jobs: Any) -> None:
+    jobs.script(TRAIN)
+    jobs.write("hold", "")
+    words = ("--checkpoint-every", "every=1", "train.py", "6", str(jobs.folder / "hold"))
+    killed = submit(jobs, "--name", "killed", *words)
+    jobs.wait_until(lambda: "epoch 2" in jobs.end(jobs.start("barograph", "logs", killed)).text, "it has trained")
+    handle = agents(jobs, killed)[0]
+    (jobs.folder / "hold").unlink()
+    for pid in marked_processes("BAROGRAPH_INSTANCE", handle["mark"]):
+        os.kill(pid, signal.SIGKILL)
+    code, after = wait(jobs, killed)
+    assert (code, after["phase"], after["interruptions"], after["attempt"]) == (0, "finished", 1, 1)
+    assert after["repeated_steps"] <= 1
+    whole = submit(jobs, "--name", "whole", *words)
+    assert wait(jobs, whole)[0] == 0
+    losses = [jobs.open(f"barograph-runs/{name}").series("loss:cross_entropy").values.tolist()
+              for name in (killed, whole)]
+    assert len(losses[0]) == 24
+    assert losses[0] == losses[1]
+
+
+def test_a_killed_controller_is_replaced_and_no_job_starts_twice(jobs: Any) -> None:
+    jobs.write("slow.py", "import os, sys, time\nopen(sys.argv[1], 'a').write('started ')\n"
+                          "while os.path.exists(sys.argv[2]):\n    time.sleep(0.05)\n")
+    jobs.write("hold", "")
+    name = submit(jobs, "slow.py", str(jobs.folder / "starts"), str(jobs.folder / "hold"))
+    jobs.wait_until((jobs.folder / "starts").exists, "the script has started")
+    controllers = [pid for pid in marked_processes("BAROGRAPH_HOME", str(jobs.folder))
+                   if b"barograph.jobs.controller" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(controllers) == 1
+    os.kill(controllers[0], signal.SIGKILL)
+    assert report(jobs, name)["phase"] == "running"
+    (jobs.folder / "hold").unlink()
+    assert wait(jobs, name)[0] == 0
+    assert (jobs.folder / "starts").read_text() == "started "
+    jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
+
+
+def test_jobs_wait_for_their_turn_and_are_stopped_in_the_queue_and_while_they_run(jobs: Any) -> None:
+    jobs.write("slow.py", "import time\nprint('begin', flush=True)\ntime.sleep(600)\n")
+    cpus = str(os.cpu_count())
+    first = submit(jobs, "--name", "first", "--cpus", cpus, "slow.py")
+    second = submit(jobs, "--name", "second", "--cpus", cpus, "slow.py")
+    jobs.wait_until(lambda: "begin" in jobs.end(jobs.start("barograph", "logs", first)).text, "it has begun")
+    waiting = report(jobs, second)
+    assert (waiting["phase"], waiting["reason"]) == ("queued", f"Waits for {cpus} of {cpus} CPUs; 0 are free.")
+    for name in (second, first):
+        assert jobs.end(jobs.start("barograph", "stop", name)).code == 0
+        code, ended = wait(jobs, name)
+        assert (code, ended["phase"], ended["reason"]) == (79, "stopped", "Stopped: requested by the user.")
+    jobs.wait_until(nothing_left(jobs), "nothing of the jobs is left")
+
+
+def test_what_a_script_leaves_running_is_ended(jobs: Any) -> None:
+    jobs.write("forks.py", "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; "
+                           "time.sleep(600)'], start_new_session=True)\n")
+    name = submit(jobs, "forks.py")
+    assert wait(jobs, name)[0] == 0
+    jobs.wait_until(nothing_left(jobs), "nothing of the job is left")
+
+
+def test_two_jobs_of_one_name_are_refused(jobs: Any) -> None:
+    jobs.write("train.py", "")
+    submit(jobs, "--name", "digits", "train.py")
+    second = jobs.end(jobs.start("barograph", "submit", "--name", "digits", "train.py"))
+    assert second.code == 2
+    assert second.err == 'barograph: There is a job named "digits" already. Use another --name.\n'
+    assert wait(jobs, "digits")[0] == 0
+
+
+def test_a_job_is_submitted_again_with_other_hyperparameters(jobs: Any) -> None:
+    jobs.write("print.py", "import sys\nprint(sys.argv[1:])\n")
+    jobs.write("job.toml", 'command = ["print.py", "--lr", "0.1"]\nname = "one"\n[hyperparameters]\nseed = 1\n')
+    assert submit(jobs, "job.toml", "lr=0.2") == "one"
+    assert wait(jobs, "one")[0] == 0
+    assert jobs.end(jobs.start("barograph", "logs", "one")).text == "['--lr', '0.2', '--seed', '1']\n"
+    again = jobs.end(jobs.start("barograph", "resubmit", "one", "seed=2", "--wait"))
+    assert again.text == "['--lr', '0.2', '--seed', '2']\n"
+
+
+def test_unknown_jobs_name_the_nearest(jobs: Any) -> None:
+    none = jobs.end(jobs.start("barograph", "stop", "digits"))
+    assert (none.code, none.err) == (2, 'barograph: There is no job named "digits". There are no jobs.\n')
