@@ -18,11 +18,8 @@ from benchmarks import (
     checkpoint,
     finding,
     frameworks,
-<<<<<<< HEAD
-    jobs,
-=======
     job_checkpoints,
->>>>>>> main
+    jobs,
     judging,
     kernel_report,
     logs,
