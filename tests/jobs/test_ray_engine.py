@@ -151,6 +151,12 @@ def test_a_cluster_that_is_not_there_is_the_problem(engine: RayEngine, link: Sta
     assert engine.problems(spec(), "file:///runs/digits") == ["There is no cluster."]
 
 
+def test_no_network_is_refused_because_nodes_do_not_enforce_it(engine: RayEngine, link: StandIn) -> None:
+    link.cluster = RayNodes((node(SMALL),), scales=False)
+    assert engine.problems(spec(no_network=True)) == [
+        "--no-network needs --engine local: on a Ray cluster nobody enforces it."]
+
+
 def test_without_ray_the_extra_is_named(engine: RayEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert engine.problems(spec()) == ["Ray is not installed. Install it: pip install 'barograph[ray]'"]

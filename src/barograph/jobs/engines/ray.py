@@ -70,15 +70,15 @@ class RayEngine:
         """See `Engine.problems`."""
         if not is_ray_installed():
             return ["Ray is not installed. Install it: pip install 'barograph[ray]'"]
+        found = ["--no-network needs --engine local: on a Ray cluster nobody enforces it."] if spec.no_network else []
         if spec.cluster:
-            return _problems_of_file(spec, url)
+            return found + _problems_of_file(spec, url)
         address = os.environ.get("RAY_ADDRESS", "")
         link = self._link_of(_of_ray(os.environ))
         nodes = link.nodes(_JOIN_SECS)
         if isinstance(nodes, str):
-            return [nodes]
+            return [*found, nodes]
         where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
-        found = []
         if not nodes.scales:
             found += problems_of_capacity(spec, [(node.resources, 1) for node in nodes.nodes], where)
         others = [node.address for node in nodes.nodes if not node.is_here]

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from barograph.jobs.data.mounts import stale_mounts, unmount
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.home import JobsHome
+from barograph.jobs.isolation import clean_up
 from barograph.machine.marked import kill_marked
 from barograph.processes.command import own_module
 from barograph.processes.ray_drain import RAY_NODE_VARIABLE, this_node
@@ -84,7 +86,12 @@ def clean_node(group: str, instance: str) -> None:
         instance: The instance, as in "0-1"; "": all.
     """
     kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}")
-    shutil.rmtree(directory(group) / instance, ignore_errors=True)
+    place = directory(group) / instance
+    for limits in (place / "limits",) if instance else place.glob("*/limits"):
+        clean_up(limits)
+    for mount in stale_mounts(place):
+        unmount(mount)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def directory(group: str) -> Path:
