@@ -184,7 +184,7 @@ def test_an_instance_is_started_in_its_bundle_and_its_handle_finds_it_again(
                   {"TOKEN": "secret", "HOME": "/root"})
     handle = json.loads(json.dumps(engine.start(order)))
     assert "secret" not in str(handle)
-    ((_, member),) = link.done
+    ((_, member),) = [item for item in link.done if item[0] == "start"]
     assert (member.name, member.group, member.bundle) == (f"{group}/3-1", group, 1)
     assert member.call == ("run", group, 3, 1, "s3://bucket/digits", "digits", "10.0.0.6", {"TOKEN": "secret"})
 
@@ -197,6 +197,12 @@ def test_an_instance_is_started_in_its_bundle_and_its_handle_finds_it_again(
     another.kill(handle)
     assert later.done[-2:] == [("call", f"{group}/3-1", "terminate"),
                                ("remove", group, [f"{group}/3-1"], [group, "3-1"])]
+
+
+def test_an_instance_whose_node_left_meanwhile_cannot_be_started(engine: RayEngine) -> None:
+    order = Order("digits", "s3://bucket/digits", spec(), 0, 0, {})
+    with pytest.raises(JobError, match="its node left the Ray cluster"):
+        engine.start(order)
 
 
 def test_an_instance_is_killed_once_in_a_while(engine: RayEngine, link: StandIn) -> None:

@@ -96,6 +96,9 @@ class RayEngine:
             return ""
         wanted = f"{count(spec.instances, 'instance')} with {words_of(bundle)}"
         if link.failed:
+            if spec.cluster:
+                self._own_cluster(job).forget_address()  # it is started again
+                self._of_jobs.pop(job, None)
             return f"Waits for the Ray cluster. {link.failed}"
         free = link.free(self._group(job))
         return f"Waits for {wanted} of the Ray cluster." if free is None else (
@@ -104,9 +107,10 @@ class RayEngine:
     def start(self, order: Order) -> Handle:
         """See `Engine.start`."""
         link, group = self._link_of_job(order.job), self._group(order.job)
-        places = link.placed(group)
-        if len(places) <= order.index:
-            raise JobError("its node left the Ray cluster")
+        bundles = [bundle_of(order.spec)] * order.spec.instances
+        # Without waiting, unless another controller reserved them and was killed.
+        if not link.reserve(group, bundles, _JOIN_SECS) or len(places := link.placed(group)) <= order.index:
+            raise JobError(link.failed.rstrip(".") or "its node left the Ray cluster")
         node, address = places[order.index]
         name = f"{group}/{order.attempt}-{order.index}"
         link.start(Member(name, group, order.index, _INSTANCE, (

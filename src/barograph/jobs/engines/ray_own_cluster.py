@@ -97,6 +97,10 @@ class OwnCluster:
             return (self._folder / "address").read_text("utf-8")
         return ""
 
+    def forget_address(self) -> None:
+        """Have `start` start it again: its head does not respond."""
+        (self._folder / "address").unlink(missing_ok=True)
+
     def start(self, path: str) -> str:
         """Start it, if it was not; return why it must be waited for, "" once it is up. Does not block.
 
