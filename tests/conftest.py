@@ -27,8 +27,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # What is started in a background ignores Ctrl-C, or a terminal that goes, and so would all that tests start and signal.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+for name in ("SIGHUP", "SIGQUIT"):
+    if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
 
 _BUCKET = "barograph-tests"
 _START_SECS = 300.0

@@ -50,7 +50,7 @@ OWNERS = {
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
-    "ray": ("processes/ray_cluster",),
+    "ray": ("processes/ray_",),
     "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),
     "apprise": ("watch/apprise_notifier",),

@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from barograph.errors import BarographError, JobError, SettingsError, StoreError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
-from barograph.jobs.data.delivery import Delivery
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.engines.engine import CPUS_VARIABLE
 from barograph.jobs.environment import prepare
@@ -50,6 +50,9 @@ from barograph.runs.state.process import process_now, this_process
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import size
+
+if TYPE_CHECKING:
+    from barograph.jobs.data.delivery import Delivery
 
 _TURN_SECS = 0.1
 _PORTS = 16

@@ -7,17 +7,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from barograph.errors import BarographError, JobRefused
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json, channel_from_text
-from barograph.jobs.data.delivery import Delivery, deliver
-from barograph.jobs.data.lazy import lazy_problem
 from barograph.jobs.data.listing import DataListing, listing_from_json
-from barograph.jobs.data.pipes import pipe_problem
 from barograph.jobs.data.progress import DeliveryProgress
-from barograph.jobs.data.sharding import problems_of
-from barograph.jobs.data.source import objects_of
 from barograph.jobs.spec import JobSpec
 from barograph.model.items import ArtifactLink, Entry, Verb
 from barograph.runs.format.layout import JOB
@@ -25,6 +20,9 @@ from barograph.runs.format.metadata import sealed, unsealed
 from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
 from barograph.store.base import Store
 from barograph.watch.figures import count, size
+
+if TYPE_CHECKING:
+    from barograph.jobs.data.delivery import Delivery
 
 _DATA = f"{JOB}/data"
 
@@ -59,7 +57,16 @@ def listed_channels(spec: JobSpec, directory: Path) -> tuple[list[ListedChannel]
         SettingsError: A channel is not valid.
         StoreUnavailable: A bucket cannot be reached.
     """
-    found, problems = [], []
+    found: list[ListedChannel] = []
+    problems: list[str] = []
+    if not spec.data:
+        return found, problems
+    # Loaded here: most of the time of starting a job without data.
+    from barograph.jobs.data.lazy import lazy_problem
+    from barograph.jobs.data.pipes import pipe_problem
+    from barograph.jobs.data.sharding import problems_of
+    from barograph.jobs.data.source import objects_of
+
     for name, text in spec.data.items():
         channel = channel_from_text(f"{name}={text}", directory=directory)
         try:
@@ -118,6 +125,11 @@ def delivered(
         cancelled: Set by the caller to end the delivery early.
         progress: Called with the progress of all channels by name.
     """
+    if not channels:
+        yield []
+        return
+    from barograph.jobs.data.delivery import deliver
+
     seen: dict[str, DeliveryProgress] = {}
 
     def note(item: DeliveryProgress) -> None:

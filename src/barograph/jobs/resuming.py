@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barograph.model.resume import ResumeOrder, result_from_text
-from barograph.runs.state.checkpoints import last_good
 from barograph.runs.state.claim import workers_of
 from barograph.runs.state.vitals import heartbeat_of
 from barograph.store.base import Store
@@ -50,6 +49,9 @@ def resuming(store: Store, attempt: int, directory: Path) -> Resuming:
     """
     if not attempt:
         return Resuming()
+    # Loaded here: a first attempt needs no NumPy.
+    from barograph.runs.state.checkpoints import last_good
+
     checkpoint, _ = last_good(store)
     made = max((beat.step for worker in workers_of(store, attempt - 1)
                 if (beat := heartbeat_of(store, worker)) is not None), default=0)
