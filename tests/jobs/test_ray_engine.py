@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,11 @@ from barograph.errors import JobError, SettingsError
 from barograph.jobs.engines.engine import Order
 from barograph.jobs.engines.ray import RayEngine, passed_environment
 from barograph.jobs.engines.ray_capacity import problems_of_capacity
-from barograph.jobs.engines.ray_instance import clean_node, directory, node_environment
+from barograph.jobs.engines.ray_instance import InstanceHost, clean_node, directory, node_environment
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, node_types
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.spec import JobSpec
+from barograph.processes.command import Command
 from barograph.processes.ray_link import Member, RayLink, RayNodeInfo, RayNodes
 
 SMALL = {"CPU": 2.0, "memory": 4.0 * 2**30}
@@ -249,6 +251,34 @@ def test_a_node_is_cleaned_of_one_instance_or_of_a_job(tmp_path: Path, monkeypat
     assert os.listdir(directory("digits@1")) == ["0-0"]
     clean_node("digits@1", "")
     assert not directory("digits@1").exists()
+
+
+def host_of_an_ended_agent(monkeypatch: pytest.MonkeyPatch, home: Path, left: list[str], secs: float) -> InstanceHost:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(home))
+    (directory("digits@1") / "0-0").mkdir(parents=True)
+    host = InstanceHost(unattended_secs=secs, leave=left.append)
+    host.start(Command((sys.executable, "-c", "pass")))
+    return host
+
+
+def test_an_instance_that_no_controller_releases_releases_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    host = host_of_an_ended_agent(monkeypatch, tmp_path, left, 0.0)
+    host._release_unattended("digits@1", "0-0")
+    assert left == ["digits@1/"]
+    assert not (directory("digits@1") / "0-0").exists()
+
+
+def test_an_instance_that_a_controller_releases_does_nothing_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[str] = []
+    host = host_of_an_ended_agent(monkeypatch, tmp_path, left, 600.0)
+    host._cleaned.set()
+    host._release_unattended("digits@1", "0-0")
+    assert left == []
 
 
 def test_a_cluster_that_nobody_runs_is_not_waited_for() -> None:

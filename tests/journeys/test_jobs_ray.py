@@ -144,8 +144,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         sizes = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **sizes})
         try:
-            for _ in range(2):
-                cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+            for gpus in (1, 0):
+                cluster.add_node(num_cpus=1, num_gpus=gpus, object_store_memory=80 * 2**20)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
             yield cluster
         finally:
@@ -165,12 +165,13 @@ def place(cluster: Cluster, desk: Desk) -> Iterator[Place]:
 
 def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: Place) -> None:
     place.desk.environment |= {"PASSED": "first-secret-8341", "KEPT": "second-secret-8341", "AWS_REGION": "here"}
-    place.desk.write("show.py", "import os\nprint([os.environ.get(name) for name in ('KEPT', 'AWS_REGION')], "
+    place.desk.write("show.py", "import os\nprint([os.environ.get(name) for name in "
+                                "('KEPT', 'AWS_REGION', 'CUDA_VISIBLE_DEVICES')], "
                                 "len(os.environ['PASSED']), os.environ.get('OMP_NUM_THREADS'))\n"
                                 "open(os.path.join(os.environ['SM_MODEL_DIR'], 'weights'), 'w').write('1')\n")
-    done = place.submit("--wait", "--env", "PASSED", "show.py")
+    done = place.submit("--wait", "--gpus", "1", "--env", "PASSED", "show.py")
     assert done.code == 0, done.err
-    assert "[None, 'here'] 17 1" in done.text
+    assert "[None, 'here', '0'] 17 1" in done.text
     assert place.finish().exit_code == 0
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     for file in (*logs.rglob("*"), *(place.desk.folder / "run").rglob("*")):
@@ -179,7 +180,7 @@ def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: P
 
 @pytest.mark.parametrize(("options", "reason"), [
     (("--cpus", "2"), "An instance needs 2 CPUs; no node of the Ray cluster at"),
-    (("--gpus", "1"), "An instance needs 1 CPU, 1 GPU; no node of the Ray cluster at"),
+    (("--gpus", "2"), "An instance needs 1 CPU, 2 GPUs; no node of the Ray cluster at"),
     (("--instances", "3"), "3 instances with 1 CPU do not fit into the Ray cluster at"),
 ])
 def test_a_job_that_never_fits_is_refused_with_what_there_is(
