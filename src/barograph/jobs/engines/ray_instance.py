@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -111,6 +112,8 @@ def clean_node(group: str, instance: str) -> None:
     for mount in stale_mounts(place):
         unmount(mount)
     shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other instances are there
+        directory(group).rmdir()
 
 
 def directory(group: str) -> Path:
