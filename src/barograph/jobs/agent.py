@@ -258,7 +258,8 @@ class Agent:
         notice = self._notices.poll()
         if notice is None:
             return
-        self._events.append("notice", **notice.to_json())
+        with contextlib.suppress(StoreError):  # that nobody is told is no reason not to save
+            self._events.append("notice", **notice.to_json())
         if not notice.advisory:
             self._notice = f"The instance was taken away: {notice.reason.rstrip('.')}."
             if notice.deadline_unix is not None:
