@@ -339,6 +339,7 @@ def test_a_secret_in_an_address_is_not_repeated(
     index: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_TOKEN", "hunter2hunter2")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
     (project / "requirements.txt").write_text("alpha @ http://127.0.0.1:9/hunter2hunter2/alpha-1.0-py3-none-any.whl\n")
     problem = environment_problem(found(project), project)
     assert problem is not None
