@@ -20,6 +20,7 @@ from benchmarks import (
     frameworks,
     job_checkpoints,
     job_data,
+    jobs,
     judging,
     kernel_report,
     logs,
@@ -207,6 +208,11 @@ def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
                      together.print_together)
 
 
+def measure_jobs(choice: argparse.Namespace) -> dict[str, Any]:
+    """How long a training job takes to start, to end, and to train again."""
+    return _reported(choice, "Training jobs", jobs, jobs.measure_jobs, jobs.print_jobs)
+
+
 def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
     """How much of a training the default settings record."""
     heading("Coverage of the default settings")
@@ -289,6 +295,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "open": measure_open,
     "together": measure_together,
     "rerun": measure_rerun,
+    "jobs": measure_jobs,
     "catalog": measure_catalog,
     "ask": measure_ask,
     "checkpoint": measure_checkpoint,

@@ -50,7 +50,7 @@ def words_of(resources: Resources) -> str:
 
     Example:
         >>> words_of({"CPU": 2.0, "memory": 2**31, "GPU": 1.0})
-        '2 CPUs, 1 GPU, 2.15 GB'
+        '2 CPUs, 1 GPU, 2.0 GiB'
     """
     parts = [count_of(resources.get(name, 0.0), name) for name in ("CPU", "GPU") if resources.get(name)]
     if resources.get("memory"):

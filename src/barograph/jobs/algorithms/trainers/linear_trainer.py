@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from barograph.jobs.algorithms.contract import run_trainer
+from barograph.jobs.algorithms.contract import log_step, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
 from barograph.jobs.algorithms.table_training import finish, prepare
 
@@ -31,7 +31,8 @@ def train(arguments: Sequence[str]) -> None:
              bias0=np.atleast_1d(model.intercept_))
     task.model.update(activation="identity", target_mean=0.0, target_scale=1.0,
                       output=("softmax" if len(task.classes) > 2 else "logistic") if task.classes else "identity")
-    finish(task)
+    metrics = finish(task)
+    log_step(metrics["train"]["loss"], metrics["validation"]["loss"])
 
 
 if __name__ == "__main__":
