@@ -18,6 +18,7 @@ def test_each_mode_is_measured_beside_plain_gets(capsys: pytest.CaptureFixture[s
     pytest.importorskip("mfusepy", reason="mfusepy or libfuse is not installed", exc_type=OSError)
     report = measure_job_data(replace(QUICK, objects=20, object_bytes=1000, times=1))
     print_job_data(report)
-    assert [item["name"] for item in report["rounds"][0]["measured"]][:3] == ["gets", "copy", "gets"]
+    assert [item["name"] for item in report["rounds"][0]["measured"]][:5] == [
+        "gets", "gets to files", "gets", "copy", "gets"]
     assert report["lazy"]["every tenth object"]["share"] == pytest.approx(0.1)
     assert "compared with gets" in capsys.readouterr().out
