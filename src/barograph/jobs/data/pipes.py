@@ -152,8 +152,9 @@ class Pipes:
         with _Readers(self._reader, min(self._settings.at_once, max(1, len(objects)))) as readers:
             ahead: deque[tuple[int, _Result]] = deque()
             ahead_bytes = 0
+            most = 1  # the first alone, without others that delay it
             while True:
-                while len(ahead) < 4 * self._settings.at_once and (not ahead or ahead_bytes < _AHEAD_BYTES):
+                while len(ahead) < most and (not ahead or ahead_bytes < _AHEAD_BYTES):
                     task = next(tasks, None)
                     if task is None:
                         break
@@ -164,6 +165,7 @@ class Pipes:
                 size_bytes, result = ahead.popleft()
                 ahead_bytes -= size_bytes
                 yield self._taken(result)
+                most = 4 * self._settings.at_once
 
     def _taken(self, result: _Result) -> memoryview:
         while not result.done.wait(1.0):
