@@ -19,6 +19,8 @@ from benchmarks import (
     finding,
     frameworks,
     job_checkpoints,
+    job_data,
+    jobs,
     judging,
     kernel_report,
     logs,
@@ -206,6 +208,11 @@ def measure_together(choice: argparse.Namespace) -> dict[str, Any]:
                      together.print_together)
 
 
+def measure_jobs(choice: argparse.Namespace) -> dict[str, Any]:
+    """How long a training job takes to start, to end, and to train again."""
+    return _reported(choice, "Training jobs", jobs, jobs.measure_jobs, jobs.print_jobs)
+
+
 def measure_coverage(choice: argparse.Namespace) -> dict[str, Any]:
     """How much of a training the default settings record."""
     heading("Coverage of the default settings")
@@ -235,6 +242,11 @@ def measure_job_checkpoints(choice: argparse.Namespace) -> dict[str, Any]:
     report = job_checkpoints.measure_job_checkpoints(replace(effort, rounds=choice.rounds or effort.rounds))
     job_checkpoints.print_job_checkpoints(report)
     return report
+
+
+def measure_job_data(choice: argparse.Namespace) -> dict[str, Any]:
+    """How fast the data of a job arrives."""
+    return _reported(choice, "Data of a job", job_data, job_data.measure_job_data, job_data.print_job_data)
 
 
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
@@ -283,10 +295,12 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "open": measure_open,
     "together": measure_together,
     "rerun": measure_rerun,
+    "jobs": measure_jobs,
     "catalog": measure_catalog,
     "ask": measure_ask,
     "checkpoint": measure_checkpoint,
     "job-checkpoints": measure_job_checkpoints,
+    "job-data": measure_job_data,
     "weights": measure_weights,
     "networks": measure_networks,
 }

@@ -108,5 +108,5 @@ def test_a_script_finds_its_channels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outside_a_job_the_error_says_how_to_submit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    with pytest.raises(JobError, match="barograph submit SCRIPT --data train=PATH"):
+    with pytest.raises(JobError, match="barograph submit --data train=PATH SCRIPT"):
         channel("train")

@@ -95,6 +95,17 @@ def test_one_process_is_started_as_it_is(words: list[str], expected: list[str], 
     assert (list(command.arguments), command.environment) == (expected, {})
 
 
+def test_a_shell_script_finds_the_python_of_the_job(tmp_path: Path) -> None:
+    (tmp_path / "environment/bin").mkdir(parents=True)
+    (tmp_path / "environment/pyvenv.cfg").touch()
+    python = tmp_path / "environment/bin/python"
+    python.symlink_to(sys.executable)
+    (command,) = launch_plan(["sh", "-c", "command -v python; echo $VIRTUAL_ENV"], World(), directory=tmp_path,
+                             environment={"PATH": "/usr/bin:/bin"}, python=str(python)).commands
+    done = subprocess.run(command.arguments, env=dict(command.environment or {}), capture_output=True, check=True)
+    assert done.stdout.decode().split() == [str(python), str(tmp_path / "environment")]
+
+
 def test_torch_is_started_by_torchrun_once_per_instance(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     world = World(("10.0.0.1", "10.0.0.2"), 1, 3, 4000, "job-7")

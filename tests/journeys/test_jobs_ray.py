@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,19 +34,53 @@ while not (folder / "go").exists():
 TRAINING = """
 import sys, time
 from pathlib import Path
-folder = Path(sys.argv[1])
-for step in range(12):
-    train_step()
-    if step == 7 and not (folder / "go").exists():
-        (folder / "reached").touch()
-        time.sleep(600)
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(3)
+model = torch.nn.Linear(8, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+total = 0
+for epoch in range(5):
+    for x, y in DataLoader(TensorDataset(torch.randn(96, 8), torch.arange(96) % 3), batch_size=4):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        total += 1
+        if total == 8:
+            Path(sys.argv[1], "reached").touch()
+        time.sleep(0.05)
 """
 
-WORLD = """
-import torch.distributed as dist
-dist.init_process_group("gloo")
+TOGETHER = TRAINING.replace("optimizer =", """
+torch.distributed.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+optimizer =""", 1) + "torch.distributed.destroy_process_group()\n"
+
+
+CLUSTER = """
+cluster_name: fake
+max_workers: 2
+idle_timeout_minutes: 0.1
+provider: {type: fake_multinode, use_node_id_as_ip: true, head_node_id: FAKE_HEAD_NODE_ID}
+head_node_type: head
+available_node_types:
+  head: {resources: {CPU: 0}, node_config: {}, max_workers: 0}
+  worker: {resources: {CPU: 1, object_store_memory: 80000000}, node_config: {}, min_workers: 0, max_workers: 2}
+upscaling_speed: 1.0
+docker: {}
+auth: {}
+file_mounts: {}
+cluster_synced_files: []
+file_mounts_sync_continuously: false
+rsync_exclude: []
+rsync_filter: []
+initialization_commands: []
+setup_commands: []
+head_setup_commands: []
+worker_setup_commands: []
+head_start_ray_commands: []
+worker_start_ray_commands: []
 """
 
 
@@ -74,10 +107,14 @@ class Place:
         return view.refresh()
 
     def finish(self) -> JobState:
-        """Let the script end; return the job after it has finished, once nothing is left of it."""
+        """Let the script end; see `end`."""
         (self.desk.folder / "go").touch()
+        return self.end("finished")
+
+    def end(self, phase: str) -> JobState:
+        """Return the job after it has ended, once nothing is left of it."""
         state = self.wait_until(lambda state: state.phase.is_over, "the job ended")
-        assert state.phase == "finished", state.reason
+        assert state.phase == phase, state.reason
         self.desk.wait_until(lambda: all(record.over for record in self._home.all()), "the job was closed")
         assert ray.util.list_named_actors(all_namespaces=True) == []
         assert {group["state"] for group in ray.util.placement_group_table().values()} <= {"REMOVED"}
@@ -107,8 +144,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         sizes = {"object_store_memory": 80 * 2**20, "include_dashboard": False}
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **sizes})
         try:
-            for _ in range(2):
-                cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+            for gpus in (1, 0):
+                cluster.add_node(num_cpus=1, num_gpus=gpus, object_store_memory=80 * 2**20)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
             yield cluster
         finally:
@@ -128,12 +165,13 @@ def place(cluster: Cluster, desk: Desk) -> Iterator[Place]:
 
 def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: Place) -> None:
     place.desk.environment |= {"PASSED": "first-secret-8341", "KEPT": "second-secret-8341", "AWS_REGION": "here"}
-    place.desk.write("show.py", "import os\nprint([os.environ.get(name) for name in ('KEPT', 'AWS_REGION')], "
+    place.desk.write("show.py", "import os\nprint([os.environ.get(name) for name in "
+                                "('KEPT', 'AWS_REGION', 'CUDA_VISIBLE_DEVICES')], "
                                 "len(os.environ['PASSED']), os.environ.get('OMP_NUM_THREADS'))\n"
                                 "open(os.path.join(os.environ['SM_MODEL_DIR'], 'weights'), 'w').write('1')\n")
-    done = place.submit("--wait", "--env", "PASSED", "show.py")
+    done = place.submit("--wait", "--gpus", "1", "--env", "PASSED", "show.py")
     assert done.code == 0, done.err
-    assert "[None, 'here'] 17 1" in done.text
+    assert "[None, 'here', '0'] 17 1" in done.text
     assert place.finish().exit_code == 0
     logs = Path(ray._private.worker._global_node.get_logs_dir_path())
     for file in (*logs.rglob("*"), *(place.desk.folder / "run").rglob("*")):
@@ -142,7 +180,7 @@ def test_a_job_gets_what_it_names_of_the_environment_and_leaves_nothing(place: P
 
 @pytest.mark.parametrize(("options", "reason"), [
     (("--cpus", "2"), "An instance needs 2 CPUs; no node of the Ray cluster at"),
-    (("--gpus", "1"), "An instance needs 1 CPU, 1 GPU; no node of the Ray cluster at"),
+    (("--gpus", "2"), "An instance needs 1 CPU, 2 GPUs; no node of the Ray cluster at"),
     (("--instances", "3"), "3 instances with 1 CPU do not fit into the Ray cluster at"),
 ])
 def test_a_job_that_never_fits_is_refused_with_what_there_is(
@@ -163,15 +201,16 @@ def test_a_job_without_its_cluster_is_refused(place: Place) -> None:
 
 
 def test_two_instances_train_together_and_resume_after_one_agent_was_killed(place: Place) -> None:
-    place.desk.script(WORLD + TRAINING)
-    assert place.submit("--instances", "2", "--checkpoint-every", "every=3", "train.py", place.desk.folder).code == 0
+    place.desk.write("train.py", TOGETHER)
+    options = ("--instances", "2", "--checkpoint-every", "every=3")
+    assert place.submit(*options, "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "both trained")
     agents = [psutil.Process(pid) for pid in marked_processes("BAROGRAPH_INSTANCE", "run@")]
     agent = next(process for process in agents if {"barograph.jobs.agent", "1"} <= set(process.cmdline()))
-    (place.desk.folder / "go").touch()
     agent.kill()
     state = place.finish()
-    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 6)
+    assert (state.attempt, state.interruptions) == (1, 1)
+    assert state.resumed_steps >= 6
 
 
 def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -> None:
@@ -185,6 +224,32 @@ def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -
     state = place.finish()
     assert (state.attempt, state.interruptions) == (0, 0)
     assert not (place.desk.folder / "started-1").exists()
+
+
+def test_a_killed_driver_is_replaced_and_the_instances_go_on(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    (controller,) = place.controllers()
+    (driver,) = [child for child in controller.children() if "barograph.processes.ray_driver" in child.cmdline()]
+    driver.kill()
+    assert place.finish().interruptions == 0
+
+
+def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controller(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    place.desk.write("cluster.yaml", CLUSTER)
+    assert "has room for 2" in place.submit("--cluster", "cluster.yaml", "--instances", "3", "wait.py", ".").err
+    assert place.submit("--cluster", "cluster.yaml", "wait.py", place.desk.folder).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
+    assert marked_processes("BAROGRAPH_CLUSTER", "run@")
+    for process in place.controllers():
+        process.kill()
+        process.wait(60)
+    assert place.desk.end(place.desk.start("barograph", "jobs")).code == 0
+    assert place.finish().interruptions == 0
+    assert marked_processes("BAROGRAPH_CLUSTER", "run@") == []
+    assert list((place.desk.folder / "home" / "clusters").iterdir()) == []
 
 
 def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
@@ -201,17 +266,18 @@ def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
 
 
 def test_a_job_saves_on_a_node_that_is_drained_and_resumes_on_another_one(place: Place) -> None:
-    place.desk.script(TRAINING)
+    place.desk.write("train.py", TRAINING)
     assert place.submit("--spot", "train.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "reached").exists, "it trained")
     drained = place.state().handles[0]["node"]
-    (place.desk.folder / "go").touch()
     assert ray._raylet.GcsClient(address=place.cluster.address).drain_node(
         drained, autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"), "spot",
         int(time.time() + 120) * 1000)[0]
     state = place.finish()
     assert state.handles[0]["node"] != drained
-    assert (state.attempt, state.interruptions, state.resumed_steps) == (1, 1, 7)
+    assert (state.attempt, state.interruptions) == (1, 1)
+    assert state.resumed_steps >= 8
+    assert state.repeated_steps <= 1
 
 
 def test_a_job_is_stopped(place: Place) -> None:
@@ -219,6 +285,4 @@ def test_a_job_is_stopped(place: Place) -> None:
     assert place.submit("wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
-    state = place.wait_until(lambda state: state.phase.is_over, "it ended")
-    assert state.phase == "stopped"
-    assert signal.SIGTERM in (-(state.exit_code or 0), 15)
+    assert place.end("stopped").stop == "requested by the user"

@@ -85,7 +85,7 @@ class ManagedJob:
                 self._note("stopping", reason=decision.reason)
             case Requeue():
                 self._end_instances()
-                self._engine.release(self.record.name)
+                self._engine.release(self.record.name, is_over=False)
                 self._note("requeued", cause=decision.cause, reason=decision.reason)
             case Finish():
                 self._end_instances()

@@ -18,12 +18,12 @@ from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
+from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.layout import unknown_channels
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
-from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.plain import plain
@@ -178,8 +178,7 @@ def _away(store: Store, home: JobsHome) -> tuple[Path, ...]:
 
 def _settings(spec: JobSpec, store: Store) -> Settings:
     settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
-    cadence = spec.checkpoint or ("auto" if spec.spot and settings.checkpoints is None else "")
-    return replace(settings, checkpoints=with_cadence(settings.checkpoints, cadence)) if cadence else settings
+    return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))
 
 
 def _environment(spec: JobSpec) -> Mapping[str, str]:

@@ -146,6 +146,14 @@ def here() -> tuple[str, str]:
     return context.get_node_id(), context.gcs_address
 
 
+def leave(prefix: str) -> None:
+    """End this actor at once, and its placement group if it is the last named actor of its namespace with a prefix."""
+    ray = _ray()
+    if len([name for name in ray.util.list_named_actors() if name.startswith(prefix)]) <= 1:
+        ray.util.remove_placement_group(ray.util.get_current_placement_group())
+    ray.kill(ray.get_runtime_context().current_actor)
+
+
 class Head:
     """The head of a cluster, for a process that need not have joined it.
 

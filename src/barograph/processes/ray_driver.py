@@ -159,7 +159,7 @@ class Driver:
         names = request.get("members")
         chosen = names if names is not None else [
             name for name in ray.util.list_named_actors() if name.startswith(f"{group}/")]
-        cleaned = {node for member in chosen if (node := self._removed(member, request))}
+        cleaned = self._removed(chosen, request["clean"])
         places = {node for node, _ in self._placed(table)} if table else set()
         alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
         self._clean((places & alive) - cleaned, request)
@@ -168,20 +168,22 @@ class Driver:
             ray.util.remove_placement_group(ray.util.get_placement_group(group))
         self._tell({"removed": request["id"]})
 
-    def _removed(self, member: str, request: Request) -> str:
-        """End a member; return the node that it cleaned, "" if it could not."""
-        ray = self._ray
-        try:
-            actor = ray.get_actor(member, namespace=NAMESPACE)
-        except ValueError:
-            return ""
-        try:
-            node: str = ray.get(actor.clean.remote(*request["clean"]), timeout=_CLEAN_SECS)
-        except ray.exceptions.RayError:  # also a timeout
-            node = ""
-        with contextlib.suppress(ray.exceptions.RayError):
-            ray.kill(actor)
-        return node
+    def _removed(self, members: list[str], clean: list[Any]) -> set[str]:
+        """End members; return the nodes that they cleaned."""
+        ray, actors = self._ray, []
+        for member in members:
+            with contextlib.suppress(ValueError):  # it is gone
+                actors.append(ray.get_actor(member, namespace=NAMESPACE))
+        answers = [actor.clean.remote(*clean) for actor in actors]
+        done = ray.wait(answers, num_returns=len(answers), timeout=_CLEAN_SECS)[0] if answers else []
+        cleaned = set()
+        for answer in done:
+            with contextlib.suppress(ray.exceptions.RayError):
+                cleaned.add(ray.get(answer))
+        for actor in actors:
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.kill(actor)
+        return cleaned
 
     def _clean(self, nodes: set[str], request: Request) -> None:
         """Remove what members left whose actors are gone."""

@@ -181,13 +181,22 @@ class RayLink:
         self._wait(lambda: number not in self._removals or bool(self._known.failed), wait_secs)
         return number not in self._removals
 
-    def close(self) -> None:
-        """End the driver, once it has done what it was asked to do."""
-        if self._groups or self._members or self._removals:
+    def close(self, *, at_once: bool = False) -> None:
+        """End the driver, once it has done what it was asked to do.
+
+        Args:
+            at_once: Nothing of what it was asked to do is needed.
+        """
+        self._end_input()
+        if not at_once and (self._groups or self._members or self._removals):
+            self._process.wait(_CLOSE_SECS)
+        self._process.kill()
+        self._process.wait()
+
+    def _end_input(self) -> None:
+        assert self._process.stdin is not None
+        if not self._process.stdin.closed:
             self._process.feed(b"")
-        if not (self._groups or self._members or self._removals) or self._process.wait(_CLOSE_SECS) is None:
-            self._process.kill()
-            self._process.wait()
 
     def _begun(self) -> LocalProcess:
         process = LocalProcess(own_module("barograph.processes.ray_driver", self._address,
@@ -210,6 +219,8 @@ class RayLink:
     def _ask(self, what: str, **request: Any) -> None:
         self._turn()
         assert self._process.stdin is not None
+        if self._process.stdin.closed:
+            return  # a new driver is told everything
         line = json.dumps({"do": what, **request}).encode() + b"\n"
         try:
             view = memoryview(line)
@@ -262,6 +273,7 @@ class RayLink:
     def _ended(self) -> None:
         """Note the end of the driver: it could not join the cluster, or Ray ended it because the head is gone."""
         self._process.wait()
+        self._end_input()
         self._failed_at = self._clock()
         if self._lost_at is None:
             self._lost_at = self._failed_at

@@ -206,9 +206,9 @@ class _Work:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             _write(handle, data, 0)
+            stamp(handle, item)
         finally:
             os.close(handle)
-        stamp(target, item)
         self._cache.keep(item, target)
 
     def _copy_file(self, item: DataObject, target: Path) -> None:

@@ -82,8 +82,16 @@ class Engine(Protocol):
         """End an instance at once, with all its processes, and remove what it leaves on its machine."""
         ...
 
-    def release(self, job: str) -> None:
-        """Return what was reserved for a job; ends what is left of its instances."""
+    def release(self, job: str, *, is_over: bool = True) -> None:
+        """Return what was reserved for a job; ends what is left of its instances.
+
+        Args:
+            job: Name of the job.
+            is_over: The job has ended; otherwise it will reserve instances again.
+
+        Raises:
+            JobError: Not everything is released yet. It must be called again.
+        """
         ...
 
     def close(self) -> None:

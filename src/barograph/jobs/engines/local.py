@@ -154,7 +154,7 @@ class LocalEngine:
             process.wait()
         shutil.rmtree(handle["work"], ignore_errors=True)
 
-    def release(self, job: str) -> None:
+    def release(self, job: str, *, is_over: bool = True) -> None:
         """See `Engine.release`."""
         if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
             kill_marked(INSTANCE_VARIABLE, f"{job}/")

@@ -9,12 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from barograph.errors import JobError
+from barograph.errors import JobError, SettingsError
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
+from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
 from barograph.jobs.home import HOME_VARIABLE, JobsHome
 from barograph.jobs.spec import JobSpec
+from barograph.processes.ray_cli import is_ray_installed
 from barograph.processes.ray_drain import RAY_NODE_VARIABLE
 from barograph.processes.ray_link import Member, RayLink, RayNodes
 from barograph.watch.figures import count
@@ -44,7 +46,7 @@ class Link(Protocol):
     def call(self, member: str, method: str) -> None: ...
     def remove(self, group: str, members: list[str] | None, cleans: str, clean: list[str],
                wait_secs: float = 0.0) -> bool: ...
-    def close(self) -> None: ...
+    def close(self, *, at_once: bool = False) -> None: ...
 
 
 class RayEngine:
@@ -61,17 +63,22 @@ class RayEngine:
         self._home, self._link, self._clock = home, link, clock
         self._links: dict[tuple[tuple[str, str], ...], Link] = {}
         self._of_jobs: dict[str, Link] = {}
+        self._own: dict[str, OwnCluster] = {}
         self._killed_at: dict[str, float] = {}
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         """See `Engine.problems`."""
+        if not is_ray_installed():
+            return ["Ray is not installed. Install it: pip install 'barograph[ray]'"]
+        found = ["--no-network needs --engine local: on a Ray cluster nobody enforces it."] if spec.no_network else []
+        if spec.cluster:
+            return found + _problems_of_file(spec, url)
         address = os.environ.get("RAY_ADDRESS", "")
         link = self._link_of(_of_ray(os.environ))
         nodes = link.nodes(_JOIN_SECS)
         if isinstance(nodes, str):
-            return [nodes]
+            return [*found, nodes]
         where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
-        found = []
         if not nodes.scales:
             found += problems_of_capacity(spec, [(node.resources, 1) for node in nodes.nodes], where)
         others = [node.address for node in nodes.nodes if not node.is_here]
@@ -82,11 +89,16 @@ class RayEngine:
 
     def reserve(self, job: str, spec: JobSpec) -> str:
         """See `Engine.reserve`."""
+        if spec.cluster and (reason := self._own_cluster(job).start(spec.cluster)):
+            return reason
         link, bundle = self._link_of_job(job), bundle_of(spec)
         if link.reserve(self._group(job), [bundle] * spec.instances, _START_SECS):
             return ""
         wanted = f"{count(spec.instances, 'instance')} with {words_of(bundle)}"
         if link.failed:
+            if spec.cluster:
+                self._own_cluster(job).forget_address()  # it is started again
+                self._of_jobs.pop(job, None)
             return f"Waits for the Ray cluster. {link.failed}"
         free = link.free(self._group(job))
         return f"Waits for {wanted} of the Ray cluster." if free is None else (
@@ -95,9 +107,10 @@ class RayEngine:
     def start(self, order: Order) -> Handle:
         """See `Engine.start`."""
         link, group = self._link_of_job(order.job), self._group(order.job)
-        places = link.placed(group)
-        if len(places) <= order.index:
-            raise JobError("its node left the Ray cluster")
+        bundles = [bundle_of(order.spec)] * order.spec.instances
+        # Without waiting, unless another controller reserved them and was killed.
+        if not link.reserve(group, bundles, _JOIN_SECS) or len(places := link.placed(group)) <= order.index:
+            raise JobError(link.failed.rstrip(".") or "its node left the Ray cluster")
         node, address = places[order.index]
         name = f"{group}/{order.attempt}-{order.index}"
         link.start(Member(name, group, order.index, _INSTANCE, (
@@ -130,16 +143,25 @@ class RayEngine:
         self._link_of_job(handle["job"]).remove(handle["group"], [handle["actor"]], _CLEANS,
                                                 [handle["group"], handle["instance"]])
 
-    def release(self, job: str) -> None:
+    def release(self, job: str, *, is_over: bool = True) -> None:
         """See `Engine.release`.
 
         Raises:
-            JobError: The cluster does not respond. It must be tried again.
+            JobError: The cluster does not respond, or is not removed yet. It must be tried again.
         """
-        link, group = self._link_of_job(job), self._group(job)
-        self._of_jobs.pop(job, None)
-        if not link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS) and not link.failed:
-            raise JobError("the Ray cluster does not respond, so the instances are not released yet")
+        own = self._own_cluster(job)
+        had_own = own.exists
+        if not is_over or not had_own:
+            link, group = self._link_of_job(job), self._group(job)
+            if not link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS) and not link.failed:
+                raise JobError("the Ray cluster does not respond, so the instances are not released yet")
+        if is_over:
+            own.end()
+            self._own.pop(job, None)
+            used = self._of_jobs.pop(job, None)
+            if had_own and used is not None:
+                self._links = {key: link for key, link in self._links.items() if link is not used}
+                used.close(at_once=True)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -152,9 +174,13 @@ class RayEngine:
         owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
         return f"{job}@{owner}"
 
+    def _own_cluster(self, job: str) -> OwnCluster:
+        return self._own.setdefault(job, OwnCluster(self._home, job, self._group(job)))
+
     def _link_of_job(self, job: str) -> Link:
         if job not in self._of_jobs:
-            self._of_jobs[job] = self._link_of(_of_ray(self._home.environment(job)))
+            own = {"RAY_ADDRESS": address} if (address := self._own_cluster(job).address) else {}
+            self._of_jobs[job] = self._link_of({**_of_ray(self._home.environment(job)), **own})
         return self._of_jobs[job]
 
     def _link_of(self, variables: Mapping[str, str]) -> Link:
@@ -184,3 +210,17 @@ def passed_environment(environment: Mapping[str, str], names: tuple[str, ...]) -
 def _of_ray(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an environment that concern Ray."""
     return {name: value for name, value in environment.items() if name.startswith("RAY_")}
+
+
+def _problems_of_file(spec: JobSpec, url: str) -> list[str]:
+    """Return why the cluster of a cluster file can never run a job."""
+    try:
+        content = cluster_file(spec.cluster)
+    except SettingsError as error:
+        return [str(error)]
+    types = node_types(content)
+    found = [] if types is None else problems_of_capacity(spec, types, f"the cluster file {spec.cluster}")
+    if url.startswith("file:") and not is_on_this_machine(content):
+        found.append("The job would be stored in a directory of this machine, which the nodes of the cluster cannot "
+                     f"reach. Use a bucket: --to s3://… ({url})")
+    return found

@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from barograph.jobs.data.mounts import stale_mounts, unmount
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.home import JobsHome
+from barograph.jobs.isolation import clean_up
 from barograph.machine.marked import kill_marked
 from barograph.processes.command import own_module
+from barograph.processes.ray_cluster import leave
 from barograph.processes.ray_drain import RAY_NODE_VARIABLE, this_node
 from barograph.processes.ray_process import ProcessHost
 
 _OF_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
 """What Ray sets for what it runs itself; all that begins with RAY_ likewise, but for the authentication."""
 _SAID_BYTES = 500
+_UNATTENDED_SECS = 900.0
+"""How long an instance keeps its resources after its agent has ended, if no controller releases them."""
 
 
 class InstanceHost(ProcessHost):
-    """An actor that starts the agent of an instance on its node. Its methods run in several threads."""
+    """An actor that starts the agent of an instance on its node. Its methods run in several threads.
 
-    def __init__(self) -> None:
+    Args:
+        unattended_secs: It ends itself so long after its agent, if no controller does.
+        leave: Ends it, and its placement group if it is the last one whose name begins with the prefix that it takes.
+    """
+
+    def __init__(self, *, unattended_secs: float = _UNATTENDED_SECS, leave: Callable[[str], None] = leave) -> None:
         super().__init__()
+        self._unattended_secs, self._leave = unattended_secs, leave
         self._starting = threading.Lock()
+        self._cleaned = threading.Event()
         self._said = b""
-        self._end: dict[str, Any] | None = None
 
     def run(
         self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str]
@@ -55,6 +67,8 @@ class InstanceHost(ProcessHost):
                                **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}"}
                 self.start(own_module("barograph.jobs.agent", url, job, str(attempt), str(index), str(work),
                                       str(JobsHome().cache), environment=environment))
+                threading.Thread(target=self._release_unattended, args=(group, f"{attempt}-{index}"),
+                                 daemon=True).start()
         return self.end_within(0.0)
 
     def end_within(self, wait_secs: float) -> dict[str, Any] | None:
@@ -72,8 +86,16 @@ class InstanceHost(ProcessHost):
 
     def clean(self, group: str, instance: str) -> str:
         """See `clean_node`; returns the ID of this node."""
+        self._cleaned.set()
         clean_node(group, instance)
         return this_node().node_id
+
+    def _release_unattended(self, group: str, instance: str) -> None:
+        """Release the instance after its agent has ended, if no controller does: its machine may be switched off."""
+        self._started.wait()
+        if not self._cleaned.wait(self._unattended_secs):
+            clean_node(group, instance)
+            self._leave(f"{group}/")
 
 
 def clean_node(group: str, instance: str) -> None:
@@ -84,7 +106,14 @@ def clean_node(group: str, instance: str) -> None:
         instance: The instance, as in "0-1"; "": all.
     """
     kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}")
-    shutil.rmtree(directory(group) / instance, ignore_errors=True)
+    place = directory(group) / instance
+    for limits in (place / "limits",) if instance else place.glob("*/limits"):
+        clean_up(limits)
+    for mount in stale_mounts(place):
+        unmount(mount)
+    shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):  # other instances are there
+        directory(group).rmdir()
 
 
 def directory(group: str) -> Path:
