@@ -149,6 +149,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
+    if spec.cluster:
+        spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
     channels, problems = checked(spec, home, store.url)
