@@ -226,7 +226,7 @@ class Agent:
         words = spec.words
         if spec.algorithm:
             target = ("--target", spec.target) if spec.target else ()
-            words = (str(algorithm_named(spec.algorithm).script), *words, *target)
+            words = (str(algorithm_named(spec.algorithm).copy_script(self._layout.code)), *words, *target)
         environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
         # Another machine need not have the directory of the submitting shell.
         has_own = submission.code or spec.algorithm or spec.engine != "local"

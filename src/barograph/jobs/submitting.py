@@ -82,7 +82,8 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         found.append(f"No script at {script}.")
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
-        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
+        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
+                                    processes=spec.instances * spec.processes)
     channels, wrong = listed_channels(spec, Path.cwd())
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
