@@ -57,7 +57,7 @@ OWNERS = {
     "typer": ("cli/",),
     "IPython": ("jupyter/",),
     "rich": ("cli/", "watch/"),
-    "yaml": ("ingest/mlflow/file_store",),
+    "yaml": ("ingest/mlflow/file_store", "jobs/engines/ray_own_cluster"),
     "aim": ("ingest/aim/dump",),
 }
 """Library to the path prefixes that may import it. `model/records.py` imports NumPy for type checking only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_the_training_and_the_prediction_script_read_the_same_features(write: An
     table = read_table(path, Reading())
     described, _ = describe(table, "y", range(50), one_hot=False)
     assert [column["kind"] for column in described] == ["number", "number", "category", "number", "number"]
-    model = {"columns": described, "format": "csv", "header": True}
+    model = {"columns": described, "format": "csv", "header": True, "separator": ""}
     again = features(read_columns(path, model), model)
     np.testing.assert_array_equal(features(table.columns, model), again)
     assert again[:, 0].tolist() == [float(text) for text in exact]
@@ -335,6 +336,13 @@ def test_odd_names_of_columns_train(train: Any, write: Any, trainer: Any) -> Non
     rows = "".join(f"{row % 7},{row % 5},{row % 3},{row % 2},k{row % 4},{row / 8}\n" for row in range(60))
     output = train(trainer, write(f'größe ✓,class,"a[1]<2>",a_1_2_,"{{""x"":1}}",目标\n{rows}'), "--target", "目标")
     assert len((output / "validation_predictions.csv").read_text("utf-8").splitlines()) == 13
+
+
+def test_an_unusual_separator_is_remembered(train: Any, write: Any, tmp_path: Path) -> None:
+    path = write("a b y\n" + "".join(f"{row % 7} {row % 5} {row / 8}\n" for row in range(30)))
+    train(linear_trainer, path, "--target", "y", "--separator", " ")
+    model = json.loads((tmp_path / "SM_MODEL_DIR" / "model.json").read_text("utf-8"))
+    assert features(read_columns(path, model), model).shape == (30, 2)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)

@@ -84,7 +84,7 @@ def test_a_missing_script_has_no_framework(tmp_path: Path) -> None:
     (["train.py", "--lr", "1"], ["PY", "-u", "train.py", "--lr", "1"]),
     (["python", "train.py"], ["PY", "-u", "train.py"]),
     (["python3", "-u", "-m", "pkg.train"], ["PY", "-u", "-m", "pkg.train"]),
-    (["/opt/python3", "train.py"], ["/opt/python3", "train.py"]),
+    (["/env/python3", "train.py"], ["/env/python3", "train.py"]),
     (["python", "-c", "print(1)"], ["python", "-c", "print(1)"]),
     (["./train.sh", "x"], ["./train.sh", "x"]),
     (["torchrun", "train.py"], ["torchrun", "train.py"]),

@@ -315,6 +315,7 @@ def test_a_wrong_cluster_file_is_refused(tmp_path: Path, engine: RayEngine, text
     with pytest.raises(SettingsError, match=problem):
         cluster_file(str(file))
     assert problem in engine.problems(spec(cluster=str(file)))[0]
+    assert problem in engine.reserve("digits", spec(cluster=str(file)))  # it was changed after the submission
 
 
 def test_what_is_left_of_a_cluster_is_removed_by_another_controller(home: JobsHome) -> None:

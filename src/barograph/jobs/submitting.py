@@ -82,7 +82,8 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         found.append(f"No script at {script}.")
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
-        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
+        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
+                                    processes=spec.instances * spec.processes)
     channels, wrong = listed_channels(spec, Path.cwd())
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
@@ -149,6 +150,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
+    if spec.cluster:
+        spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
     channels, problems = checked(spec, home, store.url)

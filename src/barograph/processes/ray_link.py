@@ -130,7 +130,7 @@ class RayLink:
 
     @property
     def failed(self) -> str:
-        """Why the cluster could not be joined last time; "" if it was or has not yet been tried."""
+        """Why the cluster could not be joined last time; "" if it was joined, or never tried."""
         return self._known.failed
 
     def start(self, member: Member) -> None:
@@ -206,7 +206,7 @@ class RayLink:
 
     def _begin_again(self) -> None:
         """Start another driver; tell it what is still wanted of the last one."""
-        self._known.failed, self._failed_at = "", None
+        self._failed_at = None
         self._process = self._begun()
         for group, bundles in self._groups.items():
             if group not in self._known.placed:
@@ -254,7 +254,7 @@ class RayLink:
             case None:
                 self._ended()
             case {"joined": _}:
-                self._lost_at = None
+                known.failed, self._lost_at = "", None
             case {"failed": reason}:
                 known.failed = reason
             case {"nodes": nodes, "scales": scales}:

@@ -150,7 +150,7 @@ def read_columns(path: Path, model: Mapping[str, Any]) -> Columns:
         import pandas
 
         return columns_of_frame(pandas.read_parquet(path))
-    rows = read_rows(path)
+    rows = read_rows(path, model["separator"])
     if model["header"]:
         header, rows = [name.strip() for name in rows[0]], rows[1:]
     else:

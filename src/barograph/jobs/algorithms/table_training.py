@@ -97,7 +97,8 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
         say(note)
     model = {
         "algorithm": name, "task": task, "target": target, "classes": learned.classes, "format": train.form,
-        "header": train.header, "header_names": list(train.columns), "columns": described,
+        "header": train.header, "separator": given.reading.separator, "header_names": list(train.columns),
+        "columns": described,
         "feature_names": _feature_names([column["name"] for column in described]), "parameters": given.parameters,
         "seed": given.seed, "versions": versions(algorithm.requires), "barograph": __version__,
     }

@@ -89,7 +89,7 @@ class RayEngine:
 
     def reserve(self, job: str, spec: JobSpec) -> str:
         """See `Engine.reserve`."""
-        if spec.cluster and (reason := self._own_cluster(job).start(spec.cluster)):
+        if spec.cluster and (reason := self._wait_for_own(job, spec)):
             return reason
         link, bundle = self._link_of_job(job), bundle_of(spec)
         if link.reserve(self._group(job), [bundle] * spec.instances, _START_SECS):
@@ -173,6 +173,12 @@ class RayEngine:
         """Return the name of a job in a cluster: two users may have jobs of one name."""
         owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
         return f"{job}@{owner}"
+
+    def _wait_for_own(self, job: str, spec: JobSpec) -> str:
+        try:
+            return self._own_cluster(job).start(spec.cluster)
+        except (SettingsError, OSError) as error:
+            return f"Waits for the start of the cluster. {str(error).rstrip('.')}."
 
     def _own_cluster(self, job: str) -> OwnCluster:
         return self._own.setdefault(job, OwnCluster(self._home, job, self._group(job)))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from barograph.errors import SettingsError
 from barograph.jobs.algorithms.contract import log_step, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
 from barograph.jobs.algorithms.table_training import finish, prepare
@@ -25,6 +26,9 @@ def train(arguments: Sequence[str]) -> None:
     task = prepare("linear", arguments, one_hot=True)
     kind: Any = LogisticRegression if task.classes else Ridge
     model = estimator(kind, {"random_state": task.options.seed, **task.parameters})
+    if len(task.classes) > 2 and model.get_params().get("solver") == "liblinear":
+        raise SettingsError("The solver liblinear fits one class against the rest, which is no distribution over "
+                            f"{len(task.classes)} classes. Use another solver, such as lbfgs.")
     with fitted(kind):
         model.fit(task.train.matrix, task.train.target)
     np.savez(task.folders.model / "model.npz", weight0=np.atleast_2d(model.coef_).T,
