@@ -19,6 +19,7 @@ from benchmarks import (
     finding,
     frameworks,
     job_checkpoints,
+    job_data,
     jobs,
     judging,
     kernel_report,
@@ -243,6 +244,11 @@ def measure_job_checkpoints(choice: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
+def measure_job_data(choice: argparse.Namespace) -> dict[str, Any]:
+    """How fast the data of a job arrives."""
+    return _reported(choice, "Data of a job", job_data, job_data.measure_job_data, job_data.print_job_data)
+
+
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
@@ -294,6 +300,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "ask": measure_ask,
     "checkpoint": measure_checkpoint,
     "job-checkpoints": measure_job_checkpoints,
+    "job-data": measure_job_data,
     "weights": measure_weights,
     "networks": measure_networks,
 }

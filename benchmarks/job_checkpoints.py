@@ -18,12 +18,13 @@ from benchmarks.tables import Table, note, progress, ratio_text
 _HOUR_SECS = 3600.0
 _MTBF_HOURS = 2.0
 _AUTO = {"auto": True, "mtbf_hours": _MTBF_HOURS, "on_sigterm": False, "keep": 1}
-_CASES: Mapping[str, tuple[Mapping[str, Any], float]] = {
+_CASES: Mapping[str, tuple[Mapping[str, Any] | None, float]] = {
     "automatic, with a notice of two minutes": (_AUTO, 120.0),
     "automatic": (_AUTO, 0.0),
+    "automatic, learned": (None, 0.0),
     "hourly": ({"every_minutes": 60.0}, 0.0),
 }
-"""Settings of the checkpoints, and the seconds from a notice to the interruption."""
+"""Settings of the checkpoints (None: those of a spot job), and the seconds from a notice to the interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def measure_job_checkpoints(effort: Effort) -> dict[str, Any]:
     progress("job-checkpoints, simulations")
     traces = random_traces(effort.traces, mtbf_secs=_MTBF_HOURS * _HOUR_SECS)
     simulated = {
-        name: simulate(JobSpec(("train.py",), settings={"checkpoints": settings}), traces,
+        name: simulate(JobSpec(("train.py",), spot=True, settings={"checkpoints": settings}), traces,
                        Training(8 * _HOUR_SECS, start_secs=120.0, checkpoint_secs=5.0, notice_secs=notice)).to_json()
         for name, (settings, notice) in _CASES.items()}
     trained = {}

@@ -42,7 +42,9 @@ _TRAINING = (
     "capture/test_torch_triton.py",
     "capture/test_torch_on_a_gpu.py", "capture/test_termination.py", "cli/replay/test_replay_weights.py",
     "cli/share/test_tensorboard.py", "cli/record/test_watch.py", "cli/record/test_workers.py", "debugger/test_hook.py",
-    "ingest/test_import_aim.py", "processes/test_ray_process.py", "processes/test_ray_drain.py",
+    "ingest/test_import_aim.py", "jobs/test_algorithm_recording.py", "jobs/test_algorithm_resume.py",
+    "jobs/test_isolation.py::test_two_confined", "jobs/test_launchers.py::test_two_instances",
+    "processes/test_ray_process.py", "processes/test_ray_drain.py",
     "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
 )
 """Folders, files and tests that start processes that train, each for seconds. `--fast` leaves them out."""

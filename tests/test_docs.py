@@ -285,7 +285,7 @@ def statistics() -> list[str]:
 
 @pytest.mark.parametrize("name", statistics())
 def test_every_statistic_of_a_series_is_documented(name: str) -> None:
-    assert f"`{name}`" in section(DOCS / "how-to/analyze-a-run.md", "One number a step")
+    assert f"`{name}`" in section(DOCS / "how-to/analyze-a-run.md", "One number per step")
 
 
 _REPORTED = {

@@ -87,6 +87,24 @@ def test_all_problems_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
         "No training data: pass --data train=FILE."]
 
 
+def test_a_copy_of_the_script_is_run(tmp_path: Path) -> None:
+    algorithm = algorithm_named("mlp")
+    copy = algorithm.copy_script(tmp_path / "code")
+    assert copy == tmp_path / "code" / "mlp_trainer.py"
+    assert copy.read_bytes() == algorithm.script.read_bytes()
+
+
+def test_data_and_processes_that_do_not_suit_are_reported(houses: str) -> None:
+    linear = algorithm_named("linear")
+    assert problems_of(linear, {}, {"train": f"{houses}:pipe"}, "price", processes=2) == [
+        'The algorithm "linear" trains in one process: remove --instances and --processes.',
+        "Built-in algorithms read files, not pipes: remove :pipe from --data train."]
+    assert problems_of(linear, {}, {"train": f"{houses}:lazy"}, "prcie") == [
+        f'No column "prcie" in {houses}. Did you mean "price"?']
+    assert problems_of(linear, {}, {"train": {"source": houses}}, "price") == []
+    assert problems_of(linear, {}, {"train": {"place": "nowhere"}}, "price") == []
+
+
 def test_images_have_no_target_column(tmp_path: Path) -> None:
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "") == []
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "cat") == [

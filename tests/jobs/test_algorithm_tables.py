@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_the_training_and_the_prediction_script_read_the_same_features(write: An
     table = read_table(path, Reading())
     described, _ = describe(table, "y", range(50), one_hot=False)
     assert [column["kind"] for column in described] == ["number", "number", "category", "number", "number"]
-    model = {"columns": described, "format": "csv", "header": True}
+    model = {"columns": described, "format": "csv", "header": True, "separator": ""}
     again = features(read_columns(path, model), model)
     np.testing.assert_array_equal(features(table.columns, model), again)
     assert again[:, 0].tolist() == [float(text) for text in exact]
@@ -139,7 +140,7 @@ def test_the_first_line_has_names_unless_it_has_numbers(
     ("", "data.csv is empty."),
     ("\n\n", "data.csv is empty."),
     ("a,b\n", "data.csv has the names of columns, but no rows."),
-    ("a,b\n1,2\n3\n", f"Line 3 of data.csv has 1 fields; {_WRONG_LINE}"),
+    ("a,b\n1,2\n3\n", f"Line 3 of data.csv has 1 field; {_WRONG_LINE}"),
     ("a,b\n1,2\n3,4,5\n", f"Line 3 of data.csv has 3 fields; {_WRONG_LINE}"),
     ('a,b\n"x\ny",2\n3,4,5\n', f"Line 4 of data.csv has 3 fields; {_WRONG_LINE}"),
     ("a,b\n1,2,3\n1,2,3\n", f"Line 2 of data.csv has 3 fields; {_WRONG_LINE}"),
@@ -215,6 +216,15 @@ def test_a_target_that_is_not_there_is_refused(names: list[str], reading: Readin
     with pytest.raises(BadData) as caught:
         target_in(names, reading, "it")
     assert str(caught.value) == message
+
+
+def test_columns_without_a_name_are_left_out_and_not_listed(write: Any) -> None:
+    path = write(",size,\n0,7,\n1,8,\n")
+    table = read_table(path, Reading())
+    assert (list(table.columns), table.notes) == (["size"], (
+        "Column 1 of data.csv has no name: left out.", "Column 3 of data.csv has no name: left out."))
+    with pytest.raises(BadData, match=r"Columns: size\.$"):
+        target_in(column_names(path, Reading()), Reading(), "it")
 
 
 def test_files_without_names_have_a_usual_target() -> None:
@@ -300,6 +310,16 @@ def test_the_split_has_the_same_share_of_each_class() -> None:
     assert split(target, 0.2, 0)[1].tolist() == validation.tolist() != split(target, 0.2, 1)[1].tolist()
 
 
+def test_a_class_with_one_row_is_for_training() -> None:
+    train, _ = split(Target(np.array([0.0] * 20 + [1.0]), ("a", "b"), ""), 0.9, 0)
+    assert 20 in train
+
+
+def test_digits_with_underscores_are_text() -> None:
+    described, _ = describe(table_of(y=["1", "2", "3"], part=["1_0", "1_1", "1_0"]), "y", range(3), one_hot=False)
+    assert described[0]["categories"] == ["1_0", "1_1"]
+
+
 def test_two_rows_are_split_into_one_and_one() -> None:
     train, validation = split(Target(np.array([1.0, 2.0]), None, ""), 0.2, 0)
     assert (len(train), len(validation)) == (1, 1)
@@ -316,6 +336,13 @@ def test_odd_names_of_columns_train(train: Any, write: Any, trainer: Any) -> Non
     rows = "".join(f"{row % 7},{row % 5},{row % 3},{row % 2},k{row % 4},{row / 8}\n" for row in range(60))
     output = train(trainer, write(f'größe ✓,class,"a[1]<2>",a_1_2_,"{{""x"":1}}",目标\n{rows}'), "--target", "目标")
     assert len((output / "validation_predictions.csv").read_text("utf-8").splitlines()) == 13
+
+
+def test_an_unusual_separator_is_remembered(train: Any, write: Any, tmp_path: Path) -> None:
+    path = write("a b y\n" + "".join(f"{row % 7} {row % 5} {row / 8}\n" for row in range(30)))
+    train(linear_trainer, path, "--target", "y", "--separator", " ")
+    model = json.loads((tmp_path / "SM_MODEL_DIR" / "model.json").read_text("utf-8"))
+    assert features(read_columns(path, model), model).shape == (30, 2)
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
@@ -348,8 +375,8 @@ def test_rows_without_a_target_are_left_out_and_counted(train: Any, write: Any, 
     text = "a,y\n" + "".join(f"{row},{'' if row % 10 == 0 else row / 4}\n" for row in range(50))
     output = train(linear_trainer, write(text), "--target", "y", validation=write(text, "validation.csv"))
     said = capsys.readouterr().out
-    assert '5 of 50 rows of train have no value of "y": left out.' in said
-    assert "1 columns; 45 rows for train, 45 rows for validation" in said
+    assert '5 of 50 rows of train left out: no value in "y".' in said
+    assert "1 column; 45 rows for train, 45 rows for validation" in said
     second = (output / "validation_predictions.csv").read_text("utf-8").splitlines()[1]
     assert second.startswith("2,0.25,")
 

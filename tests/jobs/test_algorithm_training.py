@@ -346,6 +346,21 @@ def test_an_objective_without_probabilities_is_refused(job: Job, halves: Any) ->
                                  "Use multi:softprob, or pass --task regression.")
 
 
+def test_a_solver_of_one_class_against_the_rest_is_refused(job: Job, halves: Any) -> None:
+    with pytest.raises(SettingsError, match="liblinear fits one class against the rest"):
+        job.train("linear", "--target", "target", "--solver", "liblinear", train=halves("wine")[0])
+    job.train("linear", "--target", "target", "--solver", "liblinear", train=halves("cancer")[0])
+
+
+@pytest.mark.parametrize("booster", ["gblinear", "dart"])
+def test_other_boosters_of_xgboost_train(job: Job, halves: Any, booster: str) -> None:
+    train, validation, _, _ = halves("diabetes")
+    place = job.train("xgboost", "--target", "target", "--booster", booster, "--num_boost_round", "12", train=train,
+                      validation=validation)
+    metrics = json.loads((place / "output" / "metrics.json").read_text("utf-8"))
+    assert (metrics["rounds"], metrics["validation"]["r2"] > 0.2) == (12, True)
+
+
 @pytest.mark.parametrize("module", [table_prediction, image_prediction])
 def test_prediction_scripts_import_nothing_of_barograph(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text("utf-8"))

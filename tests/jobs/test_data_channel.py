@@ -20,14 +20,14 @@ from barograph.jobs.data.channel import Channel, Mode, channel_from_json, channe
     ("train=s3://bucket/time=12:00:pipe", Channel("train", "s3://bucket/time=12:00", Mode.PIPE)),
     ("train=s3://b/d:pipe:shuffle", Channel("train", "s3://b/d", Mode.PIPE, shuffle_seed=0)),
     ("train=s3://b/d:shuffle=7:sharded:pipe", Channel("train", "s3://b/d", Mode.PIPE, sharded=True, shuffle_seed=7)),
-    ("a_b-1=data", Channel("a_b-1", "/work/data")),
+    ("a_b-1=data", Channel("a_b-1", "/desk/data")),
     ("train=../data:copy", Channel("train", "/data")),
     ("train=/abs/data", Channel("train", "/abs/data")),
     ("train=file:///abs/a%20b", Channel("train", "/abs/a b")),
-    ("train=a=b", Channel("train", "/work/a=b")),
+    ("train=a=b", Channel("train", "/desk/a=b")),
 ])
 def test_a_channel_is_parsed(text: str, expected: Channel) -> None:
-    assert channel_from_text(text, directory=Path("/work")) == expected
+    assert channel_from_text(text, directory=Path("/desk")) == expected
 
 
 def test_the_colon_of_a_drive_is_no_suffix() -> None:
@@ -61,18 +61,18 @@ def test_a_local_name_may_contain_a_colon_if_it_exists(tmp_path: Path) -> None:
 ])
 def test_a_wrong_channel_is_explained(text: str, message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        channel_from_text(text, directory=Path("/work"))
+        channel_from_text(text, directory=Path("/desk"))
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("value", "expected"), [
-    ("data:sharded", Channel("train", "/work/data", sharded=True)),
-    ({"source": "data", "mode": "pipe", "shuffle": True}, Channel("train", "/work/data", Mode.PIPE, shuffle_seed=0)),
-    ({"source": "data:sharded"}, Channel("train", "/work/data:sharded")),
+    ("data:sharded", Channel("train", "/desk/data", sharded=True)),
+    ({"source": "data", "mode": "pipe", "shuffle": True}, Channel("train", "/desk/data", Mode.PIPE, shuffle_seed=0)),
+    ({"source": "data:sharded"}, Channel("train", "/desk/data:sharded")),
     ({"source": "s3://b/d", "shuffle": False, "sharded": True}, Channel("train", "s3://b/d", sharded=True)),
 ])
 def test_a_channel_of_a_job_file_is_parsed(value: Any, expected: Channel) -> None:
-    assert channel_from_json("train", value, directory=Path("/work")) == expected
+    assert channel_from_json("train", value, directory=Path("/desk")) == expected
 
 
 @pytest.mark.parametrize(("value", "message"), [
@@ -86,7 +86,7 @@ def test_a_channel_of_a_job_file_is_parsed(value: Any, expected: Channel) -> Non
 ])
 def test_a_wrong_channel_of_a_job_file_is_explained(value: Any, message: str) -> None:
     with pytest.raises(SettingsError, match=message.replace("?", r"\?")):
-        channel_from_json("train", value, directory=Path("/work"))
+        channel_from_json("train", value, directory=Path("/desk"))
 
 
 @pytest.mark.parametrize("channel", [
@@ -108,5 +108,5 @@ def test_a_script_finds_its_channels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_outside_a_job_the_error_says_how_to_submit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRAINING_JOB_NAME", raising=False)
-    with pytest.raises(JobError, match="barograph submit SCRIPT --data train=PATH"):
+    with pytest.raises(JobError, match="barograph submit --data train=PATH SCRIPT"):
         channel("train")

@@ -237,7 +237,7 @@ def test_the_cache_keeps_what_jobs_use_and_the_last_used_of_the_rest(place: Plac
         if path.is_file():
             path.unlink()
     large = next(item for item in place.bucket.listing.objects if item.name.endswith("large.bin"))
-    cache.take(large, place.root / "used")
+    cache.take(large, str(place.root / "used"))
     (place.root / "used").unlink()
     trim(place.cache, 300_000)
     assert cache.has(large)

@@ -14,7 +14,6 @@ import pytest
 from barograph.errors import SettingsError, UnknownName
 from barograph.jobs.interruptions.background import BackgroundSource
 from barograph.jobs.interruptions.file import FileSource, write_notice
-from barograph.jobs.interruptions.gcp import GcpSource
 from barograph.jobs.interruptions.notice import InterruptionSource, Notice
 from barograph.jobs.interruptions.ray_drain import RayDrainSource
 from barograph.jobs.interruptions.signals import SignalSource, signal_source_from
@@ -213,8 +212,10 @@ def test_a_source_in_the_background_does_not_block_and_ends() -> None:
     assert source.poll() == SOON
 
 
-def test_a_source_in_the_background_ends_with_its_service_absent() -> None:
-    source = BackgroundSource(GcpSource("http://127.0.0.1:1"))
+def test_a_source_in_the_background_ends_with_its_service_absent(handlers: None) -> None:
+    (source,) = (item for item in sources_named("auto", environment={"GCE_METADATA_HOST": "127.0.0.1:1"})
+                 if item.name == "gcp")
+    assert isinstance(source, BackgroundSource)
     source.poll()
     thread = source._thread
     assert thread is not None
@@ -284,7 +285,7 @@ def test_signals_need_the_main_thread() -> None:
 def test_the_addresses_of_services_come_from_arguments_and_the_environment() -> None:
     environment = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:81/", "GCE_METADATA_HOST": "127.0.0.1:82"}
     found = sources_named("aws,gcp,azure", urls={"azure": "http://127.0.0.1:83", "aws": ""}, environment=environment)
-    assert [source.source._url for source in found if isinstance(source, BackgroundSource)] == [
+    assert [vars(source.source)["_url"] for source in found if isinstance(source, BackgroundSource)] == [
         "http://127.0.0.1:81", "http://127.0.0.1:82", "http://127.0.0.1:83"]
 
 

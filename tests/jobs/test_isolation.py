@@ -26,12 +26,15 @@ from barograph.jobs.isolation import (
     limits_problem,
     memory_reason,
     network_holder,
+    shared_network,
     was_out_of_memory,
 )
+from barograph.jobs.launchers import World, launch_plan
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.processes.run_to_end import Completed, run_to_end
+from barograph.processes.streamed_process import StreamedProcess
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
@@ -114,9 +117,10 @@ def test_a_process_runs_on_its_cpus_only(directory: Path) -> None:
     assert done.out.decode() == f"[{cpu}] 1\n"
 
 
-def test_a_number_of_cpus_is_kept(directory: Path) -> None:
-    done = run(confined(python("import os; print(len(os.sched_getaffinity(0)))"), directory=directory, cpus=0.5))
-    assert done.out == b"1\n"
+def test_without_chosen_cpus_only_the_threads_are_limited(directory: Path) -> None:
+    command = python("import os; print(len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'])")
+    made = confined(replace(command, environment={}), directory=directory, cpus=0.5)
+    assert run(made).out.decode() == f"{len(limits_here().cpus)} 1\n"
 
 
 def test_threads_that_the_command_sets_stay(directory: Path) -> None:
@@ -169,6 +173,15 @@ def test_processes_of_one_instance_share_the_limit(directory: Path) -> None:
     first.wait()
 
 
+@needs_groups
+def test_the_limit_of_an_instance_can_be_raised_and_lowered(directory: Path) -> None:
+    confined(python(""), directory=directory, memory_bytes=100 * MIB)
+    made = confined(python(FILL, "200"), directory=directory, memory_bytes=400 * MIB)
+    assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)
+    made = confined(python(FILL, "200"), directory=directory, memory_bytes=100 * MIB)
+    assert (run(made).out, made.was_out_of_memory()) == (b"", True)
+
+
 def test_a_process_within_its_limit_is_left_alone(directory: Path) -> None:
     made = confined(python(FILL, "20"), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"filled\n", False)
@@ -205,6 +218,13 @@ def test_memory_of_children_is_measured_and_shared_pages_once(no_groups: None, d
             "else:\n    import time; time.sleep(1.5); os._exit(0)\n")
     made = confined(python(code), directory=directory, memory_bytes=200 * MIB)
     assert (run(made).out, made.was_out_of_memory()) == (b"ended\n", False)
+
+
+def test_memory_of_a_child_in_a_session_of_its_own_is_measured(no_groups: None, directory: Path) -> None:
+    fill = "import time; kept = b'x' * (300 * 2**20); time.sleep(600)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {fill!r}], start_new_session=True)"
+    made = confined(python(code), directory=directory, memory_bytes=150 * MIB)
+    assert (run(made).exit_code, made.was_out_of_memory()) == (-9, True)
 
 
 def test_the_watcher_ends_with_what_it_watches(no_groups: None, directory: Path) -> None:
@@ -292,15 +312,20 @@ def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
 
 @needs_network
 def test_several_processes_share_a_network_of_their_own(directory: Path) -> None:
-    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        assert holder.stdout.readline() == b"ready\n"
-        spaces = [run(confined(python("import os; print(os.readlink('/proc/self/ns/net'))"), directory=directory,
-                               no_network=True, network_of=holder.pid)).out for _ in range(2)]
-        assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{holder.pid}/ns/net')}\n".encode()
+    code = "import os; print(os.readlink('/proc/self/ns/net'))"
+    with shared_network() as network:
+        spaces = [run(confined(python(code), directory=directory, no_network=True, network_of=network)).out
+                  for _ in range(2)]
+        assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{network}/ns/net')}\n".encode()
         assert os.readlink("/proc/self/ns/net") not in spaces[0].decode()
+    wait_until_gone(network)
+
+
+@needs_network
+def test_the_holder_of_a_network_ends_with_its_input() -> None:
+    holder = LocalProcess(network_holder(), stdin=PIPE)
+    assert holder.stdin is not None
+    holder.stdin.close()
     assert holder.wait(LONGEST_SECS) == 0
 
 
@@ -422,3 +447,26 @@ def test_a_group_of_version_2_is_set_up_and_read(tmp_path: Path) -> None:
     assert not group.was_out_of_memory()
     (group.path / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n")
     assert group.was_out_of_memory()
+
+
+@needs_network
+@needs_landlock
+def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "train.py").write_text(
+        "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
+        "t = torch.ones(1) * dist.get_rank()\ndist.all_reduce(t)\n"
+        "print('sum', t.item(), flush=True)\ndist.destroy_process_group()\n")
+    with shared_network() as network:
+        started = []
+        for index in (0, 1):
+            work = tmp_path / f"instance-{index}"
+            (command,) = launch_plan(["train.py"], World(("127.0.0.1",) * 2, index, port=29400), directory=tmp_path,
+                                     environment={**os.environ, "TMPDIR": str(work)}).commands
+            made = confined(command, directory=work, cpus=1, memory_bytes=2**31, no_network=True,
+                            network_of=network, writable=(work,))
+            started.append((made, StreamedProcess(made.command, merged=True)))
+        for made, process in started:
+            assert process.wait(LONGEST_SECS) == 0
+            assert b"sum 1.0" in process.output().out
+            made.clean_up()

@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import io
 import os
+import socket
+import subprocess
 import tarfile
 import time
 from pathlib import Path
@@ -71,6 +73,19 @@ def test_untracked_files_arrive_and_ignored_ones_do_not(repository: Repository, 
     repository.write("a.log", "x")
     repository.write("config/lr.toml", "lr = 1")
     assert sorted(sent(repository.root, target)) == [".gitignore", "config/lr.toml", "train.py"]
+
+
+def test_a_file_in_conflict_arrives_once(repository: Repository, target: Path) -> None:
+    repository.git("checkout", "--quiet", "-b", "other")
+    repository.write("train.py", "theirs")
+    repository.commit()
+    repository.git("checkout", "--quiet", "trunk")
+    repository.write("train.py", "ours")
+    repository.commit()
+    subprocess.run(["git", "merge", "--quiet", "other"], cwd=repository.root, check=False, capture_output=True)
+    packed = pack(repository.root, secrets=Secrets())
+    assert unpack(packed.data, target) == ["train.py"]
+    assert "<<<<<<<" in (target / "train.py").read_text()
 
 
 def test_only_the_folder_of_the_script_is_sent(repository: Repository, target: Path) -> None:
@@ -218,6 +233,20 @@ def test_executable_bits_and_links_arrive(repository: Repository, target: Path) 
     assert os.access(target / "run.sh", os.X_OK)
     assert not os.access(target / "train.py", os.X_OK) or os.stat(target / "train.py").st_mode & 0o100 == 0
     assert os.readlink(target / "again.py") == "train.py"
+
+
+def test_code_can_be_unpacked_again(folder: Path, target: Path) -> None:
+    (folder / "again.py").symlink_to("train.py")
+    packed = pack(folder, secrets=Secrets())
+    assert unpack(packed.data, target) == unpack(packed.data, target) == ["again.py", "train.py"]
+
+
+def test_a_pipe_and_a_socket_are_named(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(folder / "socket"))
+        packed = pack(folder, secrets=Secrets())
+    assert packed.notes == ('"pipe": not a regular file.', '"socket": not a regular file.')
 
 
 @pytest.mark.parametrize("leads_to", ["/etc/passwd", "../outside", ".git/config"])

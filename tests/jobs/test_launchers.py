@@ -84,7 +84,7 @@ def test_a_missing_script_has_no_framework(tmp_path: Path) -> None:
     (["train.py", "--lr", "1"], ["PY", "-u", "train.py", "--lr", "1"]),
     (["python", "train.py"], ["PY", "-u", "train.py"]),
     (["python3", "-u", "-m", "pkg.train"], ["PY", "-u", "-m", "pkg.train"]),
-    (["/opt/python3", "train.py"], ["/opt/python3", "train.py"]),
+    (["/env/python3", "train.py"], ["/env/python3", "train.py"]),
     (["python", "-c", "print(1)"], ["python", "-c", "print(1)"]),
     (["./train.sh", "x"], ["./train.sh", "x"]),
     (["torchrun", "train.py"], ["torchrun", "train.py"]),
@@ -93,6 +93,17 @@ def test_one_process_is_started_as_it_is(words: list[str], expected: list[str], 
     (tmp_path / "train.py").write_text("import torch\n")
     (command,) = plan(words, tmp_path, python="PY").commands
     assert (list(command.arguments), command.environment) == (expected, {})
+
+
+def test_a_shell_script_finds_the_python_of_the_job(tmp_path: Path) -> None:
+    (tmp_path / "environment/bin").mkdir(parents=True)
+    (tmp_path / "environment/pyvenv.cfg").touch()
+    python = tmp_path / "environment/bin/python"
+    python.symlink_to(sys.executable)
+    (command,) = launch_plan(["sh", "-c", "command -v python; echo $VIRTUAL_ENV"], World(), directory=tmp_path,
+                             environment={"PATH": "/usr/bin:/bin"}, python=str(python)).commands
+    done = subprocess.run(command.arguments, env=dict(command.environment or {}), capture_output=True, check=True)
+    assert done.stdout.decode().split() == [str(python), str(tmp_path / "environment")]
 
 
 def test_torch_is_started_by_torchrun_once_per_instance(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def automatic(mtbf_hours: float) -> JobSpec:
 
 
 def simulated(spec: JobSpec, trace: Trace, training: Training = ONE_HOUR) -> VirtualJob:
-    found = VirtualJob(spec, trace, training, interval_of(spec, training))
+    found = VirtualJob(spec, trace, training)
     found.run()
     return found
 
@@ -175,7 +175,7 @@ def test_prices_of_the_job_count_where_the_trace_has_none() -> None:
 
 
 def test_a_forecast_for_people() -> None:
-    spec = JobSpec(("train.py",), spot=True, price=1.0, spot_price=0.3)
+    spec = automatic(24.0)
     found = simulate(spec, [Trace(7200.0, interruptions=(7000.0,))], EIGHT_HOURS)
     assert found.lines == [
         "100% of 1 simulation finished",
@@ -211,4 +211,4 @@ def test_intervals_are_those_of_the_recording() -> None:
     assert interval_of(JobSpec(("train.py",)), ONE_HOUR) == math.inf
     assert interval_of(JobSpec(("train.py",), checkpoint="every=50"), Training(3600.0, step_secs=2.0)) == 100
     assert interval_of(JobSpec(("train.py",), checkpoint="5m"), ONE_HOUR) == 300
-    assert interval_of(JobSpec(("train.py",), spot=True), EIGHT_HOURS) == pytest.approx(929.5, abs=0.1)
+    assert interval_of(JobSpec(("train.py",), spot=True), EIGHT_HOURS) == pytest.approx(464.8, abs=0.1)

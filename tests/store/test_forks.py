@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreUnavailable
-from barograph.store.base import Browsable, Openable, Store, Streaming
+from barograph.store.base import Browsable, Openable, Ranged, Store, Streaming
 from barograph.store.urls import store_from_url
 
 pytestmark = [
@@ -72,8 +72,11 @@ def every_verb(store: Store) -> dict[str, object]:
     with store.opened("a") as file:
         file.seek(2)
         opened = file.read()
+    # Versions of objects, which no file has.
+    ranged = bytes(store.read("a", 1, 3).data) + store.info("a").name.encode() if isinstance(store, Ranged) else b"yta"
     store.delete("a")
     return {
+        "ranged": ranged,
         "get": bytes(store.get("b/parts")), "list": [item[:2] for item in store.list()], "level": store.level(),
         "parts": sum(map(len, store.parts("b/large"))), "taken": taken, "missing": missing, "opened": opened,
     }
@@ -83,6 +86,7 @@ def test_a_child_does_all_that_its_parent_could_do(store: Store) -> None:
     store.put("a", b"bytes")
     assert bytes(store.get("a")) == b"bytes"
     assert in_child(lambda: every_verb(store)) == {
+        "ranged": b"yta",
         "get": b"onetwo", "list": [("b/large", 10 * 2**20), ("b/new", 1), ("b/parts", 6)], "level": (["b"], []),
         "parts": 10 * 2**20, "taken": True, "missing": True, "opened": b"tes",
     }

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from obstore.exceptions import GenericError
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreUnavailable
-from barograph.store.base import Browsable, Store, Streaming
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreDenied, StoreUnavailable
+from barograph.store.base import Browsable, Ranged, Store, Streaming
+from barograph.store.failures import NoRanges, store_error
 from barograph.store.urls import store_from_url
 
 PLACES = ["file", "memory", pytest.param("s3", marks=pytest.mark.s3)]
@@ -194,3 +196,48 @@ def test_one_level_shows_folders_and_objects_apart(store: Store) -> None:
     assert store.level() == (["a", "ab"], ["top.json"])
     assert store.level("a") == (["a/b"], ["a/one ü.json"])
     assert store.level("nowhere") == ([], [])
+
+
+# Parts and versions of objects
+
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.s3)])
+def bucket(request: pytest.FixtureRequest) -> Store:
+    if request.param == "memory":
+        return store_from_url(f"memory://{request.node.name}")
+    return store_from_url(request.getfixturevalue("s3_url"))
+
+
+def test_a_part_of_an_object_is_read(bucket: Store) -> None:
+    assert isinstance(bucket, Ranged)
+    bucket.put("a/b", bytes(range(100)))
+    assert bytes(bucket.read("a/b", 10, 20).data) == bytes(range(10, 20))
+    assert bytes(bucket.read("a/b").data) == bytes(range(100))
+    with pytest.raises(ObjectNotFound):
+        bucket.read("a/c")
+    with pytest.raises(ObjectNotFound):
+        bucket.info("a/c")
+
+
+def test_each_way_gives_the_same_version_until_the_object_is_replaced(bucket: Store) -> None:
+    assert isinstance(bucket, Ranged)
+    bucket.put("a", b"first")
+    first = bucket.info("a")
+    assert (first.name, first.size_bytes) == ("a", 5)
+    assert {item.version for item in (first, *bucket.list(), bucket.read("a").info, bucket.read("a", 1, 2).info)} == {
+        first.version}
+    assert first.version != ""
+    bucket.put("a", b"other")
+    assert bucket.info("a").version != first.version
+
+
+def test_a_server_that_only_reads_whole_objects_is_named() -> None:
+    foreign = GenericError("Generic S3 error: Received non-partial response when range requested")
+    assert isinstance(store_error(foreign, verb="get", name="a", url="s3://bucket"), NoRanges)
+
+
+def test_a_name_that_no_file_can_have_is_named() -> None:
+    foreign = GenericError('Error parsing Path "a/../b": Encountered illegal character sequence ".." in segment ".."')
+    found = store_error(foreign, verb="list", name="", url="s3://bucket")
+    assert isinstance(found, StoreDenied)
+    assert str(found).startswith("An object has a name that no file can have.")

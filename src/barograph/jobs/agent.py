@@ -26,6 +26,7 @@ from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.engines.engine import CPUS_VARIABLE
 from barograph.jobs.environment import prepare
+from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
 from barograph.jobs.isolation import Confinement, confined
@@ -225,7 +226,7 @@ class Agent:
         words = spec.words
         if spec.algorithm:
             target = ("--target", spec.target) if spec.target else ()
-            words = (str(algorithm_named(spec.algorithm).script), *words, *target)
+            words = (str(algorithm_named(spec.algorithm).copy_script(self._layout.code)), *words, *target)
         environment = {**os.environ, **variables(self._layout, spec, place, job=submission.name, gpus=spec.gpus)}
         # Another machine need not have the directory of the submitting shell.
         has_own = submission.code or spec.algorithm or spec.engine != "local"
@@ -234,7 +235,8 @@ class Agent:
             filled(words, self._layout, list(spec.data)),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
             directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
-                environment, submission.launch, attempt=self._attempt, resume=going_on.order))
+                environment, launch_after(submission.launch, spec, self._store), attempt=self._attempt,
+                resume=going_on.order))
 
     def _tell_progress(self, progress: Mapping[str, DeliveryProgress]) -> None:
         """Say how much of the data is there, at most twice a second; notices come meanwhile, too."""
@@ -256,7 +258,8 @@ class Agent:
         notice = self._notices.poll()
         if notice is None:
             return
-        self._events.append("notice", **notice.to_json())
+        with contextlib.suppress(StoreError):  # that nobody is told is no reason not to save
+            self._events.append("notice", **notice.to_json())
         if not notice.advisory:
             self._notice = f"The instance was taken away: {notice.reason.rstrip('.')}."
             if notice.deadline_unix is not None:

@@ -24,7 +24,7 @@ def channel(name: str) -> Path:
         return Path(path)
     channels = [key.removeprefix(_PREFIX).lower() for key in os.environ if key.startswith(_PREFIX)]
     if "TRAINING_JOB_NAME" not in os.environ and not channels:
-        raise JobError(f'barograph.channel("{name}") needs a training job. Submit the script: barograph submit SCRIPT '
-                       f"--data {name}=PATH.")
-    raise UnknownName(f'This job has no channel "{name}". {nearest(name.lower(), channels)} Add it when you submit the '
-                      f"job: --data {name}=PATH.")
+        raise JobError(f'barograph.channel("{name}") needs a training job. Submit the script: '
+                       f"barograph submit --data {name}=PATH SCRIPT.")
+    raise UnknownName(f'This job has no channel "{name}". {nearest(name.lower(), channels)} Add it when you '
+                      f"submit the job: barograph submit --data {name}=PATH SCRIPT.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ LOOSE_FILE_BYTES = 10 * 2**20
 _MOST_NOTES = 50
 _CACHES = frozenset({"__pycache__", "node_modules", "__pypackages__", "site-packages"})
 _ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
+_STAGED = re.compile(r"(?P<mode>\d{6}) [0-9a-f]{40,64} [0-3]\t")
 _NOT_A_REPOSITORY = "not a git repository"
 
 
@@ -173,16 +175,19 @@ def _listed(directory: Path, notes: list[str], away: Sequence[Path]) -> tuple[li
 
 def _of_git(git: Git, prefix: str, notes: list[str]) -> tuple[list[str], list[str]]:
     """Return the tracked and the untracked, not ignored files below the directory of `git`."""
-    git = git.without_filters()
-    tracked: list[str] = []
+    tracked: dict[str, None] = {}
+    loose: list[str] = []
     modules: list[str] = []
-    for entry in git.names("ls-files", "--cached", "--stage", "-z"):
-        facts, _, name = entry.partition("\t")
-        (modules if facts.startswith("160000") else tracked).append(name)
-    loose = git.names("ls-files", "--others", "--exclude-standard", "-z")
-    notes += [f"{quoted(prefix + name)}: a repository of its own." for name in loose if name.endswith("/")]
-    loose = [prefix + name for name in loose if not name.endswith("/")]
-    tracked = [prefix + name for name in dict.fromkeys(tracked)]
+    for entry in git.names("ls-files", "--cached", "--others", "--exclude-standard", "--stage", "-z"):
+        staged = _STAGED.match(entry)
+        if not staged:
+            loose.append(prefix + entry)
+        elif staged["mode"] == "160000":
+            modules.append(entry[staged.end():])
+        else:
+            tracked[prefix + entry[staged.end():]] = None  # a conflict has several stages
+    notes += [f"{quoted(name)}: a repository of its own." for name in loose if name.endswith("/")]
+    loose = [name for name in loose if not name.endswith("/")]
     for module in modules:
         inner = git.at(os.path.join(git.folder, module))
         if not os.path.exists(os.path.join(inner.folder, ".git")):
@@ -190,9 +195,9 @@ def _of_git(git: Git, prefix: str, notes: list[str]) -> tuple[list[str], list[st
                          "--init.")
             continue
         its_tracked, its_loose = _of_git(inner, f"{prefix}{module}/", notes)
-        tracked += its_tracked
+        tracked |= dict.fromkeys(its_tracked)
         loose += its_loose
-    return tracked, loose
+    return list(tracked), loose
 
 
 def _without_environments(names: Sequence[str]) -> Iterator[str]:

@@ -36,7 +36,11 @@ from barograph.version import __version__
 _TURN_SECS = 0.1
 _LEAST_PYTHON = (3, 11)
 _LONGEST_REASON = 400
+_MOST_CAUSES = 3
+_NO_REASON = ("warning:", "Using ", "Creating ", "Resolved ")
+"""Beginnings of the lines of uv that say what it was doing."""
 _PART, _GONE = ".part", ".gone"
+_INSTALLED = "barograph-installed.txt"
 _OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PROJECT", "UV_PYTHON")
 _UNREACHABLE = ("Failed to fetch", "error sending request", "Request failed", "dns error", "timed out",
                 "No space left")
@@ -54,10 +58,13 @@ class PreparedEnvironment:
     Attributes:
         python: Its path.
         digest: Identifies its packages; "": those of the Python that submitted the job.
+        pins: The versions of all its packages, as lines of a requirements file. `Requirements` with these pins give
+            the same environment at any later time.
     """
 
     python: Path
     digest: str
+    pins: str = ""
 
 
 def prepare(
@@ -83,21 +90,37 @@ def prepare(
     if requirements is None:
         return PreparedEnvironment(Path(sys.executable), "")
     builder = _Uv(_found(uv), code_directory, progress, cancelled)
+    if requirements.pins:
+        unpinned = _known(cache, _digest(replace(requirements, pins=""), code_directory))
+        if unpinned is not None and unpinned.pins == requirements.pins:
+            return unpinned
     digest = _digest(requirements, code_directory)
-    place = cache / digest
-    found = PreparedEnvironment(python_in(place), digest)
-    if found.python.exists():
-        return found
+    return _known(cache, digest) or _built_once(builder, requirements, cache, digest)
+
+
+def _known(cache: Path, digest: str) -> PreparedEnvironment | None:
+    """Return an environment of the cache; None if it is not there, or its Python is gone."""
+    python = python_in(cache / digest)
+    try:
+        return PreparedEnvironment(python, digest, (cache / digest / _INSTALLED).read_text("utf-8").rstrip("\n")) \
+            if python.exists() else None
+    except OSError:
+        return None
+
+
+def _built_once(builder: _Uv, requirements: Requirements, cache: Path, digest: str) -> PreparedEnvironment:
+    """Build an environment, unless another process is building it."""
     _make_directory(cache)
-    lock = HostLock(f"environment {place}", cache)
+    lock = HostLock(f"environment {cache / digest}", cache)
     if not lock.take():
-        progress("Waiting for another instance that builds the same environment.")
+        builder.say("Waiting for another instance that builds the same environment.")
         while not lock.take():
             builder.pause()
     try:
-        if not found.python.exists():
+        known = _known(cache, digest)
+        if known is None:
             _remove_unfinished(cache, but=digest)
-            part = cache / f"{digest}{_PART}"
+            place, part = cache / digest, cache / f"{digest}{_PART}"
             for path in (part, place):
                 _remove(path)
             try:
@@ -105,9 +128,12 @@ def prepare(
                 os.rename(part, place)
             finally:
                 _remove(part)
+            known = _known(cache, digest)
+        if known is None:
+            raise JobError(f"The environment was built, and is gone ({cache / digest}).")
+        return known
     finally:
         lock.release()
-    return found
 
 
 def pinned(requirements: Requirements, code_directory: Path, *, uv: str | None = None) -> Requirements:
@@ -125,8 +151,9 @@ def pinned(requirements: Requirements, code_directory: Path, *, uv: str | None =
         return requirements
     with tempfile.TemporaryDirectory(prefix="barograph-requirements-") as folder:
         own = _written(Path(folder, "barograph.txt"), _own_requirements())
-        text = builder.run("pip", "compile", "--quiet", "--no-header", "--no-annotate", *_chosen_python(builder),
-                           requirements.path, own, output=True)
+        python = [word for word in _python_options(builder, requirements) if word != "--no-project"]
+        text = builder.run("pip", "compile", "--quiet", "--no-header", "--no-annotate", *python, requirements.path, own,
+                           output=True)
     return replace(requirements, pins="\n".join(_versions(text.splitlines())))
 
 
@@ -148,7 +175,7 @@ class _Uv:
 
     def __init__(self, program: str, directory: Path, progress: Progress, cancelled: IsCancelled) -> None:
         self._program, self.directory = program, directory
-        self._progress, self._cancelled = progress, cancelled
+        self.say, self._cancelled = progress, cancelled
         self._secrets = Secrets(os.environ)
 
     def run(self, *words: str, environment: Path | None = None, output: bool = False) -> str:
@@ -193,7 +220,7 @@ class _Uv:
         err.append(output.err.decode("utf-8", "replace"))
         for line in err[-1].splitlines():
             if line.startswith(_TOLD):
-                self._progress(self._secrets.hide(line))
+                self.say(self._secrets.hide(line))
 
     def _failure(self, text: str) -> JobError:
         reason = self._secrets.hide(_reason(text))
@@ -218,12 +245,14 @@ def _reason(text: str) -> str:
     """Return uv's own reason from what it printed, in one line."""
     # Also the signs of earlier versions: "× No solution found" and "╰─▶ Because".
     lines = [re.sub(r"^[\s│×╰├─▶]+", "", line).strip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("warning:", "Using ", "Creating ", "Resolved "))]
+    lines = [line for line in lines if set(line) - set("^~| -") and not line.startswith(_NO_REASON)]
     start = next((at for at, line in enumerate(lines) if line.startswith("error:")), 0)
     lines = [re.sub(r"^(?:error|cause|hint|Caused by):\s*", "", line) for line in lines[start:]]
     if len(lines) > 1 and lines[0].startswith("No solution found"):
         del lines[0]
-    told = ". ".join(line.rstrip(" .;:") for line in lines if set(line) - set("^~| -")) or "uv gave no reason"
+    elif len(lines) > _MOST_CAUSES:
+        lines = [*lines[:_MOST_CAUSES - 1], lines[-1]]  # the last one is the cause of all
+    told = ". ".join(line.rstrip(" .;:") for line in lines).replace(",. ", ", ") or "uv gave no reason"
     return f"{told[:_LONGEST_REASON].rstrip()}…" if len(told) > _LONGEST_REASON else f"{told}."
 
 
@@ -236,7 +265,7 @@ def _found(uv: str | None) -> str:
 
 
 def _build(uv: _Uv, requirements: Requirements, place: Path) -> None:
-    uv.run("venv", "--quiet", "--relocatable", *_chosen_python(uv), os.fspath(place))
+    uv.run("venv", "--quiet", "--relocatable", *_python_options(uv, requirements), os.fspath(place))
     _check_version(place)
     python = os.fspath(python_in(place))
     own = _written(place / "barograph-own.txt", _own_requirements())
@@ -254,6 +283,8 @@ def _build(uv: _Uv, requirements: Requirements, place: Path) -> None:
     versions = _versions(pins)
     fixed = ["-c", _written(place / "barograph-pins.txt", versions)] if versions else []
     uv.run("pip", "install", "--no-editable", "--python", python, *wanted, "-r", own, *fixed)
+    _written(place / _INSTALLED, _versions(
+        uv.run("pip", "freeze", "--quiet", "--python", python, output=True).splitlines()))
     _add_barograph(place)
 
 
@@ -262,15 +293,17 @@ def _folder_of(requirements: Requirements) -> str:
     return f"./{os.path.dirname(requirements.path)}"
 
 
-def _chosen_python(uv: _Uv) -> list[str]:
-    """Return the option for this Python if the project accepts it, else for another one that is installed.
+def _python_options(uv: _Uv, requirements: Requirements) -> list[str]:
+    """Return the options for this Python if the project accepts it, else for another one that is installed.
 
-    Without a fitting one there is no option: uv downloads it.
+    Without a fitting one only the project is an option: uv downloads the Python.
     """
+    # A list of requirements has no project, although there may be one in a folder further up.
+    project = ["--no-project"] if requirements.kind is Kind.LIST else []
     try:
-        return ["--python", uv.run("python", "find", "--quiet", output=True).strip()]
+        return [*project, "--python", uv.run("python", "find", *project, output=True).strip()]
     except JobError:
-        return []
+        return project
 
 
 def _check_version(place: Path) -> None:

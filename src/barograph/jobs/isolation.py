@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from barograph.jobs.launchers import thread_variables
 from barograph.machine.host import memory_bytes as memory_of_machine
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
+from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
@@ -89,12 +90,12 @@ def confined(
     Args:
         command: The command.
         directory: Directory of the instance, on this machine. Created if it is missing.
-        cpus: Number of CPUs. Without `cpu_set` some of this process's CPUs are taken, always the same ones for a
-            directory. Also sets the numbers of threads of numerical libraries, unless the command sets them.
-        cpu_set: The CPUs to run on.
+        cpus: Number of CPUs. Sets the numbers of threads of numerical libraries, unless the command sets them.
+        cpu_set: The CPUs to run on. Only who knows what else runs here can choose them.
         memory_bytes: Memory of all processes together.
         no_network: Only the loopback interface is there.
-        network_of: A process of `network_holder`, whose loopback interface is shared. None: a new one.
+        network_of: A process of `shared_network` or `network_holder`, whose loopback interface is shared. None: a new
+            one.
         writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
             Those that are missing are created.
         available: What can be enforced. None: as `limits_here`.
@@ -110,8 +111,8 @@ def confined(
     directory = Path(os.path.abspath(directory))
     _make([directory, *writable])
     settings: dict[str, object] = {}
-    if cpu_set is not None or (cpus is not None and available.cpus):
-        settings["cpu_set"] = sorted(cpu_set or _some_of(available.cpus, cpus or 1, directory))
+    if cpu_set:
+        settings["cpu_set"] = sorted(cpu_set)
     if memory_bytes is not None:
         settings |= _memory_settings(directory, memory_bytes)
     if no_network:
@@ -152,6 +153,28 @@ def network_holder() -> Command:
     It prints "ready" once they can join it by its process number (`network_of`), and ends when its standard input does.
     """
     return Command((*_wrapper(), "--hold"))
+
+
+@contextlib.contextmanager
+def shared_network() -> Iterator[int]:
+    """Keep a network namespace within the `with` block. Return its process for `network_of` of `confined`.
+
+    It also ends with this process. Processes that joined it keep it while they run.
+
+    Raises:
+        JobRefused: It cannot be created here.
+    """
+    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with holder.stdin, holder.stdout:
+        try:
+            if not holder.stdout.readline():
+                raise JobRefused(f"--no-network cannot be enforced here: {limits_here().network_problem}.")
+            yield holder.pid
+        finally:
+            holder.kill()
+            holder.wait()
 
 
 def was_out_of_memory(directory: Path) -> bool:
@@ -202,11 +225,6 @@ def _noted(directory: Path) -> list[MemoryGroup]:
         return [MemoryGroup(Path(path)) for path in json.loads((directory / _RECORD).read_text("utf-8"))]
     except (OSError, ValueError):
         return []
-
-
-def _some_of(cpus: tuple[int, ...], count: float, directory: Path) -> list[int]:
-    first = int(hashlib.sha256(os.fsencode(directory)).hexdigest()[:8], 16)
-    return [cpus[(first + offset) % len(cpus)] for offset in range(max(1, -int(-count // 1)))]
 
 
 def _make(directories: Iterable[Path]) -> None:

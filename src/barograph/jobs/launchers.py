@@ -77,15 +77,16 @@ def launch_plan(
         world: The processes of the attempt.
         directory: Working directory.
         environment: Environment of the script.
-        python: The Python to run a script with. "": this one.
+        python: The Python to run a script with, also found first by a shell script or another program. "": this one,
+            and what the environment names.
         cpus: CPUs of the instance. Its processes share them: sets the numbers of threads that are not set yet.
         framework: The framework. None: found in the script's imports.
 
     Raises:
         JobRefused: The words have a launcher of their own, although the job has several processes.
     """
+    variables = {**_threads(cpus, world.processes), **environment, **_activated(python, environment)}
     python = python or sys.executable
-    variables = {**_threads(cpus, world.processes), **environment}
     script = _script_words(words)
     started = (python, "-u", *script) if script else tuple(words)
     if world.size == 1:
@@ -171,6 +172,16 @@ def _check_no_launcher(words: Sequence[str], script: Sequence[str], world: World
     if program in _LAUNCHERS or module.startswith(_LAUNCHER_MODULES):
         raise JobRefused(f"{module or program} starts processes itself, and this job starts {world.size:,}: submit the "
                          "script without it.")
+
+
+def _activated(python: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that make a Python the first one that programs find, as `activate` does."""
+    folder = os.path.dirname(python)
+    if not folder:
+        return {}
+    variables = {"PATH": os.pathsep.join((folder, environment.get("PATH", os.defpath)))}
+    home = Path(folder).parent
+    return {**variables, "VIRTUAL_ENV": os.fspath(home)} if (home / "pyvenv.cfg").is_file() else variables
 
 
 def _threads(cpus: float | None, processes: int) -> dict[str, str]:

@@ -18,12 +18,14 @@ from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
+from barograph.jobs.environment import environment_problem
+from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.layout import unknown_channels
+from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
-from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
 from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.plain import plain
@@ -70,12 +72,18 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         return [], [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
     with contextlib.closing(made[spec.engine]()) as engine:
         found = list(engine.problems(spec, url))
+    if not spec.algorithm:
+        try:
+            requirements_of(Path.cwd(), spec.requirements)
+        except JobRefused as error:
+            found.append(str(error))
     script = spec.command[0] if spec.command else ""
     if script.endswith(".py") and not os.path.isfile(script):
         found.append(f"No script at {script}.")
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
-        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target)
+        found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
+                                    processes=spec.instances * spec.processes)
     channels, wrong = listed_channels(spec, Path.cwd())
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
@@ -120,7 +128,12 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
             problems.append(str(error))
             code = ""
     data = {item.channel.name: str(item) for item in channels}
-    return Plan(spec, data, code, f"those of {sys.executable}", tuple(problems))
+    packages = f"those of {sys.executable}"
+    with contextlib.suppress(JobRefused):  # `checked` has said why
+        if not spec.algorithm and (found := requirements_of(Path.cwd(), spec.requirements)) is not None:
+            packages = f"{found.path}, built by uv"
+            problems += filter(None, [environment_problem(found, Path.cwd())])
+    return Plan(spec, data, code, packages, tuple(problems))
 
 
 def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
@@ -180,8 +193,7 @@ def _away(store: Store, home: JobsHome) -> tuple[Path, ...]:
 
 def _settings(spec: JobSpec, store: Store) -> Settings:
     settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
-    cadence = spec.checkpoint or ("auto" if spec.spot and settings.checkpoints is None else "")
-    return replace(settings, checkpoints=with_cadence(settings.checkpoints, cadence)) if cadence else settings
+    return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))
 
 
 def _environment(spec: JobSpec) -> Mapping[str, str]:

@@ -42,10 +42,12 @@ class MemoryGroup:
                 with contextlib.suppress(OSError):
                     self._write(name, value)
             return
-        # The limit of memory and swap together must never be below that of memory.
-        for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.limit_in_bytes"):
-            with contextlib.suppress(FileNotFoundError):
+        # The limit of memory and swap together must never be below that of memory: where it is still lower, the first
+        # of these fails, and where it is absent, the second.
+        for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"):
+            with contextlib.suppress(OSError):
                 self._write(name, limit_bytes)
+        self._write("memory.limit_in_bytes", limit_bytes)
 
     @property
     def procs(self) -> Path:

@@ -99,6 +99,7 @@ def _capital(text: str) -> str:
 
 def _lay_out(archive: tarfile.TarFile, entry: tarfile.TarInfo, inside: Inside) -> None:
     if entry.issym():
+        inside.remove(entry.name)
         inside.link(entry.name, entry.linkname)
         return
     content = archive.extractfile(entry)

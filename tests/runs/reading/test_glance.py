@@ -117,7 +117,8 @@ def test_steps_loss_cost_and_time_are_those_of_the_last_sign(workshop: Any) -> N
 
     found = glance(workshop.store, clock=workshop.clock, wait=fail)
 
-    assert (found.steps, found.loss, found.cost, found.ended_unix, found.covered) == (12, 0.5, 0.0, 70.0, False)
+    assert (found.steps, found.loss, found.ended_unix, found.covered) == (12, 0.5, 70.0, False)
+    assert math.isnan(found.cost)  # of a training of less than ten seconds, a share says nothing
 
 
 def test_steps_of_all_trainings_of_a_process_count_as_in_the_summary(workshop: Any) -> None:
@@ -141,7 +142,7 @@ def test_a_loss_that_was_never_seen_is_none(workshop: Any) -> None:
 
     found = glance(workshop.store, clock=workshop.clock, wait=fail)
 
-    assert (found.loss, math.isnan(found.cost), found.covered) == (None, False, True)
+    assert (found.loss, math.isnan(found.cost), found.covered) == (None, True, True)
 
 
 def test_findings_that_are_open_are_counted_by_severity(workshop: Any) -> None:

@@ -19,6 +19,7 @@ from barograph.jobs.algorithms.table_prediction import (
     PLAIN,
     THOUSANDS,
     BadData,
+    counted,
     label,
     number,
 )
@@ -120,8 +121,8 @@ def task_of(table: Table, target: str, decimal: str = "auto") -> tuple[str, str]
         return "regression", f'"{target}" has fractions'
     known = int(np.count_nonzero(~np.isnan(values)))
     if len(distinct) > MOST_CLASSES or 2 * len(distinct) > known:
-        return "regression", f'"{target}" has {len(distinct)} different numbers'
-    return "classification", f'"{target}" has {len(distinct)} different whole numbers'
+        return "regression", f'"{target}" has {counted(len(distinct), "different number")}'
+    return "classification", f'"{target}" has {counted(len(distinct), "different whole number")}'
 
 
 def target_of(table: Table, target: str, task: str, decimal: str = "auto", like: Target | None = None) -> Target:

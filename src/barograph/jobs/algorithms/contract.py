@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from barograph.capture.recording import current, launched
 from barograph.errors import BarographError, SettingsError
 from barograph.experiments.recorded_run import recorded_run
 from barograph.jobs.algorithms.registry import CHANNELS, Algorithm, parameter_problems
@@ -113,6 +114,18 @@ def log(metrics: Mapping[str, float], step: int | None = None) -> None:
     run = recorded_run()
     if run is not None:
         run.log_metrics(metrics, step)
+
+
+def log_step(loss: float, validation_loss: float) -> None:
+    """Record a training of one step, for a solver that shows none, with an evaluation."""
+    recording = launched() or current()
+    if recording is not None:
+        integration = recording.array_integration()
+        integration.loss(loss)
+        integration.end_step()
+        integration.begin_evaluation()
+        integration.loss(validation_loss)
+        integration.end_evaluation()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import UnknownName, nearest
+from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.parameters import (
     IMAGE_OPTIONS,
     IMAGES,
@@ -19,6 +20,7 @@ from barograph.jobs.algorithms.parameters import (
     XGBOOST,
     Parameter,
 )
+from barograph.jobs.data.channel import Channel, Mode, channel_from_json
 
 CHANNELS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 """Channel to what its data is for."""
@@ -55,6 +57,15 @@ class Algorithm:
         """Whether the data is a table with a target column."""
         return self.options is OPTIONS
 
+    def copy_script(self, directory: Path) -> Path:
+        """Copy the script into the code directory of a job; return the copy, which is to be run.
+
+        Run from within Barograph's package, it would count as part of Barograph: its variables, such as the best epoch
+        so far, would be missing in checkpoints.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(self.script, directory))
+
 
 def algorithms() -> tuple[Algorithm, ...]:
     """Return all built-in algorithms."""
@@ -75,26 +86,29 @@ def algorithm_named(name: str) -> Algorithm:
 
 
 def problems_of(
-    algorithm: Algorithm, parameters: Mapping[str, str], channels: Mapping[str, str], target: str
+    algorithm: Algorithm, parameters: Mapping[str, str], channels: Mapping[str, Any], target: str, *, processes: int = 1
 ) -> list[str]:
     """Return what would make a job of the algorithm fail, as sentences; reads no more than the beginning of the data.
 
     Args:
         parameters: Hyperparameters of the job.
-        channels: Channel to its source; only files and folders on this machine are looked into.
+        channels: Channel to its source, as in a job file; only files and folders on this machine are looked into.
         target: Target column; "": not given.
+        processes: Number of processes of the job, on all instances.
     """
     problems = [f'The algorithm "{algorithm.name}" needs {package}: pip install "barograph[{algorithm.extra}]".'
                 for package in algorithm.requires if importlib.util.find_spec(package) is None]
     problems += parameter_problems(algorithm, parameters)
     problems += [f'The algorithm does not read the channel "{channel}". {nearest(channel, CHANNELS)}'
                  for channel in channels if channel not in CHANNELS]
-    source = channels.get("train", "")
-    if not source:
+    if processes > 1:
+        problems.append(f'The algorithm "{algorithm.name}" trains in one process: remove --instances and --processes.')
+    if not channels.get("train"):
         return [*problems, "No training data: pass --data train=FILE."]
+    problems += _channel_problems(channels)
     if not algorithm.reads_tables:
         return [*problems, *(["The target of images is their folder: remove --target."] if target else [])]
-    return [*problems, *_target_problems(Path(source), parameters, target)]
+    return [*problems, *_target_problems(channels["train"], parameters, target)]
 
 
 def parameter_problems(algorithm: Algorithm, parameters: Mapping[str, str]) -> list[str]:
@@ -118,8 +132,21 @@ def _unmet(parameter: Parameter | None, value: str) -> str:
     return ""
 
 
-def _target_problems(source: Path, parameters: Mapping[str, str], target: str) -> list[str]:
-    if not source.exists():
+def _channel_problems(channels: Mapping[str, Any]) -> list[str]:
+    return [f"Built-in algorithms read files, not pipes: remove :pipe from --data {name}."
+            for name, value in channels.items() if (channel := _channel(name, value)) and channel.mode is Mode.PIPE]
+
+
+def _channel(name: str, value: Any) -> Channel | None:
+    try:
+        return channel_from_json(name, value)
+    except SettingsError:
+        return None  # whoever starts the job says so
+
+
+def _target_problems(value: Any, parameters: Mapping[str, str], target: str) -> list[str]:
+    channel = _channel("train", value)
+    if channel is None or not Path(channel.source).exists():
         return []  # a bucket, a pattern or a missing file: whoever fetches the data says so
     # Loaded here, because NumPy takes most of the time of a small command.
     from barograph.jobs.algorithms.table_prediction import BadData
@@ -127,7 +154,7 @@ def _target_problems(source: Path, parameters: Mapping[str, str], target: str) -
 
     try:
         reading = reading_of(parameters, target)
-        target_in(column_names(source, reading), reading, str(source))
+        target_in(column_names(Path(channel.source), reading), reading, channel.source)
     except BadData as error:
         return [str(error)]
     return []

@@ -20,7 +20,6 @@ def report(places: Folders, metrics: Mapping[str, Mapping[str, float]], facts: M
     log({f"{part}_{name}": value for part, values in metrics.items() for name, value in values.items()})
     for part, values in metrics.items():
         say(f"{part}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items()))
-    say(f"Model: {places.model}")
 
 
 def scores(target: Any, predictions: Any, classes: Sequence[str]) -> dict[str, float]:

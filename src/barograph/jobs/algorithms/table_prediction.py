@@ -60,6 +60,16 @@ def number(text: str, form: str = PLAIN) -> float:
     return value if math.isfinite(value) else math.nan
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, with the noun in the plural unless it is one.
+
+    Example:
+        >>> counted(1, "row"), counted(1200, "row")
+        ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def separator_of(lines: Sequence[str]) -> str:
     """Return the character that separates the fields of a CSV file: the one that gives all lines the most fields.
 
@@ -87,7 +97,7 @@ def read_rows(path: Path, separator: str = "") -> list[list[str]]:
         rows: list[list[str]] = []
         for row in reader:
             if row and rows and len(row) != len(rows[0]):
-                raise BadData(f"Line {reader.line_num} of {path} has {len(row)} fields; the first line has "
+                raise BadData(f"Line {reader.line_num} of {path} has {counted(len(row), 'field')}; the first line has "
                               f"{len(rows[0])}. Correct the line, or pass the separator if it is not {separator!r}.")
             if row:
                 rows.append(row)
@@ -140,7 +150,7 @@ def read_columns(path: Path, model: Mapping[str, Any]) -> Columns:
         import pandas
 
         return columns_of_frame(pandas.read_parquet(path))
-    rows = read_rows(path)
+    rows = read_rows(path, model["separator"])
     if model["header"]:
         header, rows = [name.strip() for name in rows[0]], rows[1:]
     else:
@@ -150,7 +160,8 @@ def read_columns(path: Path, model: Mapping[str, Any]) -> Columns:
     if not rows:
         raise BadData(f"{path} has the names of columns, but no rows.")
     if len(rows[0]) != len(header):
-        raise BadData(f"{path} has {len(rows[0])} columns; the model was trained on {len(header)} with its target.")
+        raise BadData(f"{path} has {counted(len(rows[0]), 'column')}; the model was trained on {len(header)} with its "
+                      "target.")
     absent = next((name for name in names if name not in header), None)
     if absent is not None:
         raise BadData(f'{path} has no column "{absent}". Columns: {", ".join(header)}.')

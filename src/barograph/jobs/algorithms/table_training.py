@@ -16,7 +16,7 @@ from barograph.jobs.algorithms.columns import Target, describe, split, target_of
 from barograph.jobs.algorithms.contract import Folders, Options, folders, options, write_json
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import report, say, scores, versions
-from barograph.jobs.algorithms.table_prediction import BadData
+from barograph.jobs.algorithms.table_prediction import BadData, counted
 from barograph.jobs.algorithms.tables import Reading, Table, read_table, target_in
 from barograph.version import __version__
 
@@ -97,7 +97,8 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
         say(note)
     model = {
         "algorithm": name, "task": task, "target": target, "classes": learned.classes, "format": train.form,
-        "header": train.header, "header_names": list(train.columns), "columns": described,
+        "header": train.header, "separator": given.reading.separator, "header_names": list(train.columns),
+        "columns": described,
         "feature_names": _feature_names([column["name"] for column in described]), "parameters": given.parameters,
         "seed": given.seed, "versions": versions(algorithm.requires), "barograph": __version__,
     }
@@ -105,12 +106,16 @@ def prepare(name: str, arguments: Sequence[str], *, one_hot: bool) -> Task:
     parts = [Part(part, chosen + 1, matrix[chosen], learned.values[chosen]) for part, chosen in rows.items()]
     parts += [_part_of_channel(channel, places.channels[channel], given, model, learned)
               for channel in ("validation", "test") if channel in places.channels]
-    say(f"{len(described)} columns; " + ", ".join(f"{len(part.rows)} rows for {part.name}" for part in parts))
+    say(f"{counted(len(described), 'column')}; "
+        + ", ".join(f"{counted(len(part.rows), 'row')} for {part.name}" for part in parts))
     return Task(given, places, model, tuple(parts), dict(given.parameters))
 
 
-def finish(task: Task, **facts: Any) -> None:
+def finish(task: Task, **facts: Any) -> dict[str, dict[str, float]]:
     """Write `model.json`, `predict.py`, metrics and predictions, those of the model that the trainer saved.
+
+    Returns:
+        Metrics of each part.
 
     Args:
         facts: Added to `metrics.json`.
@@ -126,6 +131,7 @@ def finish(task: Task, **facts: Any) -> None:
             _write_predictions(task, part, predictions)
     report(task.folders, metrics, {"task": model["task"], "target": model["target"],
                                    "rows": {part.name: len(part.rows) for part in task.parts}, **facts})
+    return metrics
 
 
 def _split(train: Table, learned: Target, rows: Any, given: Options) -> dict[str, Any]:
@@ -159,8 +165,8 @@ def _rows_with_target(channel: str, table: Table, target: str, found: Target) ->
                       f"{' that occurs in the training data' if channel != 'train' and found.classes else ''}.")
     absent = table.rows - len(usable)
     if absent:
-        say(f'{absent:,} of {table.rows:,} rows of {channel} have no {"known " if channel != "train" else ""}value of '
-            f'"{target}": left out.')
+        say(f'{absent:,} of {counted(table.rows, "row")} of {channel} left out: no '
+            f'{"known " if channel != "train" and found.classes else ""}value in "{target}".')
     return usable
 
 

@@ -188,13 +188,14 @@ def target_in(names: Sequence[str], reading: Reading, of: str) -> str:
     Raises:
         BadData: There is no such column, or none is given.
     """
-    usual = next((name for name in (LABEL, _FIRST) if name == names[0]), "")
+    names = [name for name in names if name]
+    usual = next((name for name in (LABEL, _FIRST) if name in names[:1]), "")
     if not reading.target and not usual:
         raise BadData(f"Which column of {of} is the target? Pass --target NAME. Columns: {', '.join(names[:40])}.")
     target = reading.target or usual
     if target not in names:
         hint = " The file has no names of columns (pass --header yes if its first line has them)." if (
-            names[0] == _FIRST and reading.header == "auto") else ""
+            usual == _FIRST and reading.header == "auto") else ""
         raise BadData(f'No column "{target}" in {of}. {nearest(target, names)}{hint}')
     return target
 

@@ -191,7 +191,7 @@ class _Work:
             self._ended.release()
 
     def _copy(self, item: DataObject) -> None:
-        target = self._part / item.name
+        target = f"{self._part}/{item.name}"
         if not self._cache.take(item, target):
             if self._is_remote:
                 self._fetch(item, target)
@@ -199,23 +199,23 @@ class _Work:
                 self._copy_file(item, target)
         self._tally.add(size_bytes=item.size_bytes, objects=1)
 
-    def _fetch(self, item: DataObject, target: Path) -> None:
+    def _fetch(self, item: DataObject, target: str) -> None:
         data = self._reader.read(item, 0, item.size_bytes) if item.size_bytes else memoryview(b"")
         if self._stop.is_set():
             return
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             _write(handle, data, 0)
+            stamp(handle, item)
         finally:
             os.close(handle)
-        stamp(target, item)
         self._cache.keep(item, target)
 
-    def _copy_file(self, item: DataObject, target: Path) -> None:
+    def _copy_file(self, item: DataObject, target: str) -> None:
         source = self._reader.path(item)
         try:
             with open(source, "rb", buffering=0) as file:
-                is_shared = self._cache.clone(source, target)
+                is_shared = self._cache.clone(str(source), target)
                 if not is_shared:
                     self._copy_bytes(file.fileno(), target, item.size_bytes)
                 self._reader.check(item, object_from_file(item.name, os.fstat(file.fileno())))
@@ -228,7 +228,7 @@ class _Work:
         if not is_shared:
             self._cache.keep(item, target)
 
-    def _copy_bytes(self, source: int, target: Path, size_bytes: int) -> None:
+    def _copy_bytes(self, source: int, target: str, size_bytes: int) -> None:
         handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
         try:
             at = 0
@@ -241,7 +241,7 @@ class _Work:
             os.close(handle)
 
     def _copy_part(self, large: _Large, start: int, end: int) -> None:
-        target = self._part / large.item.name
+        target = f"{self._part}/{large.item.name}"
         with large.lock:
             if large.was_cached is None:
                 large.was_cached = self._cache.take(large.item, target)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_BLOCK_BYTES = 2**17
-"""Smallest fetch: what Linux reads ahead."""
-_SMALL_BYTES = 2 * _BLOCK_BYTES
+_BLOCK_BYTES = 2**15
+"""Smallest fetch."""
+_SMALL_BYTES = 2**18
 """Objects up to this size are fetched as a whole."""
 _PAGE_BYTES = 4096
 _MOST_BYTES = 8 * 2**20
@@ -64,21 +64,39 @@ class BlockFile:
         self._next = end
 
     def _provide(self, start: int, end: int) -> None:
+        """Fetch the missing blocks of a range; if there are any, also what the script probably reads next."""
         first, last = start // _BLOCK_BYTES, -(-end // _BLOCK_BYTES)
-        present = os.pread(self._file, last - first, first).ljust(last - first, b"\0")
-        missing = [first + at for at, flag in enumerate(present) if not flag]
+        missing = self._missing(first, last)
         if not missing:
             return
-        ahead = min(self._run_bytes // _SHARE_AHEAD, _MOST_BYTES) // _BLOCK_BYTES
-        begin, end_block = missing[0], min(self._blocks, max(missing[-1] + 1, missing[0] + ahead))
         if self._size_bytes <= _SMALL_BYTES:
-            begin, end_block = 0, self._blocks
-        while begin < end_block:
-            until = min(end_block, begin + _MOST_BYTES // _BLOCK_BYTES)
+            missing = self._missing(0, self._blocks)
+        else:
+            ahead = min(self._run_bytes // _SHARE_AHEAD, _MOST_BYTES) // _BLOCK_BYTES
+            missing += self._missing(last, min(self._blocks, missing[0] + ahead))
+        for begin, until in _runs(missing, _MOST_BYTES // _BLOCK_BYTES):
             data = self._fetch(begin * _BLOCK_BYTES, min(until * _BLOCK_BYTES, self._size_bytes))
             _write(self._file, data, self._start + begin * _BLOCK_BYTES)
             _write(self._file, memoryview(b"\1" * (until - begin)), begin)
-            begin = until
+
+    def _missing(self, first: int, last: int) -> list[int]:
+        count = max(0, last - first)
+        present = os.pread(self._file, count, first).ljust(count, b"\0")
+        return [first + at for at, flag in enumerate(present) if not flag]
+
+
+def _runs(numbers: list[int], most: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of the runs of consecutive numbers, each of at most `most`.
+
+    Example:
+        >>> list(_runs([1, 2, 3, 7, 8], 2))
+        [(1, 3), (3, 4), (7, 9)]
+    """
+    begin = 0
+    for at in range(1, len(numbers) + 1):
+        if at == len(numbers) or numbers[at] != numbers[at - 1] + 1 or at - begin == most:
+            yield numbers[begin], numbers[at - 1] + 1
+            begin = at
 
 
 def _write(handle: int, data: memoryview, start: int) -> None:

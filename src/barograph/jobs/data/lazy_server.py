@@ -31,6 +31,7 @@ from barograph.jobs.data.progress import DeliveryCancelled, Tally
 from barograph.jobs.data.settings import DeliverySettings
 
 _REPORT_SECS = 0.5
+_AHEAD_BYTES = 2**16
 _FOR_EVER_SECS = 86400
 
 
@@ -57,8 +58,9 @@ class LazyFiles(mfusepy.Operations):
         self._reported_bytes, self._reported_at = 0, 0.0
         self._started_ns = time.time_ns()
 
-    def init(self, path: str) -> None:
-        """Report that the directory is there."""
+    def init_with_config(self, connection: Any, configuration: Any) -> None:
+        """Have the kernel read less ahead, which the script may never want; report that the directory is there."""
+        connection.max_readahead = _AHEAD_BYTES
         _say(ready=True)
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:

@@ -34,35 +34,32 @@ class ObjectCache:
     """
 
     def __init__(self, directory: Path, listing: DataListing) -> None:
-        self._directory = directory / _OBJECTS
+        # Strings, not paths: of each of many small objects, making paths would take longer than writing it.
+        self._directory = str(directory)
         endpoint = os.environ.get("AWS_ENDPOINT_URL", "") if listing.is_remote else ""
         self._origin = f"{endpoint}\0{listing.root}\0"
         self._can_clone = fcntl is not None
 
-    def path(self, item: DataObject) -> Path:
+    def path(self, item: DataObject, kind: str = _OBJECTS) -> str:
         """Return the path of an entry. Its name contains a digest of everything that identifies the content."""
         key = f"{self._origin}{item.name}\0{item.size_bytes}\0{item.version}\0{item.modified_unix}"
         digest = hashlib.blake2b(key.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-        return self._directory / digest[:2] / digest[2:]
+        # Few directories: creating one takes as long as copying a small object.
+        return f"{self._directory}/{kind}/{digest[:1]}/{digest[1:]}"
 
     def blocks(self, item: DataObject) -> Path:
         """Return the path of the fetched parts of an object."""
-        entry = self.path(item)
-        return self._directory.with_name(_BLOCKS) / entry.parent.name / entry.name
+        return Path(self.path(item, _BLOCKS))
 
     def has(self, item: DataObject) -> bool:
         """Return whether an object is cached, with nothing written to it since."""
-        try:
-            status = self.path(item).stat()
-        except OSError:
-            return False
-        return status.st_size == item.size_bytes and status.st_mtime_ns == _stamp(item)
+        return _is_intact(self.path(item), item)
 
-    def take(self, item: DataObject, target: Path) -> bool:
+    def take(self, item: DataObject, target: str) -> bool:
         """Put a cached object at an unused path. Return whether it was cached."""
-        if not self.has(item):
-            return False
         entry = self.path(item)
+        if not _is_intact(entry, item):
+            return False
         if self.clone(entry, target):
             stamp(target, item)
             return True
@@ -74,7 +71,7 @@ class ObjectCache:
             raise
         return True
 
-    def clone(self, file: Path, target: Path) -> bool:
+    def clone(self, file: str, target: str) -> bool:
         """Copy a file by sharing its blocks until one of the two is written.
 
         Returns:
@@ -90,27 +87,35 @@ class ObjectCache:
                 self._can_clone = False
         return self._can_clone
 
-    def keep(self, item: DataObject, file: Path) -> None:
+    def keep(self, item: DataObject, file: str) -> None:
         """Cache the complete copy of an object. Where that is not possible, nothing is cached."""
         entry = self.path(item)
         try:
             os.link(file, entry)
         except FileNotFoundError:
-            entry.parent.mkdir(parents=True, exist_ok=True)
+            os.makedirs(os.path.dirname(entry), exist_ok=True)
             with contextlib.suppress(OSError):
                 os.link(file, entry)
         except FileExistsError:
             if not self.has(item):
-                entry.unlink(missing_ok=True)
                 with contextlib.suppress(OSError):
+                    os.unlink(entry)
                     os.link(file, entry)
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EROFS, errno.EACCES, errno.ENOTSUP):
                 raise
 
 
-def stamp(file: Path, item: DataObject) -> None:
-    """Set the time of change of a copy to that of its object."""
+def _is_intact(entry: str, item: DataObject) -> bool:
+    try:
+        status = os.stat(entry)
+    except OSError:
+        return False
+    return status.st_size == item.size_bytes and status.st_mtime_ns == _stamp(item)
+
+
+def stamp(file: str | int, item: DataObject) -> None:
+    """Set the time of change of a copy, a path or an open file, to that of its object."""
     os.utime(file, ns=(_stamp(item), _stamp(item)))
 
 

@@ -61,9 +61,11 @@ class ObjectReader:
         if self._store is None or large is None or self._has_chosen:
             return
         try:
-            self.read(large, 0, 1)
+            self._remote(large, 0, 1)
         except NoRanges:
             self._part_bytes = float("inf")
+        except ObjectNotFound:
+            return  # reading it will name it
         self._has_chosen = True
 
     def read(self, item: DataObject, start: int, end: int) -> memoryview:

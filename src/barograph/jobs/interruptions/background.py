@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
-from barograph.jobs.interruptions.metadata import MetadataSource
 from barograph.jobs.interruptions.notice import InterruptionSource, Notice
 
 
@@ -12,13 +12,14 @@ class BackgroundSource:
     """An interruption source that is polled in a daemon thread; `poll` returns at once what the thread saw last.
 
     Args:
-        source: The thread ends when this disables itself.
+        source: What is polled.
+        is_disabled: Whether the source has disabled itself; the thread ends then.
     """
 
     interval_secs = 0.1
 
-    def __init__(self, source: InterruptionSource) -> None:
-        self.source = source
+    def __init__(self, source: InterruptionSource, is_disabled: Callable[[], bool] = lambda: False) -> None:
+        self.source, self._is_disabled = source, is_disabled
         self.name = source.name
         self._latest: Notice | None = None
         self._closed = threading.Event()
@@ -40,6 +41,6 @@ class BackgroundSource:
     def _watch(self) -> None:
         while not self._closed.is_set():
             self._latest = self.source.poll()
-            if isinstance(self.source, MetadataSource) and self.source.disabled:
+            if self._is_disabled():
                 return
             self._closed.wait(self.source.interval_secs)

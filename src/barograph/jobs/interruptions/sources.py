@@ -9,12 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from barograph.errors import SettingsError, UnknownName, nearest
-from barograph.jobs.interruptions.aws import AwsSource
-from barograph.jobs.interruptions.azure import AzureSource
 from barograph.jobs.interruptions.background import BackgroundSource
 from barograph.jobs.interruptions.file import FileSource
-from barograph.jobs.interruptions.gcp import GcpSource
-from barograph.jobs.interruptions.metadata import LINK_LOCAL
 from barograph.jobs.interruptions.notice import InterruptionSource, Notice
 from barograph.jobs.interruptions.ray_drain import RayDrainSource
 from barograph.jobs.interruptions.signals import SignalSource, signal_source_from
@@ -22,9 +18,6 @@ from barograph.model.clock import Clock, SystemClock
 from barograph.processes.ray_drain import RAY_NODE_VARIABLE, drain_of, node_from
 
 NAMES = ("aws", "gcp", "azure", "signals", "ray", "file")
-_CLOUDS: Mapping[str, type[AwsSource | GcpSource | AzureSource]] = {
-    "aws": AwsSource, "gcp": GcpSource, "azure": AzureSource,
-}
 _URL_VARIABLES = {"aws": ("AWS_EC2_METADATA_SERVICE_ENDPOINT",), "gcp": ("GCE_METADATA_HOST",), "azure": ()}
 _EARLIER_SECS = 1.0
 """A deadline that is earlier by less is the same: clocks of services differ."""
@@ -65,8 +58,8 @@ def sources_named(names: str, *, directory: str | Path | None = None, urls: Mapp
             raise UnknownName(f'"{name}" is not an interruption source. {nearest(name, (*NAMES, "auto", "none"))}')
     made: list[InterruptionSource | None] = []
     for name in NAMES if auto else dict.fromkeys(chosen):
-        if name in _CLOUDS:
-            made.append(_cloud(name, _url(name, urls or {}, environment), environment, certain=not auto))
+        if name in _URL_VARIABLES:
+            made.append(_cloud(name, urls or {}, environment, certain=not auto))
         elif name == "signals":
             made.append(_signals(signals, grace_secs, environment, auto=auto))
         elif name == "ray":
@@ -119,16 +112,23 @@ def _changes(known: Notice, later: Notice) -> bool:
     return _urgency(later)[1] < _urgency(known)[1] - _EARLIER_SECS
 
 
-def _url(name: str, urls: Mapping[str, str], environment: Mapping[str, str]) -> str:
-    asked = [urls.get(name, ""), *(environment.get(variable, "") for variable in _URL_VARIABLES[name])]
-    url = next((url.strip() for url in asked if url.strip()), LINK_LOCAL)
-    return url if "://" in url else f"http://{url}"
-
-
-def _cloud(name: str, url: str, environment: Mapping[str, str], *, certain: bool) -> BackgroundSource | None:
+def _cloud(name: str, urls: Mapping[str, str], environment: Mapping[str, str], *,
+           certain: bool) -> BackgroundSource | None:
     if name == "aws" and environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         return None
-    return BackgroundSource(_CLOUDS[name](url, certain=certain))
+    # Loaded here, because most jobs are on one's own machine and need no HTTP.
+    from barograph.jobs.interruptions.aws import AwsSource
+    from barograph.jobs.interruptions.azure import AzureSource
+    from barograph.jobs.interruptions.gcp import GcpSource
+    from barograph.jobs.interruptions.metadata import LINK_LOCAL
+
+    kinds: Mapping[str, type[AwsSource | GcpSource | AzureSource]] = {
+        "aws": AwsSource, "gcp": GcpSource, "azure": AzureSource,
+    }
+    asked = [urls.get(name, ""), *(environment.get(variable, "") for variable in _URL_VARIABLES[name])]
+    url = next((url.strip() for url in asked if url.strip()), LINK_LOCAL)
+    source = kinds[name](url if "://" in url else f"http://{url}", certain=certain)
+    return BackgroundSource(source, lambda: source.disabled)
 
 
 def _signals(signals: str, grace_secs: float | None, environment: Mapping[str, str], *,

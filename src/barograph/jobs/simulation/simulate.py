@@ -48,7 +48,7 @@ class Forecast:
             it: mean of those that finished.
         interruptions: Mean number of interruptions of those that finished.
         repeated_steps: Steps that were made again, of those that finished.
-        interval_secs: Training between two checkpoints; infinite if there are none.
+        interval_secs: Training between two checkpoints before the first interruption; infinite if there are none.
         mtbf_secs: Mean time between interruptions in the traces; infinite if there are none.
         best_interval_secs: Interval that fits `mtbf_secs`, by Young and Daly.
     """
@@ -111,7 +111,7 @@ def simulate(spec: JobSpec, traces: Iterable[Trace], training: Training) -> Fore
     traces = list(traces)
     if not traces:
         raise SettingsError("A simulation needs at least one trace.")
-    jobs = [VirtualJob(spec, trace, training, interval_secs) for trace in traces]
+    jobs = [VirtualJob(spec, trace, training) for trace in traces]
     finished = [job for job in jobs if job.run()]
     plain_secs = training.start_secs + training.work_secs
     price = spec.spot_price if spec.spot else spec.price

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from barograph.errors import SettingsError
+
 DAY_SECS = 86_400.0
 HOUR_SECS = 3600.0
 
@@ -100,7 +102,12 @@ def random_traces(count: int, *, mtbf_secs: float, seed: int = 0, outage_secs: f
         outage_secs: Mean time without capacity after each, exponentially distributed too; 0: others are available at
             once.
         period_secs: Length of each.
+
+    Raises:
+        SettingsError: The mean time between interruptions is not above 0.
     """
+    if not 0 < mtbf_secs < math.inf:
+        raise SettingsError(f"The mean time between interruptions is {mtbf_secs:g} s; it must be above 0 and finite.")
     made = []
     for index in range(count):
         drawn = random.Random(f"{seed} {index}")

@@ -32,13 +32,12 @@ _EVENTS = ("interruption", "unavailable", "available", "end")
 _MOST_BYTES = 1 << 28
 
 
-def read_trace(path: Path, *, most: float = math.inf, pool: str = "") -> Trace:
+def read_trace(path: Path, *, most: float = math.inf) -> Trace:
     """Return the trace in a file.
 
     Args:
         path: CSV, or JSON of AWS.
         most: See `trace_of_prices`.
-        pool: Text that selects one of several kinds of instances in a price history of AWS, such as a zone.
 
     Raises:
         SettingsError: The file cannot be read or is not a trace; the message names the file, and the line if it can.
@@ -54,7 +53,7 @@ def read_trace(path: Path, *, most: float = math.inf, pool: str = "") -> Trace:
     try:
         is_json = text.lstrip().startswith(("{", "["))
         rows: list[Any] = _rows_of_json(text) if is_json else list(csv.DictReader(text.splitlines()))
-        return _trace([_lowered(row) for row in rows], most, pool)
+        return _trace([_lowered(row) for row in rows], most)
     except (ValueError, TypeError, csv.Error, RecursionError) as error:
         raise SettingsError(f"Not a trace of prices or events: {error}: {path}") from error
 
@@ -73,7 +72,7 @@ def _lowered(row: Mapping[str | None, Any]) -> dict[str, str]:
     return {str(name).strip().lower(): str(value).strip() for name, value in row.items() if value is not None}
 
 
-def _trace(rows: Sequence[Mapping[str, str]], most: float, pool: str) -> Trace:
+def _trace(rows: Sequence[Mapping[str, str]], most: float) -> Trace:
     if not rows:
         raise ValueError("it has no lines below a header")
     time = next((name for name in _TIMES if name in rows[0]), "")
@@ -81,22 +80,17 @@ def _trace(rows: Sequence[Mapping[str, str]], most: float, pool: str) -> Trace:
     if not time or not (price or "event" in rows[0]):
         raise ValueError(f"the columns must be time,price or time,event, not {','.join(rows[0])}")
     if price:
-        chosen = _of_one_pool(rows, pool)
-        return trace_of_prices(sorted((_seconds(row, time), _price(row, price)) for row in chosen), most=most)
+        _check_one_pool(rows)
+        return trace_of_prices(sorted((_seconds(row, time), _price(row, price)) for row in rows), most=most)
     return _trace_of_events(sorted((_seconds(row, time), _event(row)) for row in rows), is_dated=not _is_number(
         rows[0][time]))
 
 
-def _of_one_pool(rows: Sequence[Mapping[str, str]], pool: str) -> list[Mapping[str, str]]:
-    named = [(" ".join(row[name] for name in _POOL if row.get(name)), row) for row in rows]
-    chosen = [(name, row) for name, row in named if pool in name]
-    pools = sorted({name for name, _ in chosen})
+def _check_one_pool(rows: Sequence[Mapping[str, str]]) -> None:
+    pools = sorted({" ".join(row[name] for name in _POOL if row.get(name)) for row in rows})
     if len(pools) > 1:
-        raise ValueError(f"it has prices of {len(pools)} kinds of instances; select one of: {', '.join(pools[:9])}")
-    if not chosen:
-        raise ValueError(f'no kind of instance in it matches "{pool}"; it has: '
-                         f"{', '.join(sorted({name for name, _ in named})[:9])}")
-    return [row for _, row in chosen]
+        raise ValueError(f"it has prices of {len(pools)} kinds of instances ({', '.join(pools[:3])}); write those of "
+                         "one, with --instance-types, --availability-zone and --product-descriptions of aws")
 
 
 def _trace_of_events(events: Sequence[tuple[float, str]], *, is_dated: bool) -> Trace:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from barograph.capture.cadence import Cadence
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide
+from barograph.jobs.failure_rate import checkpoints_of, learned
 from barograph.jobs.job_log import Event
 from barograph.jobs.simulation.trace import Trace
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
-from barograph.model.checkpoints import checkpoints_from, with_cadence
+from barograph.model.checkpoints import checkpoints_from
 
 _MOST_TIMES = 100.0
 """A job that takes so many times its work is not waited for."""
@@ -67,11 +68,14 @@ class VirtualJob:
         spec: The job.
         trace: What happens to its instances.
         training: Its training.
-        interval_secs: See `interval_of`.
+
+    Raises:
+        UnknownName, SettingsError: The settings of checkpoints are wrong.
     """
 
-    def __init__(self, spec: JobSpec, trace: Trace, training: Training, interval_secs: float) -> None:
-        self._spec, self._trace, self._training, self._interval_secs = spec, trace, training, interval_secs
+    def __init__(self, spec: JobSpec, trace: Trace, training: Training) -> None:
+        self._spec, self._trace, self._training = spec, trace, training
+        self._interval_secs = interval_of(spec, training)
         self._now = 0.0
         self._saved_secs = 0.0
         self._made_secs = 0.0
@@ -123,6 +127,8 @@ class VirtualJob:
         self._note("starting", attempt=attempt)
         for index in range(self._spec.instances):
             self._note("started", index=index, handle={})
+        if attempt:
+            self._interval_secs = interval_of(self._spec, self._training, self.state)
         self._attempt = self._planned()
         made, saved = (int(secs / self._training.step_secs) for secs in (self._made_secs, self._saved_secs))
         if attempt:
@@ -192,8 +198,8 @@ class VirtualJob:
         self.state = state_after([Event(kind, self._now, data)], self.state)
 
 
-def interval_of(spec: JobSpec, training: Training) -> float:
-    """Return the seconds of training between two checkpoints of a job, as its recording chooses them.
+def interval_of(spec: JobSpec, training: Training, state: JobState | None = None) -> float:
+    """Return the seconds of training between two checkpoints of a job's next attempt, as its recording chooses them.
 
     Raises:
         UnknownName, SettingsError: The settings of checkpoints are wrong.
@@ -203,12 +209,11 @@ def interval_of(spec: JobSpec, training: Training) -> float:
         >>> round(interval_of(spec, Training(8 * 3600.0)))
         268
     """
-    settings = checkpoints_from("checkpoints", spec.settings.get("checkpoints"))
-    typed = spec.checkpoint or ("auto" if spec.spot and settings is None else "")
-    if typed:
-        settings = with_cadence(settings, typed)
+    settings = checkpoints_of(checkpoints_from("checkpoints", spec.settings.get("checkpoints")), spec.checkpoint,
+                              spot=spec.spot)
     if settings is None:
         return math.inf
+    settings = learned(settings, spec, state or JobState())
     cadence = Cadence(settings, now_secs=0.0)
     cadence.took(0, 0.0, cost_secs=training.checkpoint_secs)
     by_steps = math.inf if settings.every_steps is None else settings.every_steps * training.step_secs

@@ -31,7 +31,7 @@ from barograph.jobs.algorithms.contract import folders, log, options, run_traine
 from barograph.jobs.algorithms.image_prediction import BadImage, Network, images_in, read_image, scaled
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.results import report, say, scores, versions
-from barograph.jobs.algorithms.table_prediction import BadData, write_csv
+from barograph.jobs.algorithms.table_prediction import BadData, counted, write_csv
 from barograph.version import __version__
 
 SIZES = (8, 128)
@@ -99,7 +99,7 @@ def train(arguments: Sequence[str]) -> None:
         "versions": versions(("torch", "PIL", "safetensors")), "barograph": __version__,
     }
     say(f"{len(classes)} classes of {mode} images, {size} × {size}; "
-        + ", ".join(f"{len(part.paths)} for {name}" for name, part in parts.items()))
+        + ", ".join(f"{len(part.paths):,} for {name}" for name, part in parts.items()))
     try:
         facts = _fit(parts, model, values, places.model)
         write_json(places.model / "model.json", model)
@@ -121,7 +121,7 @@ def _parts(channels: Mapping[str, Path], fraction: float, seed: int) -> tuple[di
     classes = sorted(folder.name for folder in root.iterdir()
                      if folder.is_dir() and not folder.name.startswith((".", "_"))) if root.is_dir() else []
     if len(classes) < 2:
-        raise BadData(f"{root} has {len(classes)} folders; expected one for each class, at least two: "
+        raise BadData(f"{root} has {counted(len(classes), 'folder')}; expected one for each class, at least two: "
                       "cat/1.png, cat/2.png, dog/1.png, ….")
     parts = {name: _files(path, classes) for name, path in channels.items()}
     if "validation" not in parts:
@@ -173,6 +173,7 @@ def _fit(
     loader = DataLoader(sets["train"], batch, shuffle=True, generator=torch.Generator().manual_seed(model["seed"]))
     validation = DataLoader(sets["validation"], batch)
     best, best_epoch, epoch = math.inf, 0, 0
+    weights: dict[str, torch.Tensor] = {}
     while epoch < values["epochs"] and epoch - best_epoch < values["patience"]:
         epoch += 1
         network.train()
@@ -188,10 +189,11 @@ def _fit(
         say(f"epoch {epoch}: loss {total / len(sets['train']):.4g}, validation loss {validation_loss:.4g}")
         if validation_loss < best:
             best, best_epoch = validation_loss, epoch
-            save_file({name: value.cpu().contiguous() for name, value in network.state_dict().items()},
-                      folder / "model.safetensors")
+            # A copy in memory, because checkpoints of Barograph hold variables and not files.
+            weights = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower lr.")
+    save_file(weights, folder / "model.safetensors")
     return {"epochs": epoch, "best_epoch": best_epoch}
 
 

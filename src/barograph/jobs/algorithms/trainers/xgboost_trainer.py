@@ -38,11 +38,12 @@ def train(arguments: Sequence[str]) -> None:
     booster = xgboost.train(
         parameters, data["train"], rounds, evals=[(data["train"], "train"), (data["validation"], "validation")],
         early_stopping_rounds=stop_after or None, verbose_eval=max(1, rounds // 20))
-    best = booster.best_iteration if stop_after else booster.num_boosted_rounds() - 1
     if stop_after:
-        say(f"Best round: {best}.")
-    booster[:best + 1].save_model(task.folders.model / "model.ubj")
-    finish(task, rounds=best + 1)
+        rounds = booster.best_iteration + 1
+        say(f"Best round: {rounds - 1}.")
+        booster = booster[:rounds]
+    booster.save_model(task.folders.model / "model.ubj")
+    finish(task, rounds=rounds)
 
 
 def _matrix(task: Task, part: Part) -> Any:
