@@ -130,3 +130,14 @@ def test_times_and_interruptions_are_added_up() -> None:
 def test_an_open_interval_has_no_end() -> None:
     assert RUNNING.intervals[0][0] == 110.0
     assert math.isnan(RUNNING.intervals[0][1])
+
+
+def test_an_agent_that_cannot_work_is_replaced_twice_and_then_the_job_fails() -> None:
+    state = ended(RUNNING, "failed", reason="The store of the job failed: timeout.")
+    assert decide(state, SPEC, 201.0) == Requeue(Outcome.FAILED, "The store of the job failed: timeout.")
+    again = state_after([Event("requeued", 201.0, {"cause": "failed", "reason": "x"})], state)
+    assert (again.failures, again.interruptions, again.errors) == (1, 0, 0)
+    assert decide(replace(state, failures=2), SPEC, 201.0) == Finish(
+        Phase.FAILED, "The store of the job failed: timeout. That happened 3 times.")
+    recovered = state_after([Event("requeued", 201.0, {"cause": "lost", "reason": "x"})], replace(state, failures=2))
+    assert (recovered.failures, recovered.interruptions) == (0, 1)

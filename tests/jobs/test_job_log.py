@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from barograph.errors import NotARun, ObjectExists
+from barograph.errors import NotARun, ObjectExists, StoreUnavailable
 from barograph.jobs.instance_log import InstanceLog, LogReader
 from barograph.jobs.job_log import EventLog, NotLeading
 from barograph.jobs.last_error import last_error
@@ -34,6 +34,31 @@ def test_of_two_controllers_only_one_decides(store) -> None:
         second.append("starting", attempt=0)
     assert [event.kind for event in second.new()] == ["starting"]
     second.append("started")
+
+
+class LostResponses:
+    """A store that writes, but whose first response is lost."""
+
+    def __init__(self, store) -> None:
+        self.store, self.lost = store, False
+
+    def create(self, name, data) -> None:
+        self.store.create(name, data)
+        if not self.lost:
+            self.lost = True
+            raise StoreUnavailable("The response was lost.")
+
+    def get(self, name):
+        return self.store.get(name)
+
+
+def test_an_event_whose_response_was_lost_is_found_again(store) -> None:
+    log = EventLog(LostResponses(store), "job/events")
+    with pytest.raises(StoreUnavailable):
+        log.append("ready")
+    log.append("ready")
+    log.append("training")
+    assert [event.kind for event in EventLog(store, "job/events").new()] == ["ready", "training"]
 
 
 def test_a_damaged_event_keeps_its_number(store) -> None:

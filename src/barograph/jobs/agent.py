@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -105,12 +106,15 @@ class Agent:
             StoreError: The store was unreachable for ten minutes.
         """
         port = free_ports(_PORTS)
-        self._events.append("ready", **_process_data(), address=_address(), port=port)
+        self._note("ready", **_process_data(), address=_address(), port=port)
         ended = self._to_the_end(port)
         _patiently(lambda: self._log.write(last=True))
-        _patiently(lambda: self._events.append("ended", outcome=ended.outcome, exit_code=ended.exit_code,
-                                               reason=ended.reason))
+        self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=ended.reason)
         return ended
+
+    def _note(self, kind: str, **data: object) -> None:
+        """Write an event, once the store can be reached."""
+        _patiently(lambda: self._events.append(kind, **data))
 
     def _to_the_end(self, port: int) -> Ended:
         try:
@@ -118,13 +122,14 @@ class Agent:
         except (_Cancelled, DeliveryCancelled):
             return Ended(Outcome.INTERRUPTED, None, self._notice or "It was asked to end before the script started.")
         except StoreError as error:
-            return Ended(Outcome.LOST, None, f"The store of the job failed: {error}")
+            return Ended(Outcome.FAILED, None, f"The store of the job failed: {error}")
         except (JobError, SettingsError) as error:
             return Ended(Outcome.SCRIPT, None, str(error))
         except BarographError as error:
-            return Ended(Outcome.LOST, None, str(error))
-        except OSError as error:
-            return Ended(Outcome.LOST, None, f"The instance failed: {error}.")
+            return Ended(Outcome.FAILED, None, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever happens is told, and the instance ends
+            traceback.print_exc()
+            return Ended(Outcome.FAILED, None, f"The instance failed: {type(error).__name__}: {error}.")
 
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
@@ -142,7 +147,7 @@ class Agent:
             sync.download()
         channels = read_channels(self._store, spec)
         if channels:
-            self._events.append("downloading")
+            self._note("downloading")
         with delivered(channels, self._layout.data, index=self._index, count=spec.instances,
                        cancelled=self._asked_to_end, cache=self._cache / "data",
                        progress=self._tell_progress) as deliveries:
@@ -155,17 +160,17 @@ class Agent:
         spec = submission.spec
         going_on = resuming(self._store, self._attempt, self._layout.base)
         if self._attempt:
-            self._events.append("resumed", steps=going_on.steps, repeated=going_on.repeated)
+            self._note("resumed", steps=going_on.steps, repeated=going_on.repeated)
         self._check_asked_to_end()
         python = self._python(submission)
         plan = self._plan(submission, place, going_on, python)
         limits = [self._confined(command, spec) for command in plan.commands]
         self._check_asked_to_end()
-        self._events.append("training")
+        self._note("training")
         code, tail = self._train(submission, [item.command for item in limits], sync, deliveries)
         if code != 0 and (failure := delivery_failure(deliveries)) is not None:
-            return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.LOST, code, str(failure))
-        self._events.append("uploading")
+            return Ended(Outcome.SCRIPT if isinstance(failure, JobError) else Outcome.FAILED, code, str(failure))
+        self._note("uploading")
         _patiently(sync.upload)
         if code == 0 or not self._asked_to_end.is_set():
             _patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()))
@@ -182,7 +187,8 @@ class Agent:
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
         try:
             if self._index == 0:
-                begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process_now(script.pid))
+                process = process_now(script.pid)
+                _patiently(lambda: begin_attempt(self._store, self._attempt, started_unix=time.time(), process=process))
             while (code := script.turn(_TURN_SECS)) is None:
                 self._take_notice()
                 if self._asked_to_end.is_set():
@@ -195,7 +201,8 @@ class Agent:
         finally:
             script.kill()
         if watcher:
-            watcher.finish()
+            # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
+            watcher.finish(patient=not self._asked_to_end.is_set())
         return code, script.tail
 
     def _python(self, submission: Submission) -> str:
@@ -205,7 +212,7 @@ class Agent:
         found = requirements_of(self._layout.code, submission.spec.requirements)
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
-        self._events.append("preparing")
+        self._note("preparing")
         return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
                            cancelled=self._asked_to_end.is_set).python)
 
@@ -294,8 +301,9 @@ class Agent:
         deadline = time.monotonic() + _PEERS_SECS
         while len(found) < count:
             for index in set(range(count)) - set(found):
-                for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
-                    found[index] = str(event.data["address"])
+                with contextlib.suppress(StoreError):
+                    for event in EventLog(self._store, instance_folder(self._attempt, index)).new()[:1]:
+                        found[index] = str(event.data["address"])
             self._take_notice()
             self._check_asked_to_end(_TURN_SECS / 2)
             if time.monotonic() > deadline:

@@ -19,13 +19,28 @@ from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
-from barograph.model.clock import Clock, SystemClock
+from barograph.model.clock import Clock
 from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
 
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
+
+
+class SteadyClock:
+    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def monotonic(self) -> float:
+        """Return `time.monotonic()`."""
+        return time.monotonic()
+
+    def unix(self) -> float:
+        """Return seconds since 1970 UTC, as they were when this clock was made and have passed since."""
+        return self._offset + time.monotonic()
 
 
 class Controller:
@@ -103,7 +118,7 @@ def main(path: str) -> int:
     home = JobsHome(path)
     lock = _lock(home)
     while lock.take():
-        controller = Controller(home, engines(home), SystemClock())
+        controller = Controller(home, engines(home), SteadyClock())
         while controller.turn():
             time.sleep(_TURN_SECS if controller.is_busy else _IDLE_TURN_SECS)
         controller.close()

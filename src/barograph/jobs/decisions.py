@@ -12,6 +12,9 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, JobState, Outcome, Phase
 from barograph.watch.figures import duration
 
+MOST_FAILURES = 3
+"""Attempts one after another that fail although their instances are there: another one would fail too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -114,6 +117,8 @@ def _of_ended(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
         if state.errors < spec.retries:
             return Requeue(Outcome.SCRIPT, reason)
         return Finish(Phase.FAILED, reason, end.exit_code, users_fault=True)
+    if end.outcome is Outcome.FAILED and state.failures + 1 >= MOST_FAILURES:
+        return Finish(Phase.FAILED, f"{reason} That happened {MOST_FAILURES} times.")
     if spec.max_restarts is not None and state.interruptions >= spec.max_restarts:
         return Finish(Phase.FAILED, f"{reason} It was restarted {spec.max_restarts} times (max-restarts).")
     return Requeue(end.outcome, reason)
@@ -125,7 +130,7 @@ def _cause(ended: Mapping[int, Ended]) -> tuple[int, Ended]:
     The scripts of the others fail because a peer is gone: of a lost instance and a failed script, the lost instance is
     the cause.
     """
-    order = (Outcome.LOST, Outcome.SCRIPT, Outcome.INTERRUPTED)
+    order = (Outcome.LOST, Outcome.FAILED, Outcome.SCRIPT, Outcome.INTERRUPTED)
     failed = [item for item in ended.items() if item[1].outcome is not Outcome.FINISHED]
     return min(failed, key=lambda item: (order.index(item[1].outcome), item[0]))
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
 from barograph.runs.format.layout import JOB
-from barograph.runs.format.metadata import sealed, unsealed
+from barograph.runs.format.metadata import CLAIM, sealed, unsealed
+from barograph.runs.state.claim import new_claim
 from barograph.store.base import Store
 
 SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
@@ -61,6 +62,7 @@ class EventLog:
     def __init__(self, store: Store, folder: str, *, clock: Callable[[], float] = time.time) -> None:
         self._store, self._folder, self._clock = store, folder, clock
         self._next = 0
+        self._writer = new_claim()
 
     def new(self) -> list[Event]:
         """Return the events that were written since the last call, in order.
@@ -88,13 +90,22 @@ class EventLog:
             StoreError: The store rejects it.
         """
         event = Event(kind, self._clock(), data)
-        body = {"kind": kind, "time_unix": event.time_unix, "data": data}
+        name = f"{self._folder}/{self._next:08d}.json"
+        body = {"kind": kind, "time_unix": event.time_unix, "data": data, CLAIM: self._writer}
         try:
-            self._store.create(f"{self._folder}/{self._next:08d}.json", sealed(body))
+            self._store.create(name, sealed(body))
         except ObjectExists:
-            raise NotLeading(self._folder) from None
+            # A bucket may store an object although its response is lost; then it is ours.
+            if not self._is_ours(name):
+                raise NotLeading(self._folder) from None
         self._next += 1
         return event
+
+    def _is_ours(self, name: str) -> bool:
+        try:
+            return unsealed(self._store.get(name), name).get(CLAIM) == self._writer
+        except (ObjectNotFound, DamagedChunk):
+            return False
 
 
 def instance_folder(attempt: int, index: int) -> str:

@@ -14,8 +14,10 @@ from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
 from barograph.runs.format.metadata import unsealed
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_BUCKET_PAUSE_SECS = 1.0
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
 
@@ -42,6 +44,10 @@ class ManagedJob:
         self._state = state_after(self._log.new())
         self._agents: dict[int, EventLog] = {}
         self._kill_at: float | None = None
+        # A look at a bucket takes requests that cost time and money.
+        self._pause_secs = 0.0 if isinstance(self._store, FileStore) else _BUCKET_PAUSE_SECS
+        self._look_at = 0.0
+        self._waits = False
         if self._state.handles:
             engine.adopt(record.name, self._spec, self._state.handles)
         elif self._state.phase.is_over:
@@ -61,6 +67,10 @@ class ManagedJob:
         Raises:
             StoreError: The store is unreachable.
         """
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return self._waits
+        self._look_at = now + self._pause_secs
         self._take(self._log.new())
         if self._state.phase.is_over:
             self._close()
@@ -68,9 +78,10 @@ class ManagedJob:
         try:
             self._take_requests()
             self._take_news()
-            return self._act(may_start=may_start)
+            self._waits = self._act(may_start=may_start)
         except NotLeading:
-            return False  # what the other controller decided is taken at the next turn
+            self._waits = False  # what the other controller decided is taken at the next turn
+        return self._waits
 
     def _act(self, *, may_start: bool) -> bool:
         decision = decide(self._state, self._spec, self._clock.unix())

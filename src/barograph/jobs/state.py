@@ -40,7 +40,9 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     """It was taken away after a notice, or asked to end."""
     LOST = "lost"
-    """It disappeared, or something failed that is not the user's."""
+    """It disappeared."""
+    FAILED = "failed"
+    """Its agent could not do its work: a full disk, a store that cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class JobState:
         intervals: Start and end of each instance so far; the end is NaN while it runs.
         interruptions: Attempts that ended because an instance was taken away or lost.
         errors: Attempts that ended by an error of the script.
+        failures: Attempts one after another whose agents could not do their work.
         trained_secs: Time with instances, of earlier attempts.
         stop: Why the job was asked to stop; "" if it was not.
         reason: Why it waits, or why it ended.
@@ -91,6 +94,7 @@ class JobState:
     intervals: tuple[tuple[float, float], ...] = ()
     interruptions: int = 0
     errors: int = 0
+    failures: int = 0
     trained_secs: float = 0.0
     stop: str = ""
     reason: str = ""
@@ -141,9 +145,11 @@ def _after(state: JobState, event: Event) -> JobState:
         case "stopping":
             return replace(state, phase=Phase.STOPPING, stop=str(data.get("reason", "")) or state.stop)
         case "requeued":
-            lost = data["cause"] != Outcome.SCRIPT
+            cause = Outcome(data["cause"])
             return replace(state, phase=Phase.QUEUED, since_unix=now, handles={}, reason=str(data["reason"]),
-                           interruptions=state.interruptions + lost, errors=state.errors + (not lost),
+                           interruptions=state.interruptions + (cause in (Outcome.LOST, Outcome.INTERRUPTED)),
+                           errors=state.errors + (cause is Outcome.SCRIPT),
+                           failures=state.failures + 1 if cause is Outcome.FAILED else 0,
                            trained_secs=state.trained_secs + now - state.since_unix)
         case "over":
             return replace(state, phase=Phase(data["phase"]), since_unix=now, reason=str(data["reason"]),

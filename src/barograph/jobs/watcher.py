@@ -39,8 +39,13 @@ class RunWatcher:
             self._look_at = time.monotonic() + _LOOK_SECS
             self._start_if_trained()
 
-    def finish(self) -> None:
-        """Wait for the summary of the run, if the script trained."""
+    def finish(self, *, patient: bool) -> None:
+        """End watching; if there is time, wait for the summary of the run, if the script trained."""
+        if not patient:
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            return
         if self._process is None:
             self._start_if_trained()
         if self._process is None:
