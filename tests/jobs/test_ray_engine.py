@@ -170,6 +170,8 @@ def test_a_job_waits_with_a_reason(engine: RayEngine, link: StandIn) -> None:
     link.free_now = {"CPU": 3.0}
     assert engine.reserve("digits", job) == (
         "Waits for 2 instances with 4 CPUs of the Ray cluster; 3 CPUs were free.")
+    link.free_now = {"memory": 1e9}
+    assert engine.reserve("digits", job).endswith("; 0 CPUs were free.")
     link.failed = "Cannot connect."
     assert engine.reserve("digits", job) == "Waits for the Ray cluster. Cannot connect."
     link.places[group_of(engine)] = [("c657", "10.0.0.5")] * 2

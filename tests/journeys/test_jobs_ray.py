@@ -262,6 +262,8 @@ def test_a_job_goes_on_when_its_node_is_lost(place: Place) -> None:
     state = place.finish()
     assert state.interruptions == 1
     assert state.handles[0]["node"] != lost
+    events = b"".join(path.read_bytes() for path in (place.desk.folder / "run" / "job" / "events").iterdir())
+    assert b"The instance was lost. Its node left the Ray cluster." in events
     place.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
 
 

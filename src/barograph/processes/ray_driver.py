@@ -27,6 +27,7 @@ from barograph.processes.ray_cluster import NAMESPACE, join, reason_of
 _LOOK_SECS = 0.1
 _STARTING_LOOK_SECS = 0.02
 _WAIT_SECS = 30.0
+_AGAIN_SECS = 0.5
 _CLEAN_SECS = 10.0
 _THREADS = 8
 """Calls of a member that run at once: short ones, and those of this and of killed drivers that wait for its end."""
@@ -131,6 +132,12 @@ class Driver:
         errors = self._ray.exceptions
         try:
             ended = done.result()
+        except errors.ActorUnavailableError:
+            # The network failed, or its node: Ray finds out which. If it was not started, the next call says so.
+            again = threading.Timer(_AGAIN_SECS, self._later, [
+                lambda: self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))])
+            again.daemon = True
+            again.start()
         except errors.RayTaskError as error:
             self._tell({"lost": member, "reason": f"{error.cause}."})
         except errors.RayError as error:

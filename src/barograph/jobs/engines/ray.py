@@ -102,7 +102,7 @@ class RayEngine:
             return f"Waits for the Ray cluster. {link.failed}"
         free = link.free(self._group(job))
         return f"Waits for {wanted} of the Ray cluster." if free is None else (
-            f"Waits for {wanted} of the Ray cluster; {words_of(free)} were free.")
+            f"Waits for {wanted} of the Ray cluster; {words_of(free, bundle)} were free.")
 
     def start(self, order: Order) -> Handle:
         """See `Engine.start`."""

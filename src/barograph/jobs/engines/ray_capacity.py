@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from barograph.jobs.spec import JobSpec
 from barograph.watch.figures import count, size
@@ -45,17 +45,19 @@ def problems_of_capacity(spec: JobSpec, nodes: Sequence[tuple[Resources, float]]
             f"{words_of(max((resources for resources, _ in nodes), key=_order))}."]
 
 
-def words_of(resources: Resources) -> str:
-    """Return resources in words.
+def words_of(resources: Resources, names: Collection[str] = ()) -> str:
+    """Return resources in words: those with these names; without names those that are not zero.
 
     Example:
-        >>> words_of({"CPU": 2.0, "memory": 2**31, "GPU": 1.0})
+        >>> words_of({"CPU": 2.0, "memory": 2**31, "GPU": 1.0, "object_store_memory": 1e9})
         '2 CPUs, 1 GPU, 2.0 GiB'
+        >>> words_of({"memory": 2**31}, ["CPU"])
+        '0 CPUs'
     """
-    parts = [count_of(resources.get(name, 0.0), name) for name in ("CPU", "GPU") if resources.get(name)]
-    if resources.get("memory"):
-        parts.append(size(int(resources["memory"])))
-    return ", ".join(parts) or "nothing"
+    chosen = names or [name for name, amount in resources.items() if amount]
+    amounts = {name: resources.get(name, 0.0) for name in ("CPU", "GPU", "memory") if name in chosen}
+    return ", ".join(size(int(amount)) if name == "memory" else count_of(amount, name)
+                     for name, amount in amounts.items()) or "nothing"
 
 
 def count_of(amount: float, what: str) -> str:
