@@ -98,7 +98,7 @@ class Instances:
     def kill(self, handle: Handle) -> None:
         self._alive.pop(handle["index"], None)
 
-    def release(self, job: str) -> None:
+    def release(self, job: str, *, is_over: bool = True) -> None:
         return None
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from barograph.errors import BarographError, JobError, SettingsError, StoreError
 from barograph.jobs.algorithms.registry import algorithm_named
-from barograph.jobs.channels import delivered, read_channels
+from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
@@ -150,7 +150,8 @@ class Agent:
             self._note("downloading")
         with delivered(channels, self._layout.data, index=self._index, count=spec.instances,
                        cancelled=self._asked_to_end, cache=self._cache / "data",
-                       progress=self._tell_progress) as deliveries:
+                       progress=self._tell_progress,
+                       opened_epochs=opened_before(self._store, self._attempt, self._index)) as deliveries:
             return self._with_data(submission, place, sync, deliveries)
 
     def _with_data(
@@ -195,7 +196,7 @@ class Agent:
                     script.terminate(self._grace_secs)
                 elif delivery_failure(deliveries) is not None:
                     script.terminate(_TURN_SECS)  # it would wait for data for ever
-                self._care(sync)
+                self._care(sync, max((item.opened_epochs for item in deliveries), default=0))
                 if watcher:
                     watcher.turn()
         finally:
@@ -273,14 +274,14 @@ class Agent:
                 self._grace_secs = max(1.0, min(GRACE_SECS, notice.deadline_unix - time.time() - _UPLOAD_SECS))
             self._asked_to_end.set()
 
-    def _care(self, sync: CheckpointSync) -> None:
+    def _care(self, sync: CheckpointSync, opened_epochs: int) -> None:
         """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
         now = time.monotonic()
         try:
             self._log.write()
             if now >= self._beat_at:
                 self._beat_at = now + _HEARTBEAT_SECS
-                self._put_heartbeat()
+                self._put_heartbeat(opened_epochs=opened_epochs)
             if now >= self._sync_at:
                 self._sync_at = now + _SYNC_SECS
                 sync.upload(is_stopping=self._asked_to_end.is_set)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from barograph.errors import BarographError, JobRefused
+from barograph.errors import BarographError, DamagedChunk, JobRefused, ObjectNotFound
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json, channel_from_text
 from barograph.jobs.data.listing import DataListing, listing_from_json
 from barograph.jobs.data.progress import DeliveryProgress
+from barograph.jobs.job_log import NOW, instance_folder
 from barograph.jobs.spec import JobSpec
 from barograph.model.items import ArtifactLink, Entry, Verb
 from barograph.runs.format.layout import JOB
@@ -112,7 +113,7 @@ def read_channels(store: Store, spec: JobSpec) -> list[ListedChannel]:
 @contextlib.contextmanager
 def delivered(
     channels: list[ListedChannel], directory: Path, *, index: int, count: int, cache: Path, cancelled: threading.Event,
-    progress: Callable[[Mapping[str, DeliveryProgress]], None],
+    progress: Callable[[Mapping[str, DeliveryProgress]], None], opened_epochs: int = 0,
 ) -> Iterator[list[Delivery]]:
     """Bring the channels of a job to an instance before the block; raises as `deliver`.
 
@@ -124,12 +125,15 @@ def delivered(
         cache: Directory for objects that jobs share.
         cancelled: Set by the caller to end the delivery early.
         progress: Called with the progress of all channels by name.
+        opened_epochs: Pipes that earlier attempts opened: a script that resumes may open the next one first.
     """
     if not channels:
         yield []
         return
     from barograph.jobs.data.delivery import deliver
+    from barograph.jobs.data.settings import USUAL
 
+    settings = replace(USUAL, epochs_ahead=USUAL.epochs_ahead + opened_epochs)
     seen: dict[str, DeliveryProgress] = {}
 
     def note(item: DeliveryProgress) -> None:
@@ -139,7 +143,16 @@ def delivered(
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(deliver(
             item.channel, item.listing, directory / item.channel.name, index=index, count=count, cache=cache,
-            progress=note, cancelled=cancelled)) for item in channels]
+            progress=note, cancelled=cancelled, settings=settings)) for item in channels]
+
+
+def opened_before(store: Store, attempt: int, index: int) -> int:
+    """Return how many pipes of a channel the attempt before opened on an instance, as its last heartbeat says."""
+    name = f"{instance_folder(attempt - 1, index)}/{NOW}"
+    try:
+        return int(unsealed(store.get(name), name).get("opened_epochs", 0)) if attempt else 0
+    except (ObjectNotFound, DamagedChunk):
+        return 0
 
 
 def failure_of(deliveries: list[Delivery]) -> BarographError | None:

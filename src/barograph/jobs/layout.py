@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from barograph.jobs.data.channel import Mode, channel_from_text
 from barograph.jobs.spec import JobSpec
 from barograph.provenance.parameters import parameters_of
 
@@ -179,10 +180,10 @@ def failure_of(layout: InstanceLayout) -> str:
 
 def _channels(spec: JobSpec) -> Mapping[str, Mapping[str, str]]:
     return {name: {
-        "TrainingInputMode": "Pipe" if ":pipe" in source else "File",
-        "S3DistributionType": "ShardedByS3Key" if ":sharded" in source else "FullyReplicated",
+        "TrainingInputMode": "Pipe" if channel.mode is Mode.PIPE else "File",
+        "S3DistributionType": "ShardedByS3Key" if channel.sharded else "FullyReplicated",
         "RecordWrapperType": "None",
-    } for name, source in sorted(spec.data.items())}
+    } for name, source in sorted(spec.data.items()) for channel in [channel_from_text(f"{name}={source}")]}
 
 
 def _resources(place: Place) -> dict[str, object]:

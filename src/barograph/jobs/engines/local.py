@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from barograph.jobs.data.mounts import mounts, unmount
 from barograph.jobs.engines.engine import CPUS_VARIABLE, Handle, Order
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, limits_here, limits_problem
@@ -148,6 +149,7 @@ class LocalEngine:
         """See `Engine.kill`."""
         kill_marked(INSTANCE_VARIABLE, handle["mark"])
         clean_up(Path(handle["work"]) / "limits")
+        _unmount(Path(handle["work"]))
         process = self._processes.pop(handle["pid"], None)
         if process is not None:
             process.kill()
@@ -158,6 +160,7 @@ class LocalEngine:
         """See `Engine.release`."""
         if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
             kill_marked(INSTANCE_VARIABLE, f"{job}/")
+            _unmount(self._home.work(job))
             for limits in self._home.work(job).glob("*/limits"):
                 clean_up(limits)
             shutil.rmtree(self._home.work(job), ignore_errors=True)
@@ -166,6 +169,11 @@ class LocalEngine:
         """See `Engine.close`."""
 
 
+
+
+def _unmount(directory: Path) -> None:
+    for mount in mounts(directory):
+        unmount(mount)
 
 
 def _process(handle: Handle) -> Process:
