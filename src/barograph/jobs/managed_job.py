@@ -14,9 +14,9 @@ from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
 from barograph.runs.format.metadata import unsealed
-from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
 _KILL_SECS = GRACE_SECS + 60.0
 """Time for an instance to save and upload after it was asked to end."""
@@ -45,7 +45,7 @@ class ManagedJob:
         self._agents: dict[int, EventLog] = {}
         self._kill_at: float | None = None
         # A look at a bucket takes requests that cost time and money.
-        self._pause_secs = 0.0 if isinstance(self._store, FileStore) else _BUCKET_PAUSE_SECS
+        self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
         self._look_at = 0.0
         self._waits = False
         if self._state.handles:
