@@ -15,7 +15,7 @@ from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "keep_alive": "keep_alive_secs"}
+_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
@@ -46,7 +46,6 @@ class JobSpec:
         max_restarts: Restarts after lost instances; None: any number until `max_wait_secs`.
         retries: Restarts after an error of the script.
         price, spot_price: Price of an instance per hour; NaN if unknown.
-        keep_alive_secs: Time for which the prepared instances are kept for the next job.
         checkpoint: When checkpoints are saved, as for `barograph run --checkpoint`; "": `auto` for a spot job.
         no_network: The script has no network but its own machine.
         requirements: File with the packages of the script; "": found beside it; "none": those of this Python.
@@ -74,7 +73,6 @@ class JobSpec:
     retries: int = 0
     price: float = math.nan
     spot_price: float = math.nan
-    keep_alive_secs: float = 0.0
     checkpoint: str = ""
     no_network: bool = False
     requirements: str = ""

@@ -63,9 +63,6 @@ def _own(
     retries: Annotated[int | None, typer.Option(help="Restarts after an error of the script. Default: 0.")] = None,
     price: Annotated[float | None, typer.Option(help="Price of an instance per hour, for the cost report.")] = None,
     spot_price: Annotated[float | None, typer.Option(help="Price of a spot instance per hour.")] = None,
-    keep_alive: Annotated[
-        str | None, typer.Option(help="Keep environment and data of the instances for the next job: 10m.")
-    ] = None,
     checkpoint_every: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="Save checkpoints: auto (as often as it pays off), every=100 (steps), 10min. "
