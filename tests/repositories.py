@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,11 @@ def new_repository(root: Path) -> Repository:
     made.write("train.py", "print(1)\nprint(2)\nprint(3)\n")
     made.commit("first")
     return made
+
+
+def isolate_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the git settings of this machine from deciding what a test sees."""
+    settings = folder / "gitconfig"
+    settings.write_text("[user]\nname = somebody\nemail = somebody@example.org\n[protocol \"file\"]\nallow = always\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)

@@ -18,7 +18,7 @@ from barograph.errors import JobError, JobRefused
 from barograph.jobs import code
 from barograph.jobs.code import pack, unpack
 from barograph.provenance.secrets import Secrets
-from repositories import Repository, new_repository
+from repositories import Repository, isolate_git, new_repository
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLE"
 PRIVATE = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEow\n-----END RSA PRIVATE " + "KEY-----\n"
@@ -26,11 +26,7 @@ PRIVATE = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIEow\n-----END RSA PRIVATE " 
 
 @pytest.fixture(autouse=True)
 def own_git_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that this machine's own settings of git say decides what these tests see."""
-    settings = tmp_path / "gitconfig"
-    settings.write_text("[user]\nname = somebody\nemail = somebody@example.org\n[protocol \"file\"]\nallow = always\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+    isolate_git(tmp_path, monkeypatch)
 
 
 @pytest.fixture
