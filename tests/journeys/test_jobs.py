@@ -183,6 +183,18 @@ def test_a_job_is_submitted_again_with_other_hyperparameters(jobs: Any) -> None:
     assert again.text == "['--lr', '0.2', '--seed', '2']\n"
 
 
+def test_a_program_that_is_missing_and_a_directory_that_cannot_be_written_are_named(jobs: Any) -> None:
+    missing = jobs.end(jobs.start("barograph", "submit", "nosuchprogram", "--lr", "1"))
+    assert (missing.code, missing.err) == (2, 'barograph: Program not found: "nosuchprogram".\n')
+    jobs.write("train.py", "")
+    jobs.environment["BAROGRAPH_HOME"] = "/proc/jobs"
+    refused = jobs.end(jobs.start("barograph", "submit", "train.py"))
+    assert (refused.code, refused.err) == (
+        2, "barograph: The directory of the jobs cannot be written: No such file or directory. Set BAROGRAPH_HOME to "
+           "another one (/proc/jobs).\n")
+    assert not (jobs.folder / "barograph-runs").exists()
+
+
 def test_unknown_jobs_name_the_nearest(jobs: Any) -> None:
     none = jobs.end(jobs.start("barograph", "stop", "digits"))
     assert (none.code, none.err) == (2, 'barograph: There is no job named "digits". There are no jobs.\n')

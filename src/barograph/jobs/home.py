@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -67,7 +67,9 @@ class JobsHome:
         return self.path / "work" / name
 
     def check_is_free(self, name: str) -> None:
-        """Raise `JobRefused` if there is a job of that name."""
+        """Raise `JobRefused` if there is a job of that name, or none can be entered."""
+        with self._mapped():
+            (self.path / "jobs").mkdir(parents=True, exist_ok=True)
         if (self.path / "jobs" / f"{name}.json").exists():
             raise JobRefused(f'There is a job named "{name}" already. Use another --name.')
 
@@ -126,10 +128,24 @@ class JobsHome:
         shutil.rmtree(self.work(record.name), ignore_errors=True)
 
     def _write(self, folder: str, name: str, data: object, *, replaces: bool) -> None:
-        target = self.path / folder / f"{name}.json"
+        with self._mapped():
+            self._write_mapped(self.path / folder / f"{name}.json", data, replaces=replaces)
+
+    @contextlib.contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Raise an error of the file system as one that says what to do."""
+        try:
+            yield
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise JobRefused(f"The directory of the jobs cannot be written: {error.strerror}. Set {HOME_VARIABLE} to "
+                             f"another one ({self.path}).") from error
+
+    def _write_mapped(self, target: Path, data: object, *, replaces: bool) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.parent.chmod(0o700)
-        part = target.with_name(f".{name}.{os.getpid()}.{os.urandom(3).hex()}")
+        part = target.with_name(f".{target.name}.{os.getpid()}.{os.urandom(3).hex()}")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with open(descriptor, "w", encoding="utf-8") as file:

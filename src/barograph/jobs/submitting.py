@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -80,6 +81,8 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
     script = spec.command[0] if spec.command else ""
     if script.endswith(".py") and not os.path.isfile(script):
         found.append(f"No script at {script}.")
+    elif script and spec.engine == "local" and shutil.which(script) is None and not os.path.isfile(script):
+        found.append(f'Program not found: "{script}".')
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
