@@ -90,7 +90,7 @@ def test_what_runs_scripts_has_a_process_of_its_own(
 
 
 @pytest.mark.parametrize(("line", "found"), [
-    ("%barograph re", {"report", "replay", "resume", "rerun", "reindex"}), ("%%barograph ru", {"run"}),
+    ("%barograph re", {"report", "replay", "resume", "rerun", "reindex", "resubmit"}), ("%%barograph ru", {"run"}),
     ("%%barograph run --exp", {"--experiment"}), ("%barograph nonsense --x", set()),
 ])
 def test_commands_and_options_are_completed(shell: Any, line: str, found: set[str]) -> None:
