@@ -44,7 +44,8 @@ _TRAINING = (
     "cli/share/test_tensorboard.py", "cli/record/test_watch.py", "cli/record/test_workers.py", "debugger/test_hook.py",
     "ingest/test_import_aim.py", "jobs/test_algorithm_recording.py", "jobs/test_algorithm_resume.py",
     "jobs/test_isolation.py::test_two_confined_instances_of_torch_meet_without_network",
-    "jobs/test_launchers.py::test_two_instances_of_torch_meet", "jobs/test_launchers.py::test_two_instances_of_jax_meet",
+    "jobs/test_launchers.py::test_two_instances_of_torch_meet",
+    "jobs/test_launchers.py::test_two_instances_of_jax_meet",
     "processes/test_ray_process.py", "processes/test_ray_drain.py",
     "rerun/test_environment.py", "runs/reading/test_memory.py", "watch/test_ray.py",
 )
