@@ -140,7 +140,7 @@ def measure_follow(choice: argparse.Namespace) -> dict[str, Any]:
 
 def measure_faults(choice: argparse.Namespace) -> dict[str, Any]:
     """What the rules catch, and how often they cry wolf."""
-    programs = faults.chosen_programs("both", None)
+    programs = faults.chosen_programs("all", None)
     scores = faults.measure_faults(programs, seeds=1 if choice.quick else faults.SEEDS, jobs=1)
     faults.print_faults(scores)
     return faults.report_of(scores)

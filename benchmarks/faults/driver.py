@@ -171,8 +171,10 @@ def chosen_programs(part: str, only: Iterable[str] | None) -> list[Program]:
     """Return the programs of a part, or of all, and of those only some where any are named.
 
     Raises:
-        BadTable: A table cannot be used, or there is no program of a name.
+        BadTable: A table cannot be used, or there is no part or program of a name.
     """
+    if part not in (*PARTS, "all"):
+        raise BadTable(f"there is no part {part}; choose from all, {', '.join(PARTS)}")
     programs = [program for name in (PARTS if part == "all" else (part,)) for program in programs_of(name)]
     if only is None:
         return programs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +14,9 @@ from barograph.judging.progress import RateJump
 from barograph.model.cause import Cause, Suspicion
 from barograph.model.finding import Finding, FindingState, Severity
 from barograph.model.step import Mode
+from benchmarks import driver as whole
 from benchmarks.faults.cache import Cache
+from benchmarks.faults.driver import chosen_programs
 from benchmarks.faults.programs import HALVES, HOME, PARTS, BadTable, Program, programs_of
 from benchmarks.faults.scoring import Score, totals_of, verdict_of
 from benchmarks.faults.trial import Trial, command_of, trial_from_json
@@ -147,3 +150,20 @@ def test_a_table_that_is_wrong_is_refused(tmp_path: Path, entry: str, says: str)
     (tmp_path / "first" / "programs.toml").write_text(f"[[program]]\n{entry}\n", encoding="utf-8")
     with pytest.raises(BadTable, match=says):
         programs_of("first", tmp_path)
+
+
+def test_a_part_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(BadTable, match="there is no part both; choose from all, first"):
+        chosen_programs("both", None)
+
+
+def test_the_part_of_the_whole_benchmark_plants_every_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    planted: list[str] = []
+
+    def measure(programs, **options):
+        planted.extend(program.part for program in programs)
+        return []
+
+    monkeypatch.setattr(whole.faults, "measure_faults", measure)
+    whole.measure_faults(argparse.Namespace(quick=True))
+    assert set(planted) == {"first", "second", "keras", "jax", "trees"}
