@@ -49,7 +49,6 @@ from barograph.runs.state.process import Process, is_alive, parent_process, proc
 from barograph.runs.state.survey import surveyed
 from barograph.runs.state.vitals import DEAD_SECS, Vitals
 from barograph.store.base import Store
-from barograph.store.files import FileStore
 from barograph.store.folders import why_not_writable
 
 GRACE_SECS = 600.0
@@ -304,6 +303,9 @@ def create_run(store: Store, manifest: Manifest) -> Manifest:
     except ObjectExists:
         return manifest_from_bytes(store.get(MANIFEST), MANIFEST)
     except (StoreDenied, StoreUnavailable) as error:
+        # Loaded here: it loads obstore, which a training process must not need.
+        from barograph.store.files import FileStore
+
         why = why_not_writable(store.root, error.__cause__) if isinstance(store, FileStore) else ""
         if not why:
             raise
