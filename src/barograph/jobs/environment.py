@@ -231,8 +231,8 @@ class _Uv:
 
 def _variables(environment: Path | None) -> dict[str, str]:
     found = environment_without(_OF_OTHERS)
-    # This Python comes first among those that uv may choose.
-    found |= {"NO_COLOR": "1", "UV_NO_PROGRESS": "1", "PATH": os.pathsep.join((
+    # Its messages are not to be broken into lines, and this Python comes first among those that it may choose.
+    found |= {"COLUMNS": "10000", "NO_COLOR": "1", "UV_NO_PROGRESS": "1", "PATH": os.pathsep.join((
         os.path.dirname(sys.executable), found.get("PATH", os.defpath)))}
     if sys.prefix != sys.base_prefix:
         found["VIRTUAL_ENV"] = sys.prefix
