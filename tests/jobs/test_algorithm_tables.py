@@ -236,7 +236,7 @@ def test_files_without_names_have_a_usual_target() -> None:
 @pytest.mark.parametrize(("cells", "expected"), [
     (["a", "b", ""], ("classification", '"y" has text')),
     (["1.5", "2", "3"], ("regression", '"y" has fractions')),
-    (["0", "1", "1", "0"], ("classification", '"y" has 2 different whole numbers')),
+    (["0", "1", "1", "0"], ("classification", '"y" has 2 distinct integers')),
     ([str(number) for number in range(30)] * 3, ("regression", '"y" has 30 different numbers')),
     (["1", "2", "3"], ("regression", '"y" has 3 different numbers')),
 ])

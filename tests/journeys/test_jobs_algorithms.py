@@ -25,7 +25,7 @@ def test_a_table_becomes_a_model_that_predicts(jobs: Any) -> None:
     done = jobs.end(jobs.start("barograph", "submit", "--name", "wine", "--algorithm", "linear", "--data",
                                "train=wine.parquet", "--target", "target", "--wait", "C=0.5"))
     assert done.code == 0, done.text + done.err
-    assert 'classification of target: "target" has 3 different whole numbers\n' in done.text
+    assert 'classification of target: "target" has 3 distinct integers\n' in done.text
     assert "barograph: job wine finished." in done.err
     run = store_from_url(str(jobs.folder / "barograph-runs" / "wine"))
     assert [link.name for link in outputs_of(run)] == [

@@ -57,7 +57,7 @@ class Fed:
 
     @property
     def damage(self) -> list[str]:
-        """What cannot be read, one sentence each."""
+        """Everything that cannot be read, one sentence each."""
         return [*self.of_root,
                 *(f"{problem.removesuffix(f' ({url})')} ({url})" for url, problems in self.of_runs.items()
                   for problem in problems),

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -106,7 +107,7 @@ class Agent:
             StoreError: The store was unreachable for ten minutes.
         """
         port = free_ports(_PORTS)
-        self._note("ready", **_process_data(), address=_address(), port=port)
+        self._note("ready", **asdict(this_process()), address=_address(), port=port)
         ended = self._to_the_end(port)
         _patiently(lambda: self._log.write(last=True))
         self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=ended.reason)
@@ -127,7 +128,7 @@ class Agent:
             return Ended(Outcome.SCRIPT, None, str(error))
         except BarographError as error:
             return Ended(Outcome.FAILED, None, str(error))
-        except Exception as error:  # noqa: BLE001 - whatever happens is told, and the instance ends
+        except Exception as error:  # noqa: BLE001 - any error is reported, and the instance ends
             traceback.print_exc()
             return Ended(Outcome.FAILED, None, f"The instance failed: {type(error).__name__}: {error}.")
 
@@ -266,7 +267,7 @@ class Agent:
         notice = self._notices.poll()
         if notice is None:
             return
-        with contextlib.suppress(StoreError):  # that nobody is told is no reason not to save
+        with contextlib.suppress(StoreError):  # save a checkpoint even if the notice cannot be stored
             self._events.append("notice", **notice.to_json())
         if not notice.advisory:
             self._notice = f"The instance was taken away: {notice.reason.rstrip('.')}."
@@ -332,11 +333,6 @@ def _patiently(do: Callable[[], object]) -> None:
                 raise
         time.sleep(pause)
         pause = min(10.0, 2 * pause)
-
-
-def _process_data() -> dict[str, object]:
-    process = this_process()
-    return {name: getattr(process, name) for name in ("pid", "host", "boot_id", "started_ticks")}
 
 
 def _address() -> str:

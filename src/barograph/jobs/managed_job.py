@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from barograph.errors import DamagedChunk, JobError, ObjectNotFound, StoreError
+from barograph.errors import DamagedChunk, JobError, ObjectNotFound
 from barograph.jobs.decisions import End, Finish, Requeue, Start, decide
 from barograph.jobs.engines.engine import Engine, Order
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, STOP, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
 from barograph.jobs.script import GRACE_SECS
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
@@ -177,12 +175,5 @@ class ManagedJob:
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])
 
-    def _take(self, events: list) -> None:  # type: ignore[type-arg]
+    def _take(self, events: list[Event]) -> None:
         self._state = state_after(events, self._state)
-
-
-Factory = Callable[[JobRecord], ManagedJob]
-"""Makes a `ManagedJob` of a record."""
-
-UNREADABLE = (DamagedChunk, StoreError)
-"""Errors of a job that keep its controller from managing it."""

@@ -32,6 +32,7 @@ from barograph.model.launch import LAUNCH_VARIABLE, Launch
 from barograph.model.plain import plain
 from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
+from barograph.processes.command import environment_without
 from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import needs_of, rules_from_settings
 from barograph.runs.state.claim import create_run
@@ -124,8 +125,7 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     code = "none: the algorithm is built in"
     if not spec.algorithm:
         try:
-            packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=(*map(Path, away_from(Path.cwd().as_uri())),
-                                                                         home.path))
+            packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
             code = f"{size(packed.size_bytes)} from {Path.cwd()}"
         except JobRefused as error:
             problems.append(str(error))
@@ -167,7 +167,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
                      integrations=installed_integrations().found)
     words = Secrets(os.environ).hide_words(list(spec.words))
     directory = Path.cwd()
-    packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store, home))
+    packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store.url, home))
     if packed and packed.data:
         store.put(f"{CODE}.{packed.digest}", packed.data)
     try:
@@ -181,7 +181,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     write_channels(store, manifest.run_id, channels, now_unix=time.time())
     EventLog(store, EVENTS).append("submitted")
     # Last, because the controller may see it at once.
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment(spec))
+    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment())
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
@@ -189,9 +189,9 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     return Submitted(name, store)
 
 
-def _away(store: Store, home: JobsHome) -> tuple[Path, ...]:
-    """Return directories that contain no code."""
-    return (*map(Path, away_from(store.url)), home.path)
+def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
+    """Return directories that contain no code, for a run at a URL."""
+    return (*map(Path, away_from(url)), home.path)
 
 
 def _settings(spec: JobSpec, store: Store) -> Settings:
@@ -199,7 +199,6 @@ def _settings(spec: JobSpec, store: Store) -> Settings:
     return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))
 
 
-def _environment(spec: JobSpec) -> Mapping[str, str]:
+def _environment() -> Mapping[str, str]:
     """Return the environment of the script: on this machine that of the submitting shell."""
-    ours = {LAUNCH_VARIABLE}
-    return {name: value for name, value in os.environ.items() if name not in ours}
+    return environment_without([LAUNCH_VARIABLE])

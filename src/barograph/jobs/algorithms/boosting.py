@@ -1,4 +1,4 @@
-"""What the trainers of XGBoost and LightGBM share: the arguments besides the parameters, and the objective."""
+"""Code shared by the XGBoost and LightGBM trainers: arguments and the objective."""
 
 from __future__ import annotations
 

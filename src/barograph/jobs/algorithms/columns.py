@@ -32,7 +32,7 @@ MOST_ONE_HOT = 100
 """Categories of a column that get a feature of their own; rarer ones have none."""
 
 FEW_ROWS = 20
-"""With more rows than this, a text that is different in every row is a name, not a category."""
+"""Above this number of rows, a text column whose values are all unique is an identifier, not a category."""
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?|[+-]?\d+(\.\d*)?")
 _COMMA = re.compile(r"[+-]?\d{1,3}(\.\d{3})*,\d*|[+-]?\d+(,\d*)?|[+-]?\d{1,3}(\.\d{3})+")
@@ -122,7 +122,7 @@ def task_of(table: Table, target: str, decimal: str = "auto") -> tuple[str, str]
     known = int(np.count_nonzero(~np.isnan(values)))
     if len(distinct) > MOST_CLASSES or 2 * len(distinct) > known:
         return "regression", f'"{target}" has {counted(len(distinct), "different number")}'
-    return "classification", f'"{target}" has {counted(len(distinct), "different whole number")}'
+    return "classification", f'"{target}" has {counted(len(distinct), "distinct integer")}'
 
 
 def target_of(table: Table, target: str, task: str, decimal: str = "auto", like: Target | None = None) -> Target:

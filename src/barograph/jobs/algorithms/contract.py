@@ -1,4 +1,4 @@
-"""What a training script gets and leaves, as SageMaker's script mode has it: arguments, channels, folders."""
+"""Inputs and outputs of a training script, as in SageMaker's script mode: arguments, channels, directories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from barograph.jobs.algorithms.tables import Reading, reading_of
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line of a trainer says.
+    """Command-line arguments of a trainer.
 
     Attributes:
         target: Name of the target column; "": the usual one of the format.

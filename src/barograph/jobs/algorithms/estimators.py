@@ -26,7 +26,7 @@ def estimator(kind: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def value_of(text: Any) -> Any:
-    """Return the Python value of a text, or the text.
+    """Return the Python value of a string, or the string itself.
 
     Example:
         >>> value_of("0.1"), value_of("64,32"), value_of("true"), value_of("lbfgs")
