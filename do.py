@@ -21,9 +21,11 @@ PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 READY = VENV / ".ready"
 OLDEST = (3, 11)
 
-_SOURCES = ("pyproject.toml", "setup.py", "requirements-test.txt", "src/barograph/*.c", "src/barograph/*.h")
+_SOURCES = ("pyproject.toml", "setup.py", "building/*.py", "requirements-test.txt",
+            "src/barograph/*.c", "src/barograph/*.h",
+            "src/barograph/web/page/*.*", "src/barograph/web/page/src/**/*.*", "src/barograph/web/page/public/*.*")
 _MADE = (".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".import_linter_cache", ".hypothesis", "build",
-         "site", "src/barograph.egg-info")
+         "site", "src/barograph.egg-info", "src/barograph/web/static", "src/barograph/web/page/node_modules")
 
 
 def setup(_: Sequence[str] = ()) -> int:

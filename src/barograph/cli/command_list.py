@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Inspect": {
         "runs": "List the runs in a directory or a bucket prefix.",
+        "studio": "Show runs in the browser: what is wrong, since when, which is best.",
         "show": "Show the problems of a run, its losses and its layers.",
         "report": "Write a report of a run as one HTML file.",
         "keys": "List the tensors and metrics that a run recorded.",

@@ -76,17 +76,20 @@ def layers_of(
     Raises:
         StoreError: The store cannot be read.
     """
-    entries: dict[str, dict[Kind, list[Entry]]] = {}
-    for kind in LAYER_KINDS:
-        for entry in inventory(run, kind):
-            # A module may have brackets in its own name; then its parameters, which come first, have told it.
-            path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
-            if entry.mode is Mode.TRAIN and path is not None:
-                entries.setdefault(path, {}).setdefault(kind, []).append(entry)
+    entries = _entries_by_layer(run)
     named = _findings_by_layer(findings)
     norms = _gradient_norms(run) if norms is None else norms
     paths = [*_in_order(entries), *sorted(set(named) - set(entries), key=natural_order)]
     return [_layer(path, entries.get(path, {}), norms.get(path, Trend()), named.get(path, ())) for path in paths]
+
+
+def layers_in_order(run: RunReader) -> list[str]:
+    """Return the paths of the layers with training records, in the order in which they ran.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    return _in_order(_entries_by_layer(run))
 
 
 def layer_path(key: Key) -> str | None:
@@ -102,6 +105,17 @@ def layer_path(key: Key) -> str | None:
         return None
     path = _ITEMS.sub("", key.path)
     return layer_of_parameter(path) if key.kind in _OF_PARAMETERS else path
+
+
+def _entries_by_layer(run: RunReader) -> dict[str, dict[Kind, list[Entry]]]:
+    entries: dict[str, dict[Kind, list[Entry]]] = {}
+    for kind in LAYER_KINDS:
+        for entry in inventory(run, kind):
+            # A module may have brackets in its own name; then its parameters, which come first, have told it.
+            path = entry.key.path if entry.key.path in entries else layer_path(entry.key)
+            if entry.mode is Mode.TRAIN and path is not None:
+                entries.setdefault(path, {}).setdefault(kind, []).append(entry)
+    return entries
 
 
 def _in_order(entries: Mapping[str, Mapping[Kind, list[Entry]]]) -> list[str]:

@@ -1,0 +1,38 @@
+"""`barograph studio`: the web UI."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    roots: Annotated[
+        list[str] | None, typer.Argument(metavar="[ROOT]...", help="Directories or URLs that contain runs. Default: "
+                                                                   "$BAROGRAPH_ROOT, else barograph-runs.")
+    ] = None,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on. Other than this machine's own loopback "
+                                                     "addresses, it needs a token.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="Port. Default: 8642, or the next free "
+                                                                              "one. 0: any free one.")] = None,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open a browser.")] = True,
+) -> None:
+    """Show runs in the browser: what is wrong, since when, which is best.
+
+    Serves a page until Ctrl-C. Running trainings are shown live.
+
+    Other machines can connect with --host 0.0.0.0. They need the token in the printed link; $BAROGRAPH_STUDIO_TOKEN
+    sets it. Put a proxy with TLS in front of it outside a trusted network.
+
+    Examples:
+
+      barograph studio
+
+      barograph studio runs s3://bucket/experiments --no-open
+    """
+    # Loaded here, because --help needs none of it.
+    from barograph.cli.inspect.studio_page import show_studio
+    from barograph.runs.state.places import root_place
+
+    show_studio(roots or [root_place(None)], host=host, port=port, open_browser=open_browser)

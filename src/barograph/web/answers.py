@@ -1,0 +1,67 @@
+"""Answers as strict JSON with a version, so that a page asks for a body only if it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.errors import (
+    BarographError,
+    DamagedChunk,
+    NewerFormat,
+    NotARun,
+    SettingsError,
+    StoreDenied,
+    StoreUnavailable,
+    UnknownKey,
+    UnknownName,
+    UnknownStep,
+    UnknownWorker,
+)
+
+_STATUS: tuple[tuple[type[BarographError], int], ...] = (
+    (NotARun, 404), (UnknownKey, 404), (UnknownStep, 404), (UnknownWorker, 404), (UnknownName, 404),
+    (StoreDenied, 403), (StoreUnavailable, 503), (NewerFormat, 501), (DamagedChunk, 500), (SettingsError, 400),
+)
+
+
+def json_answer(request: Request, data: Any) -> Response:
+    """Return data as JSON; 304 without a body if the client has it already."""
+    body = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+    version = f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+    headers = {"etag": version, "cache-control": "no-cache"}
+    if request.headers.get("if-none-match") == version:
+        return Response(status_code=304, headers=headers)
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def error_answer(request: Request, error: Exception) -> Response:
+    """Return one of our errors as JSON: what happened, in a sentence."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    response = json_answer(request, {"error": str(error), "type": type(error).__name__})
+    response.status_code = status if response.status_code == 200 else response.status_code
+    return response
+
+
+def number_in(request: Request, name: str, default: int | None = None) -> int | None:
+    """Return a number of the query string.
+
+    Raises:
+        SettingsError: It is no number.
+    """
+    text = request.query_params.get(name)
+    if not text:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingsError(f"{name} is {text[:50]!r}; expected an integer.") from None
+
+
+Answer = Callable[[Request], Any]
+"""Computes the data of an answer, in a thread of its own."""

@@ -1,0 +1,61 @@
+"""Open runs, so that a page with a hundred charts reads a run's files once."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from barograph.model.clock import Clock, SystemClock
+from barograph.runs.reading.reader import RunReader
+from barograph.web.places import Places
+
+_MOST_OPEN = 64
+_FRESH_SECS = 0.3
+
+
+@dataclass(slots=True)
+class _Open:
+    run: RunReader
+    read_at: float
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class OpenRuns:
+    """Opens runs by their keys and keeps the last ones open.
+
+    Args:
+        places: Where runs are.
+        clock: Decides when a run is read again.
+    """
+
+    def __init__(self, places: Places, *, clock: Clock | None = None) -> None:
+        self._places = places
+        self._clock = clock or SystemClock()
+        self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def run(self, key: str) -> Iterator[RunReader]:
+        """Lend the reader of a run, up to date; one thread has it at a time.
+
+        Raises:
+            UnknownName, NotARun, NewerFormat, DamagedChunk, StoreError: The run cannot be opened.
+        """
+        with self._lock:
+            opened = self._open.get(key)
+        if opened is None:
+            opened = _Open(RunReader(self._places.store_of(key)), self._clock.monotonic())
+            with self._lock:
+                opened = self._open.setdefault(key, opened)
+        with self._lock:
+            self._open.move_to_end(key)
+            while len(self._open) > _MOST_OPEN:
+                self._open.popitem(last=False)
+        with opened.lock:
+            if self._clock.monotonic() - opened.read_at > _FRESH_SECS:
+                opened.run.refresh()
+                opened.read_at = self._clock.monotonic()
+            yield opened.run

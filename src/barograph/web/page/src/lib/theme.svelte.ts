@@ -1,0 +1,29 @@
+/** Light, dark, or as the system has it. */
+
+const KEY = "barograph-theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+let choice = $state<"system" | "light" | "dark">((localStorage.getItem(KEY) as "light" | "dark" | null) ?? "system");
+let dark = $state(false);
+
+function apply(): void {
+  dark = choice === "dark" || (choice === "system" && system.matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+}
+
+system.addEventListener("change", apply);
+apply();
+
+export const theme = {
+  get choice() {
+    return choice;
+  },
+  get dark() {
+    return dark;
+  },
+  next(): void {
+    choice = choice === "system" ? "light" : choice === "light" ? "dark" : "system";
+    if (choice === "system") localStorage.removeItem(KEY);
+    else localStorage.setItem(KEY, choice);
+    apply();
+  },
+};

@@ -1,0 +1,38 @@
+"""Serves the built page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from barograph.web.page_digest import BUILT, DIGEST
+
+_MISSING = ("The page was not built when barograph was installed. That needs Node.js 20 or later, or access to PyPI "
+            "and npm. Install it again where these are.\n")
+
+
+def page_routes() -> list[Route]:
+    """Return the routes of the page and its files."""
+    files = {path.relative_to(BUILT).as_posix(): path for path in BUILT.rglob("*")
+             if path.is_file() and path.name != DIGEST}
+    routes = [Route(f"/{name}", _file(path)) for name, path in files.items()]
+    index = files.get("index.html")
+    return [*routes, Route("/", _file(index) if index else _missing)]
+
+
+def _file(path: Path) -> Callable[[Request], Response]:
+    # Names of scripts and styles contain a digest of their content.
+    cached = "public, max-age=31536000, immutable" if path.parent.name == "assets" else "no-cache"
+
+    def answer(request: Request) -> Response:
+        return FileResponse(path, headers={"cache-control": cached})
+
+    return answer
+
+
+def _missing(request: Request) -> Response:
+    return PlainTextResponse(_MISSING, status_code=503)

@@ -1,0 +1,118 @@
+"""What the page gets when it asks."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.model.clock import ManualClock
+from barograph.store.urls import store_from_url
+from barograph.web.app import application
+from barograph.web.page_digest import is_stale
+from barograph.web.questions import QUESTIONS
+from diary import Diary
+from web_client import Client
+
+
+def test_the_runs_are_listed_with_keys_that_open_them(client: Any) -> None:
+    runs = client.get("/api/runs").json["runs"]
+
+    assert sorted(run["key"] for run in runs) == ["0/first", "0/group/second"]
+    for run in runs:
+        assert client.get(f"/api/run?run={run['key']}").json["name"] == run["name"]
+
+
+def test_an_answer_that_the_page_has_already_has_no_body(client: Any) -> None:
+    first = client.get("/api/run?run=0/first")
+    again = client.get("/api/run?run=0/first", {"if-none-match": first.headers["etag"]})
+
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_a_curve_has_its_extremes_and_where_it_is_nan(client: Any) -> None:
+    (line,) = client.get("/api/curves?run=0/group/second&name=loss").json
+
+    assert (line["steps"], line["values"]) == ([0, 1, 2], [3.0, None, 2.5])
+    assert (line["least"], line["greatest"], line["nonfinite"], line["nonfinite_steps"]) == (2.5, 3.0, 1, [[1, 1]])
+
+
+def test_several_runs_are_answered_in_the_order_of_the_question(client: Any) -> None:
+    found = client.get("/api/curves?run=0/group/second&run=0/first&name=loss").json
+
+    assert [lines[0]["last"] for lines in found] == [2.5, 1.0]
+
+
+@pytest.mark.parametrize("name", sorted(QUESTIONS))
+def test_every_question_has_an_answer(client: Any, name: str) -> None:
+    answer = client.get(f"/api/{name}?run=0/first&step=1&name=loss")
+
+    assert answer.status == 200, answer.body
+    assert answer.json is not None
+
+
+@pytest.mark.parametrize(("question", "status", "says"), [
+    ("run?run=0/third", 404, "no run"),
+    ("run?run=7/first", 404, "No run is called"),
+    ("run?run=0/../../etc", 404, "No run is called"),
+    ("run?run=0//first", 404, "No run is called"),
+    ("run?run=0/first%00", 404, "No run is called"),
+    ("curves?run=0/first&name=lss", 404, 'Did you mean "loss"'),
+    ("curves?run=0/first&name=loss&points=many", 400, "expected an integer"),
+    ("curves?run=0/first&name=loss&points=1", 400, "points is 1"),
+    ("step?run=0/first", 400, "step is missing"),
+    ("heat?run=0/first&statistic=nrm", 404, 'Did you mean "norm"'),
+    ("heat?run=0/first&kind=gradent", 404, "gradient"),
+])
+def test_a_wrong_question_is_answered_with_a_sentence(client: Any, question: str, status: int, says: str) -> None:
+    answer = client.get(f"/api/{question}")
+
+    assert answer.status == status
+    assert says in answer.json["error"]
+
+
+def test_a_link_out_of_the_served_directory_is_not_followed(client: Any, root: Path, tmp_path: Path) -> None:
+    (root / "link").symlink_to(root.parent / "elsewhere")
+    (tmp_path / "elsewhere").mkdir()
+
+    answer = client.get("/api/run?run=0/link")
+
+    assert (answer.status, "not served" in answer.json["error"]) == (404, True)
+
+
+def test_a_step_recorded_meanwhile_is_in_the_next_answer(root: Path) -> None:
+    clock = ManualClock()
+    client = Client(application([str(root)], hosts=["127.0.0.1"], clock=clock))
+    diary = Diary("live", store_from_url(str(root / "live")))
+    diary.step(0, {"loss:total": 4.0})
+    diary.publish()
+    before = client.get("/api/numbers?run=0/live").json
+    diary.step(1, {"loss:total": 3.0})
+    diary.publish()
+
+    assert before[0]["count"] == 1
+    clock.advance(1.0)
+    assert client.get("/api/numbers?run=0/live").json[0]["count"] == 2
+
+
+def test_a_long_answer_is_compressed(client: Any) -> None:
+    answer = client.get("/api/run?run=0/first", {"accept-encoding": "gzip"})
+
+    assert answer.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(answer.body).startswith(b"{")
+
+
+def test_the_page_was_built_from_its_sources() -> None:
+    assert not is_stale(), "build it: python building/barograph_build.py"
+
+
+def test_the_page_loads_nothing_from_other_hosts(client: Any) -> None:
+    page = client.get("/")
+
+    assert page.status == 200
+    assert b"//" not in page.body.replace(b"http://www.w3.org", b"")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
