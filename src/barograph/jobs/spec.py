@@ -15,7 +15,7 @@ from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
+_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "keep_alive": "keep_alive_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
@@ -43,6 +43,7 @@ class JobSpec:
         spot: Instances may be taken away at any time.
         max_wait_secs: Longest time from the submission to the end, waiting included; infinite: no limit.
         max_runtime_secs: Longest time of training; infinite: no limit.
+        keep_alive_secs: How long its instances stay after it, for the next similar job.
         max_restarts: Restarts after lost instances; None: any number until `max_wait_secs`.
         retries: Restarts after an error of the script.
         price, spot_price: Price of an instance per hour; NaN if unknown.
@@ -70,6 +71,7 @@ class JobSpec:
     spot: bool = False
     max_wait_secs: float = math.inf
     max_runtime_secs: float = math.inf
+    keep_alive_secs: float = 0.0
     max_restarts: int | None = None
     retries: int = 0
     price: float = math.nan

@@ -24,6 +24,7 @@ from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.given_environment import environment_problems, given_environment, given_names
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
+from barograph.jobs.job_packages import copy_pins
 from barograph.jobs.layout import unknown_channels
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
@@ -145,13 +146,16 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     return Plan(spec, data, code, packages, tuple(problems))
 
 
-def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
+def submit(
+    spec: JobSpec, *, to: str = "", home: JobsHome | None = None, packages: Store | None = None
+) -> Submitted:
     """Submit a job and return at once; a controller in another process starts it.
 
     Args:
         spec: The job.
         to: Where to store it and its run: a directory or a URL; "": a new place in the usual root.
         home: Directory of the jobs of this user; None: the usual one.
+        packages: Store of a job whose versions of packages are used if the requirements are the same; None: of none.
 
     Raises:
         JobRefused: The job has problems, or there is a job of its name.
@@ -187,6 +191,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     if create_run(store, manifest).run_id != manifest.run_id:
         raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
     write_channels(store, manifest.run_id, channels, now_unix=time.time())
+    if packages is not None:
+        copy_pins(packages, store)
     EventLog(store, EVENTS).append("submitted")
     # Last, because the controller may see it at once.
     home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)

@@ -57,6 +57,10 @@ def _own(
     max_runtime: Annotated[
         str | None, typer.Option(help="Longest time of training; then the job stops with a checkpoint.")
     ] = None,
+    keep_alive: Annotated[
+        str | None, typer.Option(help="Keep the instances after the job, for the next one that needs the same: 10m. "
+                                      "Default: release them.")
+    ] = None,
     max_restarts: Annotated[
         int | None, typer.Option(help="Restarts after lost instances. Default: any number until --max-wait.")
     ] = None,

@@ -94,6 +94,14 @@ class Engine(Protocol):
         """
         ...
 
+    def keep(self, job: str) -> None:
+        """End what is left of the instances of a job, but keep what was reserved, until `release` or `take_over`."""
+        ...
+
+    def take_over(self, kept: str, job: str) -> None:
+        """Let a job have what is kept after another one that needed the same. `reserve` follows."""
+        ...
+
     def close(self) -> None:
         """Release what is needed to manage instances; the instances are not touched."""
         ...

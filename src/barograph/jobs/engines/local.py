@@ -159,11 +159,20 @@ class LocalEngine:
     def release(self, job: str, *, is_over: bool = True) -> None:
         """See `Engine.release`."""
         if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
+            self.keep(job)
+
+    def keep(self, job: str) -> None:
+        """See `Engine.keep`."""
+        if self._home.work(job).exists():
             kill_marked(INSTANCE_VARIABLE, f"{job}/")
             _unmount(self._home.work(job))
             for limits in self._home.work(job).glob("*/limits"):
                 clean_up(limits)
             shutil.rmtree(self._home.work(job), ignore_errors=True)
+
+    def take_over(self, kept: str, job: str) -> None:
+        """See `Engine.take_over`."""
+        self._reserved[job] = self._reserved.pop(kept)
 
     def close(self) -> None:
         """See `Engine.close`."""
