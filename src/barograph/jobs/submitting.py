@@ -52,10 +52,12 @@ class Submitted:
     Attributes:
         name: Name of the job.
         store: Its store.
+        notes: Which files of the code were left out or changed and why, one sentence each.
     """
 
     name: str
     store: Store
+    notes: tuple[str, ...] = ()
 
 
 def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
@@ -110,6 +112,7 @@ class Plan:
         code: What would be sent.
         packages: Which packages the script would have.
         problems: What keeps it from running.
+        notes: Which files of the code would be left out or changed and why, one sentence each.
     """
 
     spec: JobSpec
@@ -117,6 +120,7 @@ class Plan:
     code: str
     packages: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
@@ -129,11 +133,12 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     if typed := secret_problems(spec, "", Secrets(os.environ)):
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
-    code = "none: the algorithm is built in"
+    code, notes = "none: the algorithm is built in", ()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
             code = f"{size(packed.size_bytes)} from {Path.cwd()}"
+            notes = packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -143,7 +148,7 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         if not spec.algorithm and (found := requirements_of(Path.cwd(), spec.requirements)) is not None:
             packages = f"{found.path}, built by uv"
             problems += filter(None, [environment_problem(found, Path.cwd())])
-    return Plan(spec, data, code, packages, tuple(problems))
+    return Plan(spec, data, code, packages, tuple(problems), notes)
 
 
 def submit(
@@ -200,7 +205,7 @@ def submit(
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
-    return Submitted(name, store)
+    return Submitted(name, store, packed.notes if packed else ())
 
 
 def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
