@@ -26,7 +26,7 @@ from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
-from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
 from barograph.jobs.environment import prepare
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.instance_log import InstanceLog
@@ -238,9 +238,9 @@ class Agent:
 
     def _confined(self, command: Command, spec: JobSpec) -> Confinement:
         """Return a command with the limits of the instance."""
-        cpus = os.environ.get(CPUS_VARIABLE, "")
+        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
         return confined(
-            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
             cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
             no_network=spec.no_network)
 

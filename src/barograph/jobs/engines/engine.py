@@ -11,6 +11,9 @@ from barograph.jobs.spec import JobSpec
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
 """Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
 
+NETWORK_VARIABLE = "BAROGRAPH_NETWORK"
+"""Environment variable with a process whose network the scripts of all instances of a job share."""
+
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
 
