@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.jobs.data.channel import channel_from_json, text_of
 from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
@@ -194,8 +195,11 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
         return {name: value}
     if name in ("command", "environment"):
         return {name: _words(name, value)}
-    if name in ("hyperparameters", "data"):
+    if name == "hyperparameters":
         return {name: {key: _text(item) for key, item in _table(name, value).items()}}
+    if name == "data":
+        return {name: {key: item if isinstance(item, str) else text_of(channel_from_json(key, item))
+                       for key, item in _table(name, value).items()}}
     if name == "settings":
         return {name: dict(_table(name, value))}
     if not isinstance(value, str):
