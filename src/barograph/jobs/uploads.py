@@ -92,9 +92,9 @@ class CheckpointSync:
         return len(objects)
 
     def upload(self, *, is_stopping: Callable[[], bool] = lambda: False) -> bool:
-        """Store the files if any are new, have changed or are gone; return whether the store has what the directory has.
+        """Store the files if any are new, have changed or are gone; return whether the store has all of them.
 
-        It has not if it is stopping, or if a file changed or vanished meanwhile; the next call stores the rest.
+        It has not if this is stopping, or if a file changed or vanished meanwhile; the next call stores the rest.
 
         Raises:
             StoreError: The store rejects it.
