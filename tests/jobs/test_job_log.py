@@ -101,8 +101,25 @@ def test_of_too_much_output_the_beginning_and_the_end_are_kept(store) -> None:
     log.add(b"end\n")
     log.write(last=True)
     text = "".join(LogReader(store, 0, 0).new())
-    assert text.startswith("begin\n[barograph: 2,097,154 bytes of output were left out]\n2222")
+    assert text.startswith("begin\n[barograph: of output above 100 bytes only the end is stored]\n"
+                           "[barograph: 2,097,154 bytes of output were left out]\n2222")
     assert text.endswith("2\nend\n")
+
+
+def test_output_waits_for_a_store_that_is_unreachable_and_comes_in_parts(store) -> None:
+    log = InstanceLog(store, 0, 0, secrets=Secrets(), clock=lambda: 0.0)
+    for number in range(5):
+        log.add(f"{number}".encode() * 2**19 + b"\n")
+    put, store.put = store.put, None
+    with pytest.raises(TypeError):
+        log.write()
+    store.put = put
+    log.write()
+    assert "".join(LogReader(store, 0, 0).new()) == "0" * 2**19 + "\n"
+    log.write()
+    log.write(last=True)
+    text = "".join(LogReader(store, 0, 0).new())
+    assert text == "".join(f"{number}" * 2**19 + "\n" for number in range(5))
 
 
 def test_checkpoints_of_a_script_are_there_again(store, tmp_path) -> None:
