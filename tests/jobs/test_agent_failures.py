@@ -23,12 +23,13 @@ from barograph.jobs.agent import Agent
 from barograph.jobs.channels import listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.data.lazy import lazy_problem
-from barograph.jobs.instance_log import MOST_BYTES, LogReader
+from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
 from barograph.jobs.job_log import CODE, EventLog, instance_folder
 from barograph.jobs.outputs import outputs_of
 from barograph.jobs.patience import Patience
+from barograph.jobs.script import Script
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, write_submission
@@ -36,6 +37,7 @@ from barograph.jobs.uploads import CheckpointSync
 from barograph.machine.marked import marked_processes
 from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
+from barograph.processes.command import Command
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import new_manifest
@@ -175,9 +177,11 @@ def test_a_second_notice_that_is_earlier_leaves_less_time(place: Place) -> None:
 
 
 def test_a_notice_while_data_is_copied_ends_the_copying_and_leaves_no_data(place: Place) -> None:
-    (place.source / "a.bin").write_bytes(b"data")
+    for number in range(3000):  # so many that the notice comes meanwhile
+        (place.source / f"{number}").touch()
     write_notice(place.work, Notice("file", "a test", None))
     ended = place.shell("echo started", data={"train": "source"})
+    assert list((place.work / "input" / "data").iterdir()) == []
     assert ended == Ended(Outcome.INTERRUPTED, None, TAKEN, announced=True)
     assert place.events == ["ready", "downloading", "notice", "ended"]
     assert place.output == ""
@@ -237,6 +241,14 @@ def test_a_script_that_failed_before_it_was_asked_to_end_has_failed(place: Place
     place.before(lambda verb, name, data: agent.ask_to_end() if b'"uploading"' in data else None)
     agent = place.agent()
     assert agent.run() == Ended(Outcome.SCRIPT, 3, "The script ended with exit code 3: KeyError: lr")
+
+
+def test_a_script_that_has_ended_does_not_run_although_its_output_is_open(place: Place) -> None:
+    script = Script([Command(("sh", "-c", "sleep 600 & exit 3"))], InstanceLog(place.real, 0, 0, secrets=Secrets()))
+    while script.is_running:
+        assert script.turn(0.1) is None
+    assert script.turn(0.0) is None
+    script.kill()
 
 
 # What the user gave.
