@@ -16,7 +16,7 @@ from barograph.errors import JobError, StoreError, StoreUnavailable
 from barograph.jobs.controller import SteadyClock
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job import request_stop
+from barograph.jobs.job import SubmittedJob, request_stop
 from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
 from barograph.jobs.job_report import JobView
 from barograph.jobs.managed_job import ManagedJob
@@ -208,6 +208,17 @@ def test_a_store_that_is_unreachable_for_a_minute_ends_no_job(make: Callable[...
     place.turn()
     assert place.end() == (Phase.FINISHED, "", 0)
     assert len(place.engine.started) == 1
+
+
+def test_waiting_for_a_job_goes_on_while_its_store_is_unreachable(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    place.engine.end(0, "script", 3, "The script ended with exit code 3.")
+    place.turn()
+    job = SubmittedJob(JobView("digits", place.store))
+    place.store.is_down = True
+    with pytest.raises(JobError, match=r"The job digits failed\. The script ended with exit code 3\."):
+        job.wait(wait=lambda secs: setattr(place.store, "is_down", False))
 
 
 @pytest.mark.parametrize("mode", ["rejected", "lost"])

@@ -27,6 +27,25 @@ def test_events_are_read_in_order_and_once(store) -> None:
     assert reader.new() == []
 
 
+def test_events_that_were_read_before_the_store_failed_are_not_lost(store) -> None:
+    log, reader = EventLog(store, "job/events"), EventLog(store, "job/events")
+    for kind in ("submitted", "starting", "started"):
+        log.append(kind)
+    get, failing = store.get, ["job/events/00000001.json"] * 2
+
+    def flaky(name: str):
+        if name in failing:
+            failing.remove(name)
+            raise StoreUnavailable("The store cannot be reached.")
+        return get(name)
+
+    store.get = flaky
+    assert [event.kind for event in reader.new()] == ["submitted"]
+    with pytest.raises(StoreUnavailable):
+        reader.new()
+    assert [event.kind for event in reader.new()] == ["starting", "started"]
+
+
 def test_of_two_controllers_only_one_decides(store) -> None:
     first, second = EventLog(store, "job/events"), EventLog(store, "job/events")
     first.append("starting", attempt=0)
