@@ -14,6 +14,8 @@ from barograph.watch.figures import duration
 
 MOST_FAILURES = 3
 """Attempts one after another that fail although their instances are there: another one would fail too."""
+_AGAIN_SECS = 2.0
+"""Pause after the first of them; twice as long after each further one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,9 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     """Return what to do next; None: wait for more events."""
     if state.phase.is_over:
         return None
+    if state.damaged:
+        return Finish(Phase.FAILED, f"One of its events is damaged, so it cannot go on. Submit it again "
+                                    f"({state.damaged}).")
     if state.phase is Phase.QUEUED:
         return _of_queued(state, spec, now_unix)
     if state.open_instances or (len(state.handles) < spec.instances and not state.ended):
@@ -82,12 +87,14 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     return _of_ended(state, spec, now_unix)
 
 
-def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
+def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     if state.stop:
         return Finish(Phase.STOPPED, _sentence("Stopped", state.stop))
     if now_unix - state.submitted_unix >= spec.max_wait_secs:
         why = f" {state.reason}" if state.reason else ""
         return Finish(Phase.FAILED, f"Not finished within {duration(spec.max_wait_secs)} (max-wait).{why}")
+    if state.failures and now_unix - state.since_unix < _AGAIN_SECS * 2**(state.failures - 1):
+        return None
     return Start(state.attempt + 1)
 
 

@@ -11,9 +11,27 @@ from barograph.jobs.script import GRACE_SECS
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
+from barograph.runs.format.layout import (
+    ATTEMPTS,
+    CHECKPOINTS,
+    CURVES,
+    ENDINGS,
+    FOLDERS,
+    HEARTBEATS,
+    JOB,
+    RECORDS,
+    TENSORS,
+    TRACE,
+    WORKERS,
+)
 from barograph.runs.format.metadata import unsealed
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_OF_INSTANCES = (JOB, ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RECORDS, TENSORS, CHECKPOINTS, TRACE, CURVES)
+"""Folders that only processes of the job write to, or its controller."""
+_OF_OTHERS = tuple(folder for folder in FOLDERS if folder not in _OF_INSTANCES)
+_OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
 _KILL_SECS = GRACE_SECS + 60.0
@@ -46,10 +64,8 @@ class ManagedJob:
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
         self._look_at = 0.0
         self._waits = False
-        if self._state.handles:
+        if self._state.phase in (Phase.RUNNING, Phase.STOPPING):
             engine.adopt(record.name, self._spec, self._state.handles)
-        elif self._state.phase.is_over:
-            self._close()
 
     @property
     def state(self) -> JobState:
@@ -95,6 +111,7 @@ class ManagedJob:
             case Requeue():
                 self._end_instances()
                 self._engine.release(self.record.name, is_over=False)
+                self._remove_unfinished()
                 self._note("requeued", cause=decision.cause, reason=decision.reason)
             case Finish():
                 self._end_instances()
@@ -119,10 +136,14 @@ class ManagedJob:
             order = Order(self.record.name, self.record.url, self._spec, self._state.attempt, index,
                           self._home.environment(self.record.name))
             try:
-                self._note("started", index=index, handle=dict(self._engine.start(order)))
+                handle = dict(self._engine.start(order))
             except (OSError, JobError) as error:
-                self._note("ended", index=index, outcome=Outcome.LOST,
-                           reason=f"The instance cannot be started: {error}.")
+                # Without a process or a directory on this machine, the next attempt would fail at once, too.
+                outcome = Outcome.FAILED if isinstance(error, OSError) else Outcome.LOST
+                why = getattr(error, "strerror", None) or error
+                self._note("ended", index=index, outcome=outcome, reason=f"The instance cannot be started: {why}.")
+                continue
+            self._note("started", index=index, handle=handle)
 
     def _take_requests(self) -> None:
         if self._state.stop:
@@ -169,8 +190,15 @@ class ManagedJob:
 
     def _close(self) -> None:
         self._engine.release(self.record.name)
+        self._remove_unfinished()
         if not self.record.over:
             self._home.close(self.record)
+
+    def _remove_unfinished(self) -> None:
+        """Remove what killed processes of the job were writing to its store. Only its own have ended for sure."""
+        if isinstance(self._store, FileStore):
+            self._store.remove_unfinished(_OF_INSTANCES)
+            self._store.remove_unfinished(_OF_OTHERS, older_than_secs=_OLD_SECS)
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from barograph.jobs.job_log import Event
+from barograph.jobs.job_log import DAMAGED, Event
 
 
 class Phase(StrEnum):
@@ -83,6 +83,8 @@ class JobState:
         notice: Reason of the notice of interruption of the current attempt; "" if none.
         repeated_steps: Steps that were made again after interruptions, as far as known.
         resumed_steps: Steps made before the current attempt that it did not repeat.
+        has_resumed: The current attempt has resumed where an earlier one ended.
+        damaged: Name of the first event whose file is damaged; "" if none is.
     """
 
     phase: Phase = Phase.QUEUED
@@ -103,6 +105,8 @@ class JobState:
     notice: str = ""
     repeated_steps: int = 0
     resumed_steps: int = 0
+    has_resumed: bool = False
+    damaged: str = ""
 
     @property
     def open_instances(self) -> tuple[int, ...]:
@@ -121,21 +125,24 @@ def state_after(events: Iterable[Event], state: JobState | None = None) -> JobSt
 def _after(state: JobState, event: Event) -> JobState:
     data, now = event.data, event.time_unix
     match event.kind:
+        case kind if kind == DAMAGED:
+            return replace(state, damaged=state.damaged or str(data["name"]))
         case "submitted":
             return replace(state, submitted_unix=now, since_unix=now)
         case "waiting":
             return replace(state, reason=str(data["reason"]))
         case "starting":
             return replace(state, phase=Phase.RUNNING, since_unix=now, attempt=int(data["attempt"]), handles={},
-                           ended={}, reason="", notice="")
+                           ended={}, reason="", notice="", has_resumed=False)
         case "started":
             return replace(state, handles={**state.handles, int(data["index"]): data["handle"]},
                            intervals=(*state.intervals, (now, math.nan)))
         case "notice":
             return replace(state, notice=str(data["reason"]))
-        case "resumed" if data["index"] == 0:
+        case "resumed" if data["index"] == 0 and not state.has_resumed:
+            # Once an attempt: a new controller takes all events of an instance again.
             return replace(state, repeated_steps=state.repeated_steps + int(data["repeated"]),
-                           resumed_steps=int(data["steps"]))
+                           resumed_steps=int(data["steps"]), has_resumed=True)
         case "ended":
             end = Ended(Outcome(data["outcome"]), data.get("exit_code"), str(data.get("reason", "")))
             return replace(state, ended={**state.ended, int(data["index"]): end},

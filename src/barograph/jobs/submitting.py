@@ -24,6 +24,7 @@ from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.layout import unknown_channels
+from barograph.jobs.leftovers import noted_submission
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -88,7 +89,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
                                     processes=spec.instances * spec.processes)
-    channels, wrong = listed_channels(spec, Path.cwd())
+    channels, wrong = listed_channels(spec, Path.cwd(), home)
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
@@ -168,20 +169,23 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     words = Secrets(os.environ).hide_words(list(spec.words))
     directory = Path.cwd()
     packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store.url, home))
-    if packed and packed.data:
-        store.put(f"{CODE}.{packed.digest}", packed.data)
-    try:
-        write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
-                                           code=packed.digest if packed and packed.data else ""))
-    except ObjectExists:
-        raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
     manifest = new_manifest(settings, command=words, clock=SystemClock(), name=name)
-    if create_run(store, manifest).run_id != manifest.run_id:
-        raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
-    write_channels(store, manifest.run_id, channels, now_unix=time.time())
-    EventLog(store, EVENTS).append("submitted")
-    # Last, because the controller may see it at once.
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment())
+    with noted_submission(home, name, store, manifest.run_id):
+        try:
+            # First, because it claims the place.
+            write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                               code=packed.digest if packed and packed.data else "",
+                                               run_id=manifest.run_id))
+        except ObjectExists:
+            raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
+        if packed and packed.data:
+            store.put(f"{CODE}.{packed.digest}", packed.data)
+        if create_run(store, manifest).run_id != manifest.run_id:
+            raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
+        write_channels(store, manifest.run_id, channels, now_unix=time.time())
+        EventLog(store, EVENTS).append("submitted")
+        # Last, because the controller may see it at once.
+        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment())
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
