@@ -16,7 +16,7 @@ from barograph.jobs.controller import Controller, ensure_controller
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.job_report import reports_of, view_of
 from barograph.jobs.leftovers import has_leftovers, noted_submission, probe_directory, remove_leftovers
 from barograph.jobs.spec import JobSpec
@@ -155,16 +155,6 @@ def test_an_instance_that_is_killed_takes_no_other_one_with_it(home: JobsHome) -
     marks = [f"{home.unique('digits')}/0-{index}/" for index in (1, 10)]
     assert not marks[1].startswith(marks[0])
     assert home.unique("digits") != JobsHome(home.path / "other").unique("digits")
-
-
-def test_repeated_steps_are_counted_once_although_the_controller_was_killed(home: JobsHome) -> None:
-    log = job(home, "digits")
-    log.append("starting", attempt=1)
-    log.append("started", index=0, handle={"of": "digits"})
-    EventLog(store_from_url(home.named("digits").url), instance_folder(1, 0)).append("resumed", steps=30, repeated=5)
-    for _ in range(2):
-        controller(home, Instances()).turn()
-    assert state(home, "digits").repeated_steps == 5
 
 
 # A submission that was killed
@@ -415,30 +405,6 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return full
 
 
-def test_an_instance_that_cannot_be_noted_is_not_given_up(home: JobsHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = job(home, "digits")
-    log.append("starting", attempt=0)
-    rejected: list[str] = []
-    create = FileStore.create
-
-    def created(self: FileStore, name: str, data: bytes) -> None:
-        if not rejected:
-            rejected.append(name)
-            raise StoreFull("The store is full.")
-        create(self, name, data)
-
-    monkeypatch.setattr(FileStore, "create", created)
-    clock, engine = ManualClock(), Instances()
-    made = controller(home, engine, clock)
-    for _ in range(2):
-        made.turn()
-        clock.advance(6)
-    assert rejected == ["job/events/00000002.json"]
-    # The engine finds the one that it started; what counts is that it was not given up.
-    assert engine.started == [("digits", 0)] * 2
-    assert [event.kind for event in log.new()] == ["started"]
-
-
 def test_a_job_goes_on_once_its_store_has_space(home: JobsHome, full_disk: list[str]) -> None:
     held = full_disk.pop()
     log = job(home, "digits")
@@ -453,21 +419,6 @@ def test_a_job_goes_on_once_its_store_has_space(home: JobsHome, full_disk: list[
     made.turn()
     assert engine.started == [("digits", 0)]
     assert [event.kind for event in log.new()] == ["starting", "started"]
-
-
-def test_a_machine_that_can_start_no_process_is_tried_three_times(home: JobsHome) -> None:
-    log = job(home, "digits")
-    clock, engine = ManualClock(), Instances()
-    engine.fault = OSError(28, "No space left on device")
-    made = controller(home, engine, clock)
-    for _ in range(40):
-        made.turn()
-        clock.advance(0.5)
-    events = log.new()
-    assert [event.kind for event in events].count("starting") == 3
-    assert events[-1].kind == "over"
-    assert events[-1].data["reason"] == \
-        "The instance cannot be started: No space left on device. That happened 3 times."
 
 
 def test_a_log_that_cannot_be_written_does_not_end_the_controller(

@@ -14,8 +14,6 @@ from barograph.watch.figures import duration
 
 MOST_FAILURES = 3
 """Attempts one after another that fail although their instances are there: another one would fail too."""
-_AGAIN_SECS = 2.0
-"""Pause after the first of them; twice as long after each further one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +85,12 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     return _of_ended(state, spec, now_unix)
 
 
-def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
+def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
     if state.stop:
         return Finish(Phase.STOPPED, _sentence("Stopped", state.stop))
     if now_unix - state.submitted_unix >= spec.max_wait_secs:
         why = f" {state.reason}" if state.reason else ""
         return Finish(Phase.FAILED, f"Not finished within {duration(spec.max_wait_secs)} (max-wait).{why}")
-    if state.failures and now_unix - state.since_unix < _AGAIN_SECS * 2**(state.failures - 1):
-        return None
     return Start(state.attempt + 1)
 
 

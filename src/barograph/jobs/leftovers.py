@@ -145,8 +145,13 @@ def _is_run(store: Store, run_id: str) -> bool:
 
 
 def _without_job(home: JobsHome, names: set[str]) -> set[str]:
-    """Return the names that no job has that is not over. A job with a damaged record may not be over."""
-    return names - {record.name for record in home.all() if not record.over} - {item.name for item in home.damaged()}
+    """Return the names that no job has that is not over, or whose instances are kept for the next one.
+
+    A job with a damaged record may not be over.
+    """
+    kept = {file.stem for file in _files(home, "kept")}
+    return names - kept - {record.name for record in home.all() if not record.over} - {
+        item.name for item in home.damaged()}
 
 
 def _files(home: JobsHome, folder: str) -> list[Path]:

@@ -136,14 +136,10 @@ class ManagedJob:
             order = Order(self.record.name, self.record.url, self._spec, self._state.attempt, index,
                           self._home.environment(self.record.name))
             try:
-                handle = dict(self._engine.start(order))
+                self._note("started", index=index, handle=dict(self._engine.start(order)))
             except (OSError, JobError) as error:
-                # Without a process or a directory on this machine, the next attempt would fail at once, too.
-                outcome = Outcome.FAILED if isinstance(error, OSError) else Outcome.LOST
-                why = getattr(error, "strerror", None) or error
-                self._note("ended", index=index, outcome=outcome, reason=f"The instance cannot be started: {why}.")
-                continue
-            self._note("started", index=index, handle=handle)
+                self._note("ended", index=index, outcome=Outcome.LOST,
+                           reason=f"The instance cannot be started: {error}.")
 
     def _take_requests(self) -> None:
         if self._state.stop:

@@ -83,7 +83,6 @@ class JobState:
         notice: Reason of the notice of interruption of the current attempt; "" if none.
         repeated_steps: Steps that were made again after interruptions, as far as known.
         resumed_steps: Steps made before the current attempt that it did not repeat.
-        has_resumed: The current attempt has resumed where an earlier one ended.
         damaged: Name of the first event whose file is damaged; "" if none is.
     """
 
@@ -105,7 +104,6 @@ class JobState:
     notice: str = ""
     repeated_steps: int = 0
     resumed_steps: int = 0
-    has_resumed: bool = False
     damaged: str = ""
 
     @property
@@ -133,16 +131,15 @@ def _after(state: JobState, event: Event) -> JobState:
             return replace(state, reason=str(data["reason"]))
         case "starting":
             return replace(state, phase=Phase.RUNNING, since_unix=now, attempt=int(data["attempt"]), handles={},
-                           ended={}, reason="", notice="", has_resumed=False)
+                           ended={}, reason="", notice="")
         case "started":
             return replace(state, handles={**state.handles, int(data["index"]): data["handle"]},
                            intervals=(*state.intervals, (now, math.nan)))
         case "notice":
             return replace(state, notice=str(data["reason"]))
-        case "resumed" if data["index"] == 0 and not state.has_resumed:
-            # Once an attempt: a new controller takes all events of an instance again.
+        case "resumed" if data["index"] == 0:
             return replace(state, repeated_steps=state.repeated_steps + int(data["repeated"]),
-                           resumed_steps=int(data["steps"]), has_resumed=True)
+                           resumed_steps=int(data["steps"]))
         case "ended":
             end = Ended(Outcome(data["outcome"]), data.get("exit_code"), str(data.get("reason", "")))
             return replace(state, ended={**state.ended, int(data["index"]): end},
