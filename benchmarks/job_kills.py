@@ -43,6 +43,7 @@ class Phase:
         name: Its name.
         has_begun: Whether a job is in it.
         longest_secs: The kill comes so long after its begin, or earlier.
+        shortest_secs: It does not come earlier.
         options: Options of the submission.
         script: What is trained.
         output_bytes: What the script leaves.
@@ -56,6 +57,7 @@ class Phase:
     script: str = "plain_training.py"
     output_bytes: int = 0
     ends: bool = True
+    shortest_secs: float = 0.0
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ def killed_case(case: Case, phase: Phase, victim: str, draws: random.Random, wor
         draws: Chooses the moment.
         words: Arguments of the submission after its options.
     """
-    after_secs = draws.uniform(0.0, phase.longest_secs)
+    after_secs = draws.uniform(phase.shortest_secs, phase.longest_secs)
     submission = case.command("submit", "--engine", case.engine, "--to", str(case.run), "--name", case.name,
                               *phase.options, phase.script, *words, str(phase.output_bytes))
     if phase.name == "submitting":

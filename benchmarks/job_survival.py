@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -142,7 +143,8 @@ def _saves(case: Case, report: JobReport) -> bool:
 
 _COPIES = ("--data", "train=../data")
 _LIMITS = ("--memory", "2GiB")
-_TORCH = {"options": ("--checkpoint-every", "every=1"), "script": "killed_training.py"}
+_SAVED = ("--checkpoint-every", "every=1", "--retries", "3")
+"""A script that is killed alone has failed: the job tries it again only if it may."""
 _PHASES = (
     Phase("submitting", lambda case, report: True, 2.0, options=(*_COPIES, *_LIMITS)),
     Phase("starting", lambda case, report: str(report.phase) == "running", 0.5),
@@ -150,19 +152,19 @@ _PHASES = (
     Phase("copying data", _is_doing("downloading"), 0.3, options=(*_COPIES, *_LIMITS)),
     Phase("reading lazily", _is_doing("training"), 1.0, options=("--data", "train=../data:lazy", *_LIMITS)),
     Phase("training", _is_doing("training"), 1.0, options=(*_LIMITS, "--no-network")),
-    Phase("writing a checkpoint", _saves, 0.05, **_TORCH),
+    Phase("writing a checkpoint", _saves, 0.05, _SAVED, "killed_training.py"),
     Phase("uploading", _is_doing("uploading"), 0.2, output_bytes=200_000_000),
     Phase("finishing", lambda case, report: report.doing == "uploading" or report.is_over, 0.6,
           output_bytes=10_000_000),
 )
 _OF_TRAININGS = (
-    Phase("starting", lambda case, report: str(report.phase) == "running", 1.0, **_TORCH),
-    Phase("copying data", _is_doing("downloading"), 0.3, options=(*_COPIES, *_TORCH["options"]),
+    Phase("starting", lambda case, report: str(report.phase) == "running", 1.0, _SAVED, "killed_training.py"),
+    Phase("copying data", _is_doing("downloading"), 0.3, options=(*_COPIES, *_SAVED),
           script="killed_training.py"),
-    Phase("training", lambda case, report: report.step > 0, 3.0, options=(*_COPIES, *_TORCH["options"]),
+    Phase("training", lambda case, report: report.step > 0, 3.0, options=(*_COPIES, *_SAVED),
           script="killed_training.py"),
-    Phase("writing a checkpoint", _saves, 0.05, options=(*_COPIES, *_TORCH["options"]), script="killed_training.py"),
-    Phase("uploading", _is_doing("uploading"), 0.2, **_TORCH, output_bytes=100_000_000),
+    Phase("writing a checkpoint", _saves, 0.05, options=(*_COPIES, *_SAVED), script="killed_training.py"),
+    Phase("uploading", _is_doing("uploading"), 0.2, _SAVED, "killed_training.py", output_bytes=100_000_000),
 )
 
 
@@ -178,8 +180,8 @@ def _trainings(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
         words = ("60", "0.05")
         if phase.options not in whole:
             with _case(place / f"whole-{number}", f"whole-{number}") as case:
-                case.ended("submit", "--to", str(case.run), "--name", case.name, *phase.options, phase.script, *words,
-                           "0", "--wait")
+                case.ended("submit", "--to", str(case.run), "--name", case.name, "--wait", *phase.options, phase.script,
+                           *words, "0")
                 whole[phase.options] = _weights(case)
         with _case(place / str(number), f"killed-{number}") as case:
             job = killed_case(case, phase, victim, draws, words)
@@ -196,6 +198,7 @@ def _cleanups(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
     """Kill each victim in each phase by turns."""
     turns = [(_VICTIMS[(number + number // len(_PHASES) + seed) % 3], _PHASES[number % len(_PHASES)])
              for number in range(effort.cleanups)]
+    submission_secs = _submission_secs(place)
     has_ray = importlib.util.find_spec("ray") is not None
     on_ray = effort.on_ray if has_ray else 0
     if not has_ray:
@@ -204,7 +207,8 @@ def _cleanups(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
     with _silent_index() as index, contextlib.ExitStack() as stack:
         local = [(number, *pair) for number, pair in enumerate(turns)]
         for number, victim, phase in local[:effort.cleanups - on_ray]:
-            found.append(_cleanup(place, number, phase, victim, seed, {"UV_INDEX_URL": index}))
+            found.append(_cleanup(place, number, phase, victim, seed, {"UV_INDEX_URL": index},
+                                  submission_secs=submission_secs))
         if on_ray:
             from benchmarks.jobs import cluster
 
@@ -213,17 +217,29 @@ def _cleanups(place: Path, effort: Effort, seed: int) -> list[dict[str, Any]]:
             of_ray = [phase for phase in _PHASES if phase.name in ("submitting", "starting", "training", "finishing")]
             for number in range(on_ray):
                 phase, victim = of_ray[number % len(of_ray)], _VICTIMS[:3][number % 3]
-                found.append(_cleanup(place, 1000 + number, phase, victim, seed, environment, engine="ray"))
+                found.append(_cleanup(place, 1000 + number, phase, victim, seed, environment, engine="ray",
+                                      submission_secs=submission_secs))
                 if groups := _placement_groups(environment):
                     found[-1]["left"] += [f"placement group {name}" for name in groups]
     return found
 
 
+def _submission_secs(place: Path) -> float:
+    """Return how long a submission takes here that is not killed."""
+    with _case(place / "first", "first") as case:
+        began = time.monotonic()
+        case.ended("submit", "--to", str(case.run), "--name", case.name, *_COPIES, "plain_training.py", "1", "0", "0")
+        return time.monotonic() - began
+
+
 def _cleanup(place: Path, number: int, phase: Phase, victim: str, seed: int, environment: Mapping[str, str], *,
-             engine: str = "local") -> dict[str, Any]:
+             submission_secs: float, engine: str = "local") -> dict[str, Any]:
     progress(f"job-survival, job {number + 1}: {phase.name}, {victim} ({engine})")
     if engine == "ray":
         phase = Phase(phase.name, phase.has_begun, phase.longest_secs * 2, output_bytes=phase.output_bytes)
+    if phase.name == "submitting":
+        # Until then it loads its code, and nothing is there yet.
+        phase = replace(phase, shortest_secs=0.5 * submission_secs, longest_secs=submission_secs)
     with _case(place / str(number), f"case-{seed}-{number}", environment, engine=engine) as case:
         draws = random.Random(f"cleanup {seed} {number}")
         try:
@@ -244,7 +260,9 @@ def _case(folder: Path, name: str, more: Mapping[str, str] | None = None, *, eng
     draws = random.Random(0)
     for number in range(2000):
         (folder / "data" / f"{number:04}.bin").write_bytes(draws.randbytes(1000))
-    case = Case(folder, name, {**clean_environment(folder / "user"), **(more or {})}, engine=engine)
+    # What torch creates among the temporary files is not ours.
+    of_torch = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "user" / "inductor")}
+    case = Case(folder, name, {**clean_environment(folder / "user"), **of_torch, **(more or {})}, engine=engine)
     try:
         yield case
     finally:
@@ -358,7 +376,7 @@ def _observed(place: Path, effort: Effort, seed: int) -> dict[str, float]:
         command = json.dumps(["killed_training.py", str(int(effort.trained_secs / 0.02)), "0.01", "0"])
         (case.folder / "code" / "job.toml").write_text(f"command = {command}\n{settings}")
         case.environment = {**case.environment, "STEP_TIMES": str(times)}
-        case.ended("submit", "--to", str(case.run), "--name", case.name, "job.toml", "--wait")
+        case.ended("submit", "--to", str(case.run), "--name", case.name, "--wait", "job.toml")
         stepped = [float(line) for line in times.read_text().split()]
         saved = sorted((path.stat().st_mtime, int(path.name.split("-")[1]))
                        for path in (case.run / "checkpoints").glob("*.json") if not path.name.endswith(".next.json"))
