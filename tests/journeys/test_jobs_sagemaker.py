@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from barograph.jobs.isolation import limits_here
-from barograph.jobs.outputs import outputs_of
-from barograph.store.urls import store_from_url
+from job_outputs import outputs
 from own_environment import Unavailable
 from sagemaker_toolkit import python_with_gluonts, python_with_toolkit, source_of
 
@@ -46,14 +44,6 @@ _DIFFERENT = {
 def jobs(desk: Any) -> Any:
     desk.environment["BAROGRAPH_HOME"] = str(desk.folder / "home")
     return desk
-
-
-def outputs(desk: Any, name: str) -> Mapping[str, bytes]:
-    """Return the files that the script of a job left."""
-    from barograph.experiments.artifacts import bytes_of, root_of
-
-    run = store_from_url(str(desk.folder / "barograph-runs" / name))
-    return {link.name: bytes_of(root_of(run), link) for link in outputs_of(run)}
 
 
 def available(get: Any) -> Any:
