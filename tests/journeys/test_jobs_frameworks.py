@@ -142,7 +142,7 @@ def test_two_instances_of_tensorflow_train_one_model(jobs: Any) -> None:
     needs("tensorflow")
     generator = np.random.default_rng(0)
     x = generator.normal(size=(16, 3)).astype(np.float32)
-    y = x @ np.float32([[1], [2], [3]])
+    y = x @ np.array([[1], [2], [3]], np.float32)
     np.savez(jobs.folder / "lines.npz", x=x, y=y)
     jobs.write("train.py", TOGETHER_IN_TENSORFLOW)
     submit(jobs, "--instances", "2", "--data", "train=lines.npz", "train.py")
