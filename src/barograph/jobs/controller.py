@@ -20,7 +20,7 @@ from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
-from barograph.model.clock import Clock
+from barograph.model.clock import Clock, SystemClock
 from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
 
@@ -30,18 +30,23 @@ _RETRY_SECS = 5.0
 
 
 class SteadyClock:
-    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job."""
+    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job.
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    Args:
+        clock: The clock that may jump.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._offset = self._clock.unix() - self._clock.monotonic()
 
     def monotonic(self) -> float:
-        """Return `time.monotonic()`."""
-        return time.monotonic()
+        """Return seconds that never go back."""
+        return self._clock.monotonic()
 
     def unix(self) -> float:
         """Return seconds since 1970 UTC, as they were when this clock was made and have passed since."""
-        return self._offset + time.monotonic()
+        return self._offset + self._clock.monotonic()
 
 
 class Controller:

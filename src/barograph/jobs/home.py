@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from barograph.errors import JobRefused, UnknownJob, nearest
+from barograph.machine.host_lock import HostLock
 
 HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
@@ -84,11 +85,19 @@ class JobsHome:
         Raises:
             JobRefused: There is a job of that name.
         """
-        self._write("secrets", record.name, dict(environment), replaces=True)
+        self.check_is_free(record.name)
+        # Of two submissions at the same moment, the later one must not replace the secrets of the other.
+        lock = HostLock(f"job {record.name}", self.path)
         try:
+            if not lock.take():
+                raise FileExistsError
+            self.check_is_free(record.name)
+            self._write("secrets", record.name, dict(environment), replaces=True)
             self._write("jobs", record.name, asdict(record), replaces=False)
         except FileExistsError:
             raise JobRefused(f'There is a job named "{record.name}" already. Use another --name.') from None
+        finally:
+            lock.release()
 
     def all(self) -> list[JobRecord]:
         """Return all jobs in the order of submission."""

@@ -110,7 +110,7 @@ class SubmittedJob:
         return self._view.report()
 
     def wait(self, timeout_secs: float | None = None, *, wait: Callable[[float], object] = time.sleep) -> Self:
-        """Wait for the end of the job.
+        """Wait for the end of the job, also while its store is unreachable.
 
         Args:
             timeout_secs: Longest time to wait; None: any time.
@@ -120,7 +120,7 @@ class SubmittedJob:
             JobError: The job failed or was stopped; the message says why. Or it has not ended in time.
         """
         deadline = None if timeout_secs is None else time.monotonic() + timeout_secs
-        while not (state := self._view.refresh()).phase.is_over:
+        while not (state := self._view.latest()).phase.is_over:
             if deadline is not None and time.monotonic() >= deadline:
                 raise JobError(f"The job {self.name} has not ended within {timeout_secs:g} s.")
             wait(_LOOK_SECS)

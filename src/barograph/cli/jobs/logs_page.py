@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
+from barograph.errors import StoreUnavailable
 from barograph.jobs.controller import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
@@ -31,10 +32,14 @@ def print_logs(
         ensure_controller(home)
     try:
         while True:
-            state = view.refresh()
-            output.print_new(state, all_attempts=everything or follow)
-            if not follow or state.phase.is_over:
-                return
+            try:
+                state = view.refresh()
+                output.print_new(state, all_attempts=everything or follow)
+                if not follow or state.phase.is_over:
+                    return
+            except StoreUnavailable:
+                if not follow:
+                    raise
             wait(_LOOK_SECS)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -26,6 +26,7 @@ from barograph.watch.figures import count, size
 
 INSTANCE_VARIABLE = "BAROGRAPH_INSTANCE"
 """Environment variable that marks all processes of an instance: `JOB/ATTEMPT-INDEX`."""
+_SAID_CHARS = 300
 
 
 @dataclass(slots=True)
@@ -137,7 +138,7 @@ class LocalEngine:
         process = self._processes.get(handle["pid"])
         if process is not None:
             code = process.poll()
-            return "" if code is None else f"Its agent {ended_reason(code)}."
+            return "" if code is None else f"Its agent {ended_reason(code)}{_last_line(handle)}"
         return "" if is_alive(_process(handle)) else "Its agent is gone."
 
     def ask_to_end(self, handle: Handle) -> None:
@@ -179,6 +180,13 @@ class LocalEngine:
         """See `Engine.close`."""
 
 
+def _last_line(handle: Handle) -> str:
+    """Return what an agent printed last, as the end of a sentence."""
+    with contextlib.suppress(OSError):
+        lines = (Path(handle["work"]) / "agent.log").read_text("utf-8", "replace").strip().splitlines()
+        if lines:
+            return f": {lines[-1][-_SAID_CHARS:].rstrip('.')}."
+    return "."
 
 
 def _network(mark: str) -> int:
