@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from barograph.errors import BarographError
-from barograph.jobs.engines.engine import Engine
+from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
@@ -26,6 +26,9 @@ from barograph.processes.local_process import LocalProcess
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
+_SOON_SECS = 0.1
+_FRESH_SECS = 10.0
+"""How long a job that begins to wait is looked at as often as one that runs: instances may be free."""
 
 
 class SteadyClock:
@@ -70,8 +73,10 @@ class Controller:
                 continue
             try:
                 job = self._jobs.get(record.name) or self._managed(record)
-                if job.turn(may_start=record.engine not in waiting):
-                    waiting.add(record.engine)
+                if job.turn(may_start=job.queue not in waiting):
+                    waiting.add(job.queue)
+            except NotYet:
+                self._again_at[record.name] = self._clock.monotonic() + _SOON_SECS
             except BarographError as error:
                 self._again_at[record.name] = self._clock.monotonic() + _RETRY_SECS
                 print(f"{record.name}: {error}", file=sys.stderr, flush=True)
@@ -79,8 +84,9 @@ class Controller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an instance runs."""
-        return any(job.state.handles for job in self._jobs.values())
+        """Whether an instance runs, or a job has just begun to wait for some."""
+        now = self._clock.unix()
+        return any(job.state.handles or now - job.state.since_unix < _FRESH_SECS for job in self._jobs.values())
 
     def close(self) -> None:
         """Release the engines; instances go on."""

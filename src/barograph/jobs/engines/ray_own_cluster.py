@@ -25,6 +25,7 @@ CLUSTER_VARIABLE = "BAROGRAPH_CLUSTER"
 """Environment variable that marks the processes of a cluster on this machine."""
 
 _FAKE = "fake_multinode"
+_CONFIG, _ADDRESS = "--autoscaling-config=", "--gcs-address="
 _CLIENT_PORT = 10001
 _ADDRESS_SECS = 60.0
 
@@ -67,6 +68,31 @@ def node_types(content: Mapping[str, Any]) -> list[tuple[Resources, float]] | No
         is_head = name == content.get("head_node_type")
         found.append((node["resources"], 1 if is_head else min(node.get("max_workers", most), most)))
     return found
+
+
+def autoscaler_config(address: str, processes: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what matters of the cluster file of an autoscaler on this machine; None if there is none.
+
+    Ray publishes it nowhere: the process of the autoscaler, on the machine of the head, has it as a file.
+
+    Args:
+        address: `HOST:PORT` of the cluster's head.
+        processes: Directory of the process file system.
+    """
+    for file in processes.glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue  # the process has ended, or belongs to somebody else
+        given = next((word.removeprefix(_CONFIG) for word in words if word.startswith(_CONFIG)), "")
+        if given and f"{_ADDRESS}{address}" in words:
+            content = cluster_file(given)
+            return {"provider": {"type": content["provider"].get("type", "")},
+                    **{name: content[name] for name in ("head_node_type", "max_workers") if name in content},
+                    "available_node_types": {
+                        name: {key: node[key] for key in ("resources", "max_workers") if key in node}
+                        for name, node in content["available_node_types"].items()}}
+    return None
 
 
 class OwnCluster:
