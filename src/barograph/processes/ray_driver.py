@@ -194,13 +194,14 @@ class Driver:
         chosen = names if names is not None else [
             name for name in ray.util.list_named_actors() if name.startswith(f"{group}/")]
         cleaned = self._removed(chosen, request["clean"])
-        if group in self._open:
-            left = self._open[group]
+        left = self._open.get(group)
+        if left is not None:
             for member in cleaned:
                 left.pop(member, None)
-            places = {node for member, node in left.items() if names is None or member in names}
-        else:
-            places = ({node for node, _ in self._placed(table)} if table else set()) - set(cleaned.values())
+        places = {node for node, _ in self._placed(table)} - set(cleaned.values()) if table else set()
+        if left is not None and (names is not None or not left):
+            # A task starts a process on a node, which the next attempt waits for.
+            places = {left[member] for member in names or () if member in left}
         self._clean(places & {node["NodeID"] for node in ray.nodes() if node["Alive"]}, request)
         if names is None:
             self._pending.discard(group)
