@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -460,46 +460,94 @@ def test_a_cluster_that_demands_a_token_says_so_at_once(tmp_path: Path) -> None:
 
 DRIVER = """
 import json, os, sys
-first = not os.path.exists(sys.argv[1])
+log, dies_at = sys.argv[1:]
+first = not os.path.exists(log)
 for line in sys.stdin:
     request = json.loads(line)
-    with open(sys.argv[1], "a") as log:
-        print(request["do"], file=log)
+    with open(log, "a") as file:
+        print(request["do"], file=file)
+    if first and request["do"] == dies_at:
+        sys.exit(1)
     if request["do"] == "remove":
-        if first:
-            sys.exit(1)
         print(json.dumps({"removed": request["id"]}), flush=True)
     if request["do"] == "reserve":
         print(json.dumps({"group": request["group"], "nodes": [["c657", "10.0.0.5"]]}), flush=True)
+    if request["do"] == "start":
+        print(json.dumps({"running": request["member"]}), flush=True)
 """
 
 
-def test_a_new_driver_first_removes_what_the_killed_one_did_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log, now = tmp_path / "log", [0.0]
-    monkeypatch.setattr("barograph.processes.ray_link.own_module", lambda *words, environment: Command(
-        (sys.executable, "-c", DRIVER, str(log))))
-    link = RayLink("", {}, clock=lambda: now[0])
+@dataclass
+class Killed:
+    """A link whose first driver ends at a request, before it does it.
 
-    def until(has_come: Callable[[], bool]) -> None:
+    Attributes:
+        link: The link.
+        log: Requests that its drivers got.
+        now: Time of its clock.
+    """
+
+    link: RayLink
+    log: Path
+    now: list[float]
+
+    def until(self, has_come: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
         while not has_come():
             assert time.monotonic() < deadline
 
-    try:
-        until(lambda: link.reserve("digits", [{"CPU": 1.0}]))
-        assert not link.remove("digits", None, "", [])
-        link._process.wait()
-        until(lambda: not link.remove("digits", None, "", []) and link._process.stdin.closed)  # type: ignore[union-attr]
-        assert not link.reserve("digits", [{"CPU": 1.0}])
-        now[0] = 10.0
-        until(lambda: link.reserve("digits", [{"CPU": 1.0}]))
-        assert log.read_text().split() == ["reserve", "remove", "remove", "reserve"]
-        assert not link.remove("digits", None, "", [])  # again, although the first removal has ended
-        until(lambda: link.remove("digits", None, "", []))
-    finally:
+    def wait_for_the_end(self) -> None:
+        self.link._process.wait()
+        self.until(lambda: not self.link.gone("none") and self.link._failed_at is not None)
+
+    @property
+    def requests(self) -> list[str]:
+        return self.log.read_text().split()
+
+
+@pytest.fixture
+def killed_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Killed]]:
+    links: list[RayLink] = []
+
+    def make(request: str) -> Killed:
+        log, now = tmp_path / "log", [0.0]
+        monkeypatch.setattr("barograph.processes.ray_link.own_module", lambda *words, environment: Command(
+            (sys.executable, "-c", DRIVER, str(log), request)))
+        links.append(RayLink("", {}, clock=lambda: now[0]))
+        return Killed(links[0], log, now)
+
+    yield make
+    for link in links:
         link.close(at_once=True)
+
+
+def test_a_new_driver_first_removes_what_the_killed_one_did_not(killed_at: Callable[[str], Killed]) -> None:
+    killed = killed_at("remove")
+    link, bundles = killed.link, [{"CPU": 1.0}]
+    killed.until(lambda: link.reserve("digits", bundles))
+    assert not link.remove("digits", None, "", [])
+    killed.wait_for_the_end()
+    assert not link.reserve("digits", bundles)
+    killed.now[0] = 10.0
+    killed.until(lambda: link.reserve("digits", bundles))
+    assert killed.requests == ["reserve", "remove", "remove", "reserve"]
+    assert not link.remove("digits", None, "", [])  # again, although the first removal has ended
+    killed.until(lambda: link.remove("digits", None, "", []))
+
+
+def test_a_new_driver_starts_what_the_killed_one_did_not(killed_at: Callable[[str], Killed]) -> None:
+    killed = killed_at("start")
+    link = killed.link
+    killed.until(lambda: link.reserve("digits", [{"CPU": 1.0}]))
+    link.start(Member("digits/0-0", "digits", 0, "", ("run",)))
+    killed.wait_for_the_end()
+    killed.now[0] = 10.0
+    killed.until(lambda: not link.gone("digits/0-0") and not link._starting)
+    assert killed.requests == ["reserve", "start", "start"]
+    link._process.kill()
+    killed.wait_for_the_end()
+    killed.now[0] = 20.0
+    killed.until(lambda: not link.gone("digits/0-0") and killed.requests[3:] == ["watch"])  # not a second time
 
 
 def test_a_cluster_file_says_what_there_can_be(tmp_path: Path, engine: RayEngine) -> None:

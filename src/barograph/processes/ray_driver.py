@@ -166,13 +166,14 @@ class Driver:
             again.daemon = True
             again.start()
         except errors.RayTaskError as error:
-            self._tell({"lost": member, "reason": f"{error.cause}."})
+            self._tell({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
         except errors.RayError as error:
             self._tell({"lost": member, "reason": self._why_lost(error)})
         else:
             if ended is not None:
                 self._tell({"ended": member, **ended})
             else:
+                self._tell({"running": member})
                 self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))
 
     def _why_lost(self, error: Exception) -> str:

@@ -101,6 +101,7 @@ class RayLink:
         self._events: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._groups: dict[str, Sequence[Mapping[str, float]]] = {}
         self._members: set[str] = set()
+        self._starting: dict[str, dict[str, Any]] = {}
         self._removals: dict[int, dict[str, Any]] = {}
         self._removing: dict[str, int] = {}
         self._requests = 0
@@ -151,8 +152,10 @@ class RayLink:
     def start(self, member: Member) -> None:
         """Start a member, unless it was started; does not wait. If it fails, `gone` says so."""
         self._members.add(member.name)
-        self._ask("start", member=member.name, group=member.group, bundle=member.bundle, made=member.made,
-                  call=list(member.call))
+        request = {"member": member.name, "group": member.group, "bundle": member.bundle, "made": member.made,
+                   "call": list(member.call)}
+        self._starting[member.name] = request
+        self._ask("start", **request)
 
     def watch(self, member: str) -> None:
         """Watch a member that was started through another link."""
@@ -203,6 +206,7 @@ class RayLink:
         self._members -= gone
         for member in gone:
             self._known.ends.pop(member, None)
+            self._starting.pop(member, None)
 
     def close(self, *, at_once: bool = False) -> None:
         """End the driver, once it has done what it was asked to do.
@@ -238,7 +242,9 @@ class RayLink:
             if group not in self._known.placed:
                 self._ask("reserve", group=group, bundles=bundles)
         for member in self._members - set(self._known.ends):
-            self._ask("watch", member=member)
+            # Starting again does nothing if the killed driver came to it.
+            starting = self._starting.get(member)
+            self._ask("start", **starting) if starting else self._ask("watch", member=member)
 
     def _ask(self, what: str, **request: Any) -> None:
         self._turn()
@@ -287,6 +293,8 @@ class RayLink:
                 known.free[group] = free
             case {"group": group, "nodes": places}:
                 known.placed[group] = [(node, address) for node, address in places]
+            case {"running": member}:
+                self._starting.pop(member, None)
             case {"ended": member, "exit_code": code, "said": said}:
                 known.ends[member] = f"Its agent {ended_reason(code)}{f': {said}' if said else '.'}"
             case {"lost": member, "reason": reason}:
