@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -574,6 +575,34 @@ def test_a_wrong_cluster_file_is_refused(tmp_path: Path, engine: RayEngine, text
         cluster_file(str(file))
     assert problem in engine.problems(spec(cluster=str(file)))[0]
     assert problem in engine.reserve("digits", spec(cluster=str(file)))  # it was changed after the submission
+
+
+def test_the_address_of_a_cluster_is_found_without_waiting(
+    home: JobsHome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go = tmp_path / "asked", tmp_path / "go"
+    head = (f"import os, time; open({str(asked)!r}, 'w')\nwhile not os.path.exists({str(go)!r}): time.sleep(0.05)\n"
+            "print('10.0.0.9')")
+    monkeypatch.setattr("barograph.jobs.engines.ray_own_cluster.ray_command", lambda *words, **options: Command(
+        (sys.executable, "-c", head if words[0] == "get-head-ip" else "")))
+    file = tmp_path / "cluster.yaml"
+    file.write_text(FAKE.replace("fake_multinode", "aws"))
+    cluster = OwnCluster(home, "digits", "digits@nobody")
+    deadline = time.monotonic() + 60
+    while not asked.exists():
+        assert cluster.start(str(file)).startswith("Waits for the start of the cluster")
+        assert time.monotonic() < deadline
+    assert cluster.start(str(file)) == "Waits for the start of the cluster: its head has no address yet."
+    with pytest.raises(NotYet):
+        cluster.end()
+    go.touch()
+    while cluster.start(str(file)):
+        assert time.monotonic() < deadline
+    assert cluster.address == "ray://10.0.0.9:10001"
+    while cluster.exists:
+        with contextlib.suppress(JobError):
+            cluster.end()
+        assert time.monotonic() < deadline
 
 
 def test_what_is_left_of_a_cluster_is_removed_by_another_controller(home: JobsHome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from barograph.errors import JobError, SettingsError
+from barograph.jobs.engines.engine import NotYet
 from barograph.jobs.engines.ray_capacity import Resources
 from barograph.jobs.home import JobsHome
 from barograph.jobs.launchers import free_ports
@@ -28,6 +30,7 @@ _FAKE = "fake_multinode"
 _CONFIG, _ADDRESS = "--autoscaling-config=", "--gcs-address="
 _CLIENT_PORT = 10001
 _ADDRESS_SECS = 60.0
+_NO_ADDRESS = "Waits for the start of the cluster: its head has no address yet."
 
 
 def cluster_file(path: str) -> dict[str, Any]:
@@ -110,6 +113,7 @@ class OwnCluster:
         self._file = self._folder / "cluster.yaml"
         self._starting: LocalProcess | None = None
         self._ending: LocalProcess | None = None
+        self._finding: threading.Thread | None = None
 
     @property
     def exists(self) -> bool:
@@ -139,6 +143,11 @@ class OwnCluster:
         """
         if self.address:
             return ""
+        if self._finding is not None and self._finding.is_alive():
+            return _NO_ADDRESS
+        if self._finding is not None:
+            self._finding = None
+            return _NO_ADDRESS  # it was not found: Ray starts what is missing
         if self._starting is None:
             self._begin(path)
         assert self._starting is not None
@@ -148,17 +157,21 @@ class OwnCluster:
         self._starting = None
         if code:
             return f"Waits for the start of the cluster: Ray {ended_reason(code)}. {self._last_line()}".rstrip()
-        self._write_address()
-        return "" if self.address else "Waits for the start of the cluster: its head has no address yet."
+        self._finding = threading.Thread(target=self._write_address, daemon=True)  # asks the provider
+        self._finding.start()
+        return _NO_ADDRESS
 
     def end(self) -> None:
         """Remove it.
 
         Raises:
-            JobError: It is not gone yet. It must be tried again.
+            NotYet, JobError: It is not gone yet. It must be tried again.
         """
         if not self.exists:
             return
+        if self._finding is not None and self._finding.is_alive():
+            raise NotYet(f'The cluster of job "{self._job}" is being asked for its address.')
+        self._finding = None
         if self._starting is not None:
             self._starting.kill()
             self._starting.wait()
