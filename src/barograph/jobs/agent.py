@@ -27,7 +27,6 @@ from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.engines.engine import CPUS_VARIABLE
-from barograph.jobs.environment import prepare
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
@@ -214,6 +213,8 @@ class Agent:
         found = requirements_of(self._layout.code, submission.spec.requirements)
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
+        from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
+
         self._note("preparing")
         return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
                            cancelled=self._asked_to_end.is_set).python)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from barograph.errors import BarographError
 from barograph.jobs.engines.engine import Engine
 from barograph.jobs.engines.local import LocalEngine
-from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
@@ -130,7 +129,13 @@ def main(path: str) -> int:
 
 def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
     """Return the engines by name."""
-    return {"local": lambda: LocalEngine(home), "ray": lambda: RayEngine(home)}
+    return {"local": lambda: LocalEngine(home), "ray": lambda: _ray_engine(home)}
+
+
+def _ray_engine(home: JobsHome) -> Engine:
+    from barograph.jobs.engines.ray import RayEngine  # loaded here: most jobs run on this machine
+
+    return RayEngine(home)
 
 
 def _lock(home: JobsHome) -> HostLock:

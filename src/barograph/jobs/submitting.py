@@ -19,7 +19,6 @@ from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
-from barograph.jobs.environment import environment_problem
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
@@ -34,7 +33,7 @@ from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.processes.command import environment_without
 from barograph.provenance.secrets import Secrets
-from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.rules.needs import needs_from_settings
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import away_from, new_manifest, new_place
 from barograph.runs.writing.gathering import start_gathering
@@ -121,6 +120,8 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
+    from barograph.jobs.environment import environment_problem
+
     channels, problems = checked(spec, home)
     code = "none: the algorithm is built in"
     if not spec.algorithm:
@@ -163,7 +164,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     home.check_is_free(name)
     settings = _settings(spec, store)
-    launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
+    launch = replace(Launch(settings, 0, needs_from_settings(settings)),
                      integrations=installed_integrations().found)
     words = Secrets(os.environ).hide_words(list(spec.words))
     directory = Path.cwd()

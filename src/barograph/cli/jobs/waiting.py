@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from barograph.cli.printing import Printer
 from barograph.cli.record.live import LiveView, can_be_drawn_on
 from barograph.errors import StoreError
 from barograph.jobs.instance_log import LogReader
@@ -86,6 +85,8 @@ def follow(
         if line:
             line.close()
     if as_json:
+        from barograph.cli.printing import Printer  # loaded here: it loads rich
+
         Printer().json(report.to_json())
     else:
         for text in closing_lines(report, view):
