@@ -46,6 +46,7 @@ class ManagedJob:
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
         self._look_at = 0.0
         self._waits = False
+        self._has_decided = False
         if self._state.handles:
             engine.adopt(record.name, self._spec, self._state.handles)
         elif self._state.phase.is_over:
@@ -56,6 +57,11 @@ class ManagedJob:
         """Its state."""
         return self._state
 
+    @property
+    def has_decided(self) -> bool:
+        """Whether the last turn wrote an event."""
+        return self._has_decided
+
     def turn(self, *, may_start: bool) -> bool:
         """Take what has happened and do what is due; return whether the job waits for instances.
 
@@ -65,6 +71,7 @@ class ManagedJob:
         Raises:
             StoreError: The store is unreachable.
         """
+        self._has_decided = False
         now = self._clock.monotonic()
         if now < self._look_at:
             return self._waits
@@ -174,6 +181,7 @@ class ManagedJob:
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])
+        self._has_decided = True
 
     def _take(self, events: list[Event]) -> None:
         self._state = state_after(events, self._state)

@@ -18,7 +18,8 @@ from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
-from barograph.jobs.controller import engines, ensure_controller
+from barograph.jobs.controller import engines
+from barograph.jobs.controller_process import announce, dismiss, ensure_controller
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
@@ -154,6 +155,14 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
+    announce(home)
+    try:
+        return _submitted(spec, to, home)
+    finally:
+        dismiss(home)
+
+
+def _submitted(spec: JobSpec, to: str, home: JobsHome) -> Submitted:
     if spec.cluster:
         spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name

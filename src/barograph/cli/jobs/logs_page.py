@@ -8,7 +8,7 @@ from collections.abc import Callable
 import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
-from barograph.jobs.controller import ensure_controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
 

@@ -25,7 +25,7 @@ def command(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.waiting import exit_code_of, follow
-    from barograph.jobs.controller import ensure_controller
+    from barograph.jobs.controller_process import ensure_controller
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
 
