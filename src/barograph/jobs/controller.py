@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from barograph.errors import BarographError
 from barograph.jobs.controller_process import ANNOUNCED, Announcement, controller_lock
 from barograph.jobs.engines.engine import Engine
-from barograph.jobs.engines.local import LocalEngine
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.managed_job import ManagedJob
 from barograph.model.clock import Clock
@@ -129,17 +129,6 @@ def _manage(home: JobsHome, job: Announcement) -> None:
         else:
             time.sleep(pause)
     controller.close()
-
-
-def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
-    """Return the engines by name."""
-    return {"local": lambda: LocalEngine(home), "ray": lambda: _ray_engine(home)}
-
-
-def _ray_engine(home: JobsHome) -> Engine:
-    from barograph.jobs.engines.ray import RayEngine  # loaded here: most jobs run on this machine
-
-    return RayEngine(home)
 
 
 if __name__ == "__main__":

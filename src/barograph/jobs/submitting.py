@@ -18,8 +18,8 @@ from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
-from barograph.jobs.controller import engines
 from barograph.jobs.controller_process import announce, dismiss, ensure_controller
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog

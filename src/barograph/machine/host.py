@@ -119,6 +119,8 @@ def memory_bytes() -> int:
     limited = Container().memory()
     if limited:
         return limited[1]
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     import psutil  # loaded here: commands that start a job need nothing else of it
 
     return int(psutil.virtual_memory().total)
