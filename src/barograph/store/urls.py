@@ -85,8 +85,8 @@ def _memory(url: str, name: str) -> ObjectsStore:
 def _bucket(url: str, scheme: str, rest: str) -> ObjectsStore:
     from obstore.store import AzureStore, GCSStore, S3Store  # loaded here: most stores are directories
 
-    from barograph.store.failures import FOREIGN, store_error
-    from barograph.store.objects import ObjectsStore
+    from barograph.store.failures import store_error
+    from barograph.store.objects import FOREIGN, ObjectsStore
 
     bucket, _, prefix = rest.partition("/")
     if not bucket:
