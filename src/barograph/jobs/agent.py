@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,16 +26,17 @@ from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
-from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
 from barograph.jobs.isolation import Confinement, confined
 from barograph.jobs.job_log import CODE, NOW, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
-from barograph.jobs.requirements import requirements_of
+from barograph.jobs.requirements import Requirements, requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import GRACE_SECS, Script, recording_environment
 from barograph.jobs.spec import JobSpec
@@ -92,7 +93,8 @@ class Agent:
         self._grace_secs = GRACE_SECS
         self._notices = NoticeWatch(())
         self._beat, self._beat_at, self._sync_at = 0, 0.0, 0.0
-        self._log = InstanceLog(store, attempt, index, secrets=Secrets(os.environ))
+        self._secrets = Secrets(os.environ)
+        self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
     def ask_to_end(self, number: int = 0, frame: FrameType | None = None) -> None:
         """Save and end soon; a signal handler."""
@@ -109,7 +111,7 @@ class Agent:
         self._note("ready", **asdict(this_process()), address=_address(), port=port)
         ended = self._to_the_end(port)
         _patiently(lambda: self._log.write(last=True))
-        self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=ended.reason)
+        self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=self._secrets.hide(ended.reason))
         return ended
 
     def _note(self, kind: str, **data: object) -> None:
@@ -128,11 +130,12 @@ class Agent:
         except BarographError as error:
             return Ended(Outcome.FAILED, None, str(error))
         except Exception as error:  # noqa: BLE001 - any error is reported, and the instance ends
-            traceback.print_exc()
+            print(self._secrets.hide(traceback.format_exc()), file=sys.stderr)
             return Ended(Outcome.FAILED, None, f"The instance failed: {type(error).__name__}: {error}.")
 
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
+        self._secrets = self._log.secrets = Secrets(os.environ, named=spec.environment)
         # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
         self._notices = NoticeWatch(sources_named("auto" if spec.spot or spec.engine != "local" else "file",
                                                   directory=self._layout.base))
@@ -216,17 +219,29 @@ class Agent:
         from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
 
         self._note("preparing")
-        return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
-                           cancelled=self._asked_to_end.is_set).python)
+        prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
+                           cache=self._cache / "environments", progress=self._say,
+                           cancelled=self._asked_to_end.is_set)
+        _patiently(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
+        return str(prepared.python)
+
+    def _pins(self, found: Requirements) -> str:
+        """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
+        while True:
+            with contextlib.suppress(StoreError):
+                pins = known_pins(self._store, found, self._layout.code)
+                if pins is not None or self._index == 0:
+                    return pins or ""
+            self._check_asked_to_end(_TURN_SECS)
 
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
     def _confined(self, command: Command, spec: JobSpec) -> Confinement:
         """Return a command with the limits of the instance."""
-        cpus = os.environ.get(CPUS_VARIABLE, "")
+        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
         return confined(
-            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
             cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
             no_network=spec.no_network)
 
@@ -242,7 +257,7 @@ class Agent:
         has_own = submission.code or spec.algorithm or spec.engine != "local"
         directory = self._layout.code if has_own else Path(submission.directory)
         return launch_plan(
-            filled(words, self._layout, list(spec.data)),
+            filled(words, self._layout, list(spec.data), environment),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
             directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
                 environment, launch_after(submission.launch, spec, self._store), attempt=self._attempt,
