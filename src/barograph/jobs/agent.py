@@ -93,7 +93,8 @@ class Agent:
         self._grace_secs = GRACE_SECS
         self._notices = NoticeWatch(())
         self._beat, self._beat_at, self._sync_at = 0, 0.0, 0.0
-        self._log = InstanceLog(store, attempt, index, secrets=Secrets(os.environ))
+        self._secrets = Secrets(os.environ)
+        self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
     def ask_to_end(self, number: int = 0, frame: FrameType | None = None) -> None:
         """Save and end soon; a signal handler."""
@@ -110,7 +111,7 @@ class Agent:
         self._note("ready", **asdict(this_process()), address=_address(), port=port)
         ended = self._to_the_end(port)
         _patiently(lambda: self._log.write(last=True))
-        self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=ended.reason)
+        self._note("ended", outcome=ended.outcome, exit_code=ended.exit_code, reason=self._secrets.hide(ended.reason))
         return ended
 
     def _note(self, kind: str, **data: object) -> None:
@@ -129,11 +130,12 @@ class Agent:
         except BarographError as error:
             return Ended(Outcome.FAILED, None, str(error))
         except Exception as error:  # noqa: BLE001 - any error is reported, and the instance ends
-            traceback.print_exc()
+            print(self._secrets.hide(traceback.format_exc()), file=sys.stderr)
             return Ended(Outcome.FAILED, None, f"The instance failed: {type(error).__name__}: {error}.")
 
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
+        self._secrets = self._log.secrets = Secrets(os.environ, named=spec.environment)
         # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
         self._notices = NoticeWatch(sources_named("auto" if spec.spot or spec.engine != "local" else "file",
                                                   directory=self._layout.base))
@@ -241,7 +243,7 @@ class Agent:
         has_own = submission.code or spec.algorithm or spec.engine != "local"
         directory = self._layout.code if has_own else Path(submission.directory)
         return launch_plan(
-            filled(words, self._layout, list(spec.data)),
+            filled(words, self._layout, list(spec.data), environment),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
             directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
                 environment, launch_after(submission.launch, spec, self._store), attempt=self._attempt,

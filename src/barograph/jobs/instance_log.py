@@ -35,7 +35,7 @@ class InstanceLog:
         self, store: Store, attempt: int, index: int, *, secrets: Secrets, most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._folder, self._secrets = store, log_folder(attempt, index), secrets
+        self._store, self._folder, self.secrets = store, log_folder(attempt, index), secrets
         self._most_bytes, self._clock = most_bytes, clock
         self._waiting: list[bytes] = []
         self._written_bytes = self._left_out_bytes = 0
@@ -77,7 +77,7 @@ class InstanceLog:
             self._end.clear()
 
     def _put(self, data: bytes) -> None:
-        text = self._secrets.hide(data.decode("utf-8", "replace"))
+        text = self.secrets.hide(data.decode("utf-8", "replace"))
         self._store.put(f"{self._folder}/{self._part:08d}.log", text.encode("utf-8", "replace"))
         self._part += 1
         self._due = self._clock() + _PAUSE_SECS

@@ -19,7 +19,7 @@ _SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
-_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint")
+_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint", "env_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ class JobSpec:
         no_network: The script has no network but its own machine.
         requirements: File with the packages of the script; "": found beside it; "none": those of this Python.
         environment: Names of environment variables of the submitting shell that the script gets. Values are not stored.
+        env_file: File with further variables, a line NAME=VALUE for each. Values are not stored.
         settings: Settings of the recording, as in `barograph.toml`.
     """
 
@@ -77,6 +78,7 @@ class JobSpec:
     no_network: bool = False
     requirements: str = ""
     environment: tuple[str, ...] = ()
+    env_file: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

@@ -76,7 +76,12 @@ def _own(
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Pass this environment variable to the script. Its value is not stored. "
-                                          "Repeatable.")
+                                          "{env.NAME} in the arguments of the script becomes its value. Repeatable.")
+    ] = None,
+    env_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Pass the environment variables of this file to the script, one NAME=VALUE "
+                                          "a line. Values are not stored.")
     ] = None,
     no_network: Annotated[
         bool | None, typer.Option("--no-network", help="Give the script no network but its own machine.")

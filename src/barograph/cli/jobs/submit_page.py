@@ -21,7 +21,7 @@ from barograph.watch.figures import size
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
     "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "requirements",
-    "no_network",
+    "no_network", "env_file",
 )
 
 
