@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capture.integrations import installed_integrations
-from barograph.errors import JobRefused, ObjectExists
+from barograph.errors import JobRefused, ObjectExists, SettingsError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
@@ -42,6 +42,7 @@ from barograph.runs.writing.gathering import start_gathering
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import size
+from barograph.watch.watch_command import notify_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,10 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     if typed := secret_problems(spec, "", Secrets(os.environ)):
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
+    try:
+        rules_from_settings(settings_from_mapping(dict(spec.settings)))
+    except SettingsError as error:
+        problems.append(str(error))
     code = "none: the algorithm is built in"
     if not spec.algorithm:
         try:
@@ -171,6 +176,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     home.check_is_free(name)
     settings = _settings(spec, store)
+    # URLs of receivers may have secrets.
+    spec = replace(spec, settings={name: value for name, value in spec.settings.items() if name != "notify"})
     launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
                      integrations=installed_integrations().found)
     directory = Path.cwd()
@@ -189,7 +196,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     write_channels(store, manifest.run_id, channels, now_unix=time.time())
     EventLog(store, EVENTS).append("submitted")
     # Last, because the controller may see it at once.
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)
+    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), {**environment, **notify_environment(settings)})
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
@@ -204,4 +211,6 @@ def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
 
 def _settings(spec: JobSpec, store: Store) -> Settings:
     settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
+    if settings.findings_to:  # the watcher may run elsewhere
+        settings = replace(settings, findings_to=os.path.abspath(settings.findings_to))
     return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))

@@ -16,6 +16,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
+from barograph.model.notify import notify_to_json
 from barograph.watch.figures import size
 
 _OF_JOBS = (
@@ -70,8 +71,9 @@ def spec_of(typed: Mapping[str, Any]) -> JobSpec:
                         ("environment", typed["env"])):
         if value:
             given[name] = {**entries.get("data", {}), **value} if name == "data" else value
-    settings = settings_of({**typed, "to": None, "checkpoint": None}).to_json()
-    spec = spec_from_options({**entries, **given, "settings": {**settings, **entries.get("settings", {})}})
+    settings = settings_of({**typed, "to": None, "checkpoint": None}, entries.get("settings"))
+    spec = spec_from_options({**entries, **given, "settings": {
+        **settings.to_json(), "notify": [notify_to_json(item) for item in settings.notify]}})
     return spec.changed(changes) if changes else spec
 
 

@@ -65,6 +65,12 @@ class Channel:
         """Whether the source is in a bucket."""
         return is_url(self.source)
 
+    @property
+    def text(self) -> str:
+        """The source with its suffixes, as after "=" in `channel_from_text`."""
+        shuffle = () if self.shuffle_seed is None else (f"shuffle={self.shuffle_seed}",)
+        return ":".join((self.source, self.mode, *("sharded",) * self.sharded, *shuffle))
+
     def to_json(self) -> dict[str, Any]:
         """Return the channel as `channel_from_json` reads it."""
         shuffle = {} if self.shuffle_seed is None else {"shuffle": self.shuffle_seed}
