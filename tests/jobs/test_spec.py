@@ -91,3 +91,13 @@ def test_the_title_is_the_script() -> None:
     assert JobSpec(("torchrun", "src/train.py")).title == "train"
     assert JobSpec(algorithm="xgboost").title == "xgboost"
     assert JobSpec(("bash", "fit.sh")).title == "fit"
+
+
+def test_the_algorithm_is_shown_before_its_hyperparameters() -> None:
+    assert JobSpec(algorithm="xgboost", hyperparameters={"eta": "0.2"}).shown == ("xgboost", "--eta", "0.2")
+    assert JobSpec(("train.py",), hyperparameters={"lr": "1"}).shown == ("train.py", "--lr", "1")
+
+
+def test_a_target_needs_an_algorithm() -> None:
+    with pytest.raises(SettingsError, match="A target is for built-in algorithms only"):
+        spec_from_options({"command": ["train.py"], "target": "price"})

@@ -112,6 +112,11 @@ class JobSpec:
         return (*self.command, *(word for name, value in self.hyperparameters.items() for word in (f"--{name}", value)))
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """What the job runs, for people: the algorithm or the command, with the hyperparameters."""
+        return (self.algorithm, *self.words) if self.algorithm else self.words
+
+    @property
     def title(self) -> str:
         """What the job runs, in one word: the script's or the algorithm's name."""
         script = next((word for word in self.command if word.endswith((".py", ".sh"))), "")
@@ -155,6 +160,8 @@ def spec_from_options(options: Mapping[str, Any]) -> JobSpec:
     if bool(spec.command) == bool(spec.algorithm):
         raise SettingsError("A job has two things to run: a command and an algorithm. Remove one." if spec.command else
                             "A job needs something to run: a script, or --algorithm NAME.")
+    if spec.target and not spec.algorithm:
+        raise SettingsError("A target is for built-in algorithms only. Add --algorithm NAME, or remove --target.")
     return spec
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from barograph.jobs.given_environment import environment_problems, given_environ
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.layout import unknown_channels
+from barograph.jobs.program import program_problem
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -52,10 +52,12 @@ class Submitted:
     Attributes:
         name: Name of the job.
         store: Its store.
+        not_sent: Files that are not part of its code, and why, one sentence each.
     """
 
     name: str
     store: Store
+    not_sent: tuple[str, ...] = ()
 
 
 def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
@@ -84,11 +86,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
             requirements_of(Path.cwd(), spec.requirements)
         except JobRefused as error:
             found.append(str(error))
-    script = spec.command[0] if spec.command else ""
-    if script.endswith(".py") and not os.path.isfile(script):
-        found.append(f"No script at {script}.")
-    elif script and spec.engine == "local" and shutil.which(script) is None and not os.path.isfile(script):
-        found.append(f'Program not found: "{script}".')
+    found += filter(None, [program_problem(spec)])
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
@@ -108,6 +106,7 @@ class Plan:
         spec: The job.
         data: Channel to what it would get.
         code: What would be sent.
+        not_sent: Which files would not, and why, one sentence each.
         packages: Which packages the script would have.
         problems: What keeps it from running.
     """
@@ -115,6 +114,7 @@ class Plan:
     spec: JobSpec
     data: Mapping[str, str]
     code: str
+    not_sent: tuple[str, ...]
     packages: str
     problems: tuple[str, ...]
 
@@ -127,17 +127,17 @@ class Plan:
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
     if typed := secret_problems(spec, "", Secrets(os.environ)):
-        return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
+        return Plan(hidden(spec, Secrets(os.environ)), {}, "", (), "", tuple(typed))
     channels, problems = checked(spec, home)
     try:
         rules_from_settings(settings_from_mapping(dict(spec.settings)))
     except SettingsError as error:
         problems.append(str(error))
-    code = "none: the algorithm is built in"
+    code, not_sent = "none: the algorithm is built in", tuple[str, ...]()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
-            code = f"{size(packed.size_bytes)} from {Path.cwd()}"
+            code, not_sent = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -147,7 +147,7 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         if not spec.algorithm and (found := requirements_of(Path.cwd(), spec.requirements)) is not None:
             packages = f"{found.path}, built by uv"
             problems += filter(None, [environment_problem(found, Path.cwd())])
-    return Plan(spec, data, code, packages, tuple(problems))
+    return Plan(spec, data, code, not_sent, packages, tuple(problems))
 
 
 def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
@@ -166,6 +166,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     home = home or JobsHome()
     if spec.cluster:
         spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
+    if os.path.isfile(to):
+        raise JobRefused(f"--to is a file; it must be a directory or a URL ({to}).")
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
     channels, problems = checked(spec, home, store.url)
@@ -190,7 +192,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
                                            code=packed.digest if packed and packed.data else ""))
     except ObjectExists:
         raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
-    manifest = new_manifest(settings, command=secrets.hide_words(spec.words), clock=SystemClock(), name=name)
+    manifest = new_manifest(settings, command=secrets.hide_words(spec.shown), clock=SystemClock(), name=name)
     if create_run(store, manifest).run_id != manifest.run_id:
         raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
     write_channels(store, manifest.run_id, channels, now_unix=time.time())
@@ -201,7 +203,7 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
-    return Submitted(name, store)
+    return Submitted(name, store, packed.notes if packed else ())
 
 
 def _away(url: str, home: JobsHome) -> tuple[Path, ...]:

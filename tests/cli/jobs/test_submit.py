@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from barograph.cli.jobs import submit
-from barograph.cli.jobs.submit_page import spec_of
+from barograph.cli.jobs.submit_page import spec_of, submit_typed
 from barograph.errors import SettingsError
 from barograph.jobs.spec import JobSpec
 
@@ -37,3 +38,18 @@ def test_a_wrong_setting_of_a_job_file_is_named(here: Path) -> None:
     (here / "job.toml").write_text('command = ["train.py"]\n[settings]\nbudgett = "off"\n')
     with pytest.raises(SettingsError, match=r'"budgett" is not a setting\. Did you mean "budget"\?'):
         spec_typed(command=["job.toml"])
+
+
+def test_a_dry_run_shows_what_runs_where_and_which_files_are_not_sent(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text("")
+    (here / "weights.bin").write_bytes(bytes(11 * 2**20))
+    with pytest.raises(typer.Exit):
+        submit_typed({**dict.fromkeys(submit.command.__signature__.parameters),  # type: ignore[attr-defined]
+                      "command": ["train.py", "a b", "{data.train}"], "instances": 2, "cpus": 0.5, "dry_run": True})
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "runs train.py 'a b' '{data.train}'" in lines
+    assert "on 2 instances (local), each with 0.5 CPUs" in lines
+    assert 'not sent: "weights.bin": 11,534,336 bytes, more than 10,485,760. Pass data with --data.' in lines
+    assert lines[-1] == "Nothing was started. Fix the problems, then submit without --dry-run."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,15 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
 from barograph.model.notify import notify_to_json
-from barograph.watch.figures import size
+from barograph.watch.figures import count, size
 
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
     "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "requirements",
     "no_network", "env_file",
 )
+
+_MOST_NOTES = 5
 
 
 def submit_typed(typed: Mapping[str, Any]) -> None:
@@ -42,6 +46,9 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
 
 def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
     """Print the name of a job, or follow it to its end and exit with its code."""
+    if submitted.not_sent:
+        print(f"barograph: {count(len(submitted.not_sent), 'file')} not sent with the code. To see which:  barograph "
+              "submit --dry-run …", file=sys.stderr)
     view = JobView(submitted.name, submitted.store)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
@@ -98,6 +105,10 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
         printer.json(plan.to_json())
     else:
         printer.entries([(name, text) for name, text in _plan_lines(plan) if text])
+        for note in plan.not_sent[:_MOST_NOTES]:
+            printer.line(f"not sent: {note}")
+        if len(plan.not_sent) > _MOST_NOTES:
+            printer.line(f"not sent: {len(plan.not_sent) - _MOST_NOTES:,} more files (all: --json)")
         for problem in plan.problems:
             printer.line(f"problem: {problem}")
         printer.line("Nothing was started." if not plan.problems else
@@ -108,11 +119,13 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
 
 def _plan_lines(plan: Plan) -> list[tuple[str, str]]:
     spec = plan.spec
-    memory = f", {size(spec.memory_bytes)}" if spec.memory_bytes else ""
-    gpus = f", {spec.gpus} GPUs" if spec.gpus else ""
+    cpus = f"{spec.cpus:g} CPU{'' if spec.cpus == 1 else 's'}"
+    memory = f", {size(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
+    gpus = f", {count(spec.gpus, 'GPU')}" if spec.gpus else ""
+    each = ", each" if spec.instances > 1 else ""
     return [
-        ("runs", " ".join(spec.words) or spec.algorithm),
-        ("on", f"{spec.engine}: {spec.instances} × {spec.cpus:g} CPUs{memory}{gpus}"),
+        ("runs", shlex.join(spec.shown)),
+        ("on", f"{count(spec.instances, 'instance')} ({spec.engine}){each} with {cpus}{memory}{gpus}"),
         *((f"data {name}", text) for name, text in plan.data.items()),
         ("code", plan.code), ("packages", plan.packages),
     ]
