@@ -22,21 +22,25 @@ def job_line(store: Store) -> str:
         return f"cannot be read: {error}"
 
 
+def reason_of(report: JobReport) -> str:
+    """Return why a job waits or ended, without the state that stands beside it."""
+    reason = report.reason.removeprefix("Stopped: ")
+    return reason[:1].upper() + reason[1:]
+
+
 def line_of(report: JobReport) -> str:
     """Return a job in one line.
 
     Example:
         >>> from barograph.jobs.state import Phase
         >>> line_of(JobReport("digits", "runs/digits", Phase.FINISHED, engine="local", instances=2, trained_secs=60.0))
-        'finished on 2 instances (local) in 1 min 0 s'
+        'finished after 1 min 0 s on 2 instances (local)'
     """
-    parts = [f"{report.doing or report.phase} on {count(report.instances, 'instance')} ({report.engine}) in "
-             f"{duration(report.trained_secs)}"]
+    took = f"{'after' if report.is_over else 'for'} {duration(report.trained_secs)} " if report.trained_secs else ""
+    parts = [f"{report.doing or report.phase} {took}on {count(report.instances, 'instance')} ({report.engine})"]
     if report.interruptions:
         parts.append(count(report.interruptions, "interruption"))
         parts.append(count(report.repeated_steps, "repeated step"))
     if report.bill and not math.isnan(report.bill.cost):
         parts.append(report.bill.line.partition(";")[0])
-    if report.reason:
-        parts.append(report.reason.rstrip("."))
-    return ", ".join(parts)
+    return ". ".join(filter(None, (", ".join(parts), reason_of(report))))
