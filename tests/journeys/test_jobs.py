@@ -94,7 +94,7 @@ def test_a_job_that_cannot_run_is_refused_before_it_starts(jobs: Any) -> None:
     jobs.write("train.py", "")
     many = jobs.end(jobs.start("barograph", "submit", "--cpus", "100000", "train.py"))
     assert many.code == 2
-    assert "1 instance with 100000 CPUs need 100000; this machine has" in many.err
+    assert "The job needs 100000 CPUs; this machine has" in many.err
     missing = jobs.end(jobs.start("barograph", "submit", "--dry-run", "trian.py", "{data.train}"))
     assert missing.code == 2
     assert "problem: No script at trian.py.\n" in missing.text

@@ -12,7 +12,7 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobReport, reports_of
 from barograph.watch.figures import duration, figure, local_time
 
-_REASON_CHARS = 120
+_REASON_CHARS = 100
 """Three lines of a narrow terminal; `barograph show` prints all of it."""
 _COLUMNS = (
     Column("job"), Column("state"), Column("submitted", spare=3), Column("time", right=True, spare=1),
@@ -46,5 +46,6 @@ def _row(report: JobReport) -> Sequence[Cell]:
     return [
         report.name, state_text(report.doing or str(report.phase)), local_time(report.submitted_unix),
         duration(report.trained_secs) if report.trained_secs else "", f"{report.step:,}" if report.step else "",
-        "" if report.loss != report.loss else figure(report.loss), reason_of(report),
+        "" if report.loss != report.loss else figure(report.loss),
+        reason_of(report).removeprefix("The script ended with "),
     ]
