@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -26,17 +26,18 @@ from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
-from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
 from barograph.jobs.environment import prepare
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
 from barograph.jobs.isolation import Confinement, confined
 from barograph.jobs.job_log import CODE, NOW, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
-from barograph.jobs.requirements import requirements_of
+from barograph.jobs.requirements import Requirements, requirements_of
 from barograph.jobs.resuming import Resuming, resuming
 from barograph.jobs.script import GRACE_SECS, Script, recording_environment
 from barograph.jobs.spec import JobSpec
@@ -217,17 +218,29 @@ class Agent:
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
         self._note("preparing")
-        return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
-                           cancelled=self._asked_to_end.is_set).python)
+        prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
+                           cache=self._cache / "environments", progress=self._say,
+                           cancelled=self._asked_to_end.is_set)
+        _patiently(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
+        return str(prepared.python)
+
+    def _pins(self, found: Requirements) -> str:
+        """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
+        while True:
+            with contextlib.suppress(StoreError):
+                pins = known_pins(self._store, found, self._layout.code)
+                if pins is not None or self._index == 0:
+                    return pins or ""
+            self._check_asked_to_end(_TURN_SECS)
 
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
     def _confined(self, command: Command, spec: JobSpec) -> Confinement:
         """Return a command with the limits of the instance."""
-        cpus = os.environ.get(CPUS_VARIABLE, "")
+        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
         return confined(
-            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
             cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
             no_network=spec.no_network)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
-from barograph.jobs.data.channel import channel_from_json
+from barograph.jobs.data.channel import channel_from_json, text_of
 from barograph.model.settings import Settings
 from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
+_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "keep_alive": "keep_alive_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
@@ -47,6 +47,7 @@ class JobSpec:
         spot: Instances may be taken away at any time.
         max_wait_secs: Longest time from the submission to the end, waiting included; infinite: no limit.
         max_runtime_secs: Longest time of training; infinite: no limit.
+        keep_alive_secs: How long its instances stay after it, for the next similar job.
         max_restarts: Restarts after lost instances; None: any number until `max_wait_secs`.
         retries: Restarts after an error of the script.
         price, spot_price: Price of an instance per hour; NaN if unknown.
@@ -74,6 +75,7 @@ class JobSpec:
     spot: bool = False
     max_wait_secs: float = math.inf
     max_runtime_secs: float = math.inf
+    keep_alive_secs: float = 0.0
     max_restarts: int | None = None
     retries: int = 0
     price: float = math.nan
@@ -216,10 +218,11 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
         return {name: value}
     if name in ("command", "environment"):
         return {name: _words(name, value)}
-    if name == "data":
-        return {name: {key: _source(key, item) for key, item in _table(name, value).items()}}
     if name == "hyperparameters":
         return {name: {key: _text(item) for key, item in _table(name, value).items()}}
+    if name == "data":
+        return {name: {key: item if isinstance(item, str) else text_of(channel_from_json(key, item))
+                       for key, item in _table(name, value).items()}}
     if name == "settings":
         return {name: dict(_table(name, value))}
     if not isinstance(value, str):
@@ -257,10 +260,6 @@ def _table(name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise SettingsError(f"{_shown(name)} is {value!r}; it must be a table of names and values.")
     return value
-
-
-def _source(name: str, value: object) -> str:
-    return channel_from_json(name, value).text if isinstance(value, Mapping) else _text(value)
 
 
 def _text(value: object) -> str:

@@ -23,6 +23,7 @@ from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.given_environment import environment_problems, given_environment, given_names
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
+from barograph.jobs.job_packages import copy_pins
 from barograph.jobs.layout import unknown_channels
 from barograph.jobs.program import program_problem
 from barograph.jobs.requirements import requirements_of
@@ -52,12 +53,12 @@ class Submitted:
     Attributes:
         name: Name of the job.
         store: Its store.
-        not_sent: Files that are not part of its code, and why, one sentence each.
+        notes: Which files of the code were left out or changed and why, one sentence each.
     """
 
     name: str
     store: Store
-    not_sent: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
@@ -106,17 +107,17 @@ class Plan:
         spec: The job.
         data: Channel to what it would get.
         code: What would be sent.
-        not_sent: Which files would not, and why, one sentence each.
         packages: Which packages the script would have.
         problems: What keeps it from running.
+        notes: Which files of the code would be left out or changed and why, one sentence each.
     """
 
     spec: JobSpec
     data: Mapping[str, str]
     code: str
-    not_sent: tuple[str, ...]
     packages: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
@@ -127,17 +128,17 @@ class Plan:
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
     if typed := secret_problems(spec, "", Secrets(os.environ)):
-        return Plan(hidden(spec, Secrets(os.environ)), {}, "", (), "", tuple(typed))
+        return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
     try:
         rules_from_settings(settings_from_mapping(dict(spec.settings)))
     except SettingsError as error:
         problems.append(str(error))
-    code, not_sent = "none: the algorithm is built in", tuple[str, ...]()
+    code, notes = "none: the algorithm is built in", tuple[str, ...]()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
-            code, not_sent = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
+            code, notes = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -147,16 +148,19 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         if not spec.algorithm and (found := requirements_of(Path.cwd(), spec.requirements)) is not None:
             packages = f"{found.path}, built by uv"
             problems += filter(None, [environment_problem(found, Path.cwd())])
-    return Plan(spec, data, code, not_sent, packages, tuple(problems))
+    return Plan(spec, data, code, packages, tuple(problems), notes)
 
 
-def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
+def submit(
+    spec: JobSpec, *, to: str = "", home: JobsHome | None = None, packages: Store | None = None
+) -> Submitted:
     """Submit a job and return at once; a controller in another process starts it.
 
     Args:
         spec: The job.
         to: Where to store it and its run: a directory or a URL; "": a new place in the usual root.
         home: Directory of the jobs of this user; None: the usual one.
+        packages: Store of a job whose versions of packages are used if the requirements are the same; None: of none.
 
     Raises:
         JobRefused: The job has problems, or there is a job of its name.
@@ -196,6 +200,8 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     if create_run(store, manifest).run_id != manifest.run_id:
         raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
     write_channels(store, manifest.run_id, channels, now_unix=time.time())
+    if packages is not None:
+        copy_pins(packages, store)
     EventLog(store, EVENTS).append("submitted")
     # Last, because the controller may see it at once.
     home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), {**environment, **notify_environment(settings)})

@@ -51,5 +51,5 @@ def test_a_dry_run_shows_what_runs_where_and_which_files_are_not_sent(
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "runs train.py 'a b' '{data.train}'" in lines
     assert "on 2 instances (local), each with 0.5 CPUs" in lines
-    assert 'not sent: "weights.bin": 11,534,336 bytes, more than 10,485,760. Pass data with --data.' in lines
+    assert 'note: "weights.bin": 11,534,336 bytes, more than 10,485,760. Pass data with --data.' in lines
     assert lines[-1] == "Nothing was started. Fix the problems, then submit without --dry-run."

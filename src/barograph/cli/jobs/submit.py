@@ -58,6 +58,10 @@ def _own(
     max_runtime: Annotated[
         str | None, typer.Option(help="Time limit for the training; then the job saves a checkpoint and stops.")
     ] = None,
+    keep_alive: Annotated[
+        str | None, typer.Option(help="Keep the instances after the job, for the next one that needs the same: 10m. "
+                                      "Default: release them.")
+    ] = None,
     max_restarts: Annotated[
         int | None, typer.Option(help="Restarts after lost instances. Default: no limit until --max-wait.")
     ] = None,

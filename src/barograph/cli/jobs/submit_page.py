@@ -24,10 +24,10 @@ from barograph.watch.figures import count, size
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
     "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "requirements",
-    "no_network", "env_file",
+    "no_network", "env_file", "keep_alive",
 )
 
-_MOST_NOTES = 5
+_MOST_NOTES = 3
 
 
 def submit_typed(typed: Mapping[str, Any]) -> None:
@@ -46,10 +46,11 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
 
 def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
     """Print the name of a job, or follow it to its end and exit with its code."""
-    if submitted.not_sent:
-        print(f"barograph: {count(len(submitted.not_sent), 'file')} not sent with the code. To see which:  barograph "
-              "submit --dry-run …", file=sys.stderr)
     view = JobView(submitted.name, submitted.store)
+    for note in submitted.notes[:_MOST_NOTES]:
+        print(f"barograph: note: {note}", file=sys.stderr)
+    if (more := len(submitted.notes) - _MOST_NOTES) > 0:
+        print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
     if as_json:
@@ -105,10 +106,8 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
         printer.json(plan.to_json())
     else:
         printer.entries([(name, text) for name, text in _plan_lines(plan) if text])
-        for note in plan.not_sent[:_MOST_NOTES]:
-            printer.line(f"not sent: {note}")
-        if len(plan.not_sent) > _MOST_NOTES:
-            printer.line(f"not sent: {len(plan.not_sent) - _MOST_NOTES:,} more files (all: --json)")
+        for note in plan.notes:
+            printer.line(f"note: {note}")
         for problem in plan.problems:
             printer.line(f"problem: {problem}")
         printer.line("Nothing was started." if not plan.problems else
