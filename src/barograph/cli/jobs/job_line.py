@@ -14,12 +14,25 @@ from barograph.watch.figures import count, duration
 def job_line(store: Store) -> str:
     """Return what the job of a run is doing, or how it went; "" if the run is of no job."""
     try:
-        if not any(item.name == SPEC for item in store.list(SPEC.rpartition("/")[0])):
-            return ""
-        view = JobView("", store)
-        return line_of(view.report())
+        report = _report_of(store)
+        return line_of(report) if report else ""
     except BarographError as error:
         return f"cannot be read: {error}"
+
+
+def state_of_job(store: Store) -> str:
+    """Return the state of the job of a run, for a run that no process has recorded; "" if there is no job."""
+    try:
+        report = _report_of(store)
+    except BarographError:
+        return ""  # `job_line` says why
+    return (report.doing or str(report.phase)) if report else ""
+
+
+def _report_of(store: Store) -> JobReport | None:
+    if not any(item.name == SPEC for item in store.list(SPEC.rpartition("/")[0])):
+        return None
+    return JobView("", store).report()
 
 
 def reason_of(report: JobReport) -> str:
