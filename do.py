@@ -60,8 +60,11 @@ def test(arguments: Sequence[str]) -> int:
 
     Further arguments go to pytest (-n 0: one test at a time).
     """
+    failed = setup()
+    if not failed:
+        _find_browser()
     # Hundreds of processes import Barograph. Each would compile it again without compiled files.
-    return setup() or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
+    return failed or _python("-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments, PYTHONDONTWRITEBYTECODE="")
 
 
 def versions(names: Sequence[str]) -> int:
@@ -138,6 +141,16 @@ def _python(*arguments: str, **variables: str) -> int:
         return subprocess.call([str(PYTHON), *arguments], cwd=ROOT, env={**os.environ, **variables})
     except KeyboardInterrupt:
         return 130
+
+
+def _find_browser() -> None:
+    """Install Debian's Chromium for the tests of the web page where that is possible; they skip without one."""
+    if any(map(shutil.which, ("chromium", "google-chrome"))) or shutil.which("apt-get") is None or os.getuid() != 0:
+        return
+    print("Installing Chromium for the tests of the web page.", flush=True)
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
+        subprocess.call(["apt-get", "--quiet", "--quiet", *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
 
 
 def _mark() -> str:

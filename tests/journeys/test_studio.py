@@ -1,0 +1,192 @@
+"""The web page in a real browser: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import os
+import re
+import selectors
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barograph.store.urls import store_from_url
+from diary import Diary
+from forking import TORCH
+
+FORKED = TORCH
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
+playwright = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+BODY = '''
+with torch.no_grad():
+    for parameter in model.parameters():
+        if parameter.ndim == 1 and len(parameter) > 4:
+            parameter.fill_(-10.0)
+for number in range(80):
+    train_step()
+'''
+HOSTILE = "<img src=x onerror='window.hacked=1'>"
+_LONGEST_SECS = 60.0
+
+
+@pytest.fixture(scope="module")
+def desk(make_desk: Callable[[str], Any]) -> Any:
+    desk = make_desk("studio")
+    desk.script(BODY)
+    assert desk.run("--budget", "off", "train.py", to="runs/dead").code == 0
+    diary = Diary(HOSTILE, store_from_url(str(desk.folder / "runs" / "hostile")))
+    for number, loss in enumerate([3.0, float("nan"), 1.0]):
+        diary.step(number, {"loss:total": loss, f"scalar:{HOSTILE}": 1.0})
+    diary.ended()
+    return desk
+
+
+def serve(desk: Any, *words: str) -> tuple[Any, str]:
+    process = desk.start("barograph", "studio", "runs", "--no-open", *words)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        text, deadline = b"", time.monotonic() + _LONGEST_SECS
+        while b"Ctrl-C" not in text:
+            assert selector.select(max(0.0, deadline - time.monotonic())), "the server did not start in time"
+            data = os.read(process.stdout.fileno(), 4096)
+            assert data, process.stderr.read()
+            text += data
+    found = re.search(rb"http://\S+", text)
+    assert found is not None
+    return process, found[0].decode()
+
+
+@pytest.fixture(scope="module")
+def url(desk: Any) -> Iterator[str]:
+    process, url = serve(desk, "--port", "0")
+    yield url
+    process.terminate()
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=[
+            "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"])
+        yield browser
+        browser.close()
+
+
+class Tab:
+    """One tab: what it asked for, what it complained about."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(_LONGEST_SECS * 1000)
+        self.complaints: list[str] = []
+        self.hosts: set[str] = set()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.hosts.add(request.url.split("/")[2]))
+
+    def open(self, address: str) -> Any:
+        self.page.goto(address)
+        return self.page
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    tab = Tab(browser)
+    yield tab
+    tab.context.close()
+
+
+def test_the_first_page_leads_to_the_verdict_its_cause_and_its_fix(tab: Tab, url: str) -> None:
+    page = tab.open(url)
+    page.get_by_role("link").filter(has_text="dead").filter(has_text="finding").click()
+
+    verdict = page.locator(".verdict")
+    playwright.expect(verdict).to_contain_text("dead")
+    playwright.expect(verdict).to_contain_text("since step 0")
+    playwright.expect(verdict).to_contain_text("Initialize biases to 0")
+    playwright.expect(page.get_by_role("figure", name="Loss").locator("canvas")).to_be_visible()
+    assert tab.complaints == []
+    assert tab.hosts == {url.split("/")[2]}, "nothing comes from other hosts"
+
+
+def test_a_layer_is_opened_and_the_address_shows_the_same_to_others(tab: Tab, browser: Any, url: str) -> None:
+    page = tab.open(f"{url}#/run/0/dead?tab=layers")
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    layer = page.get_by_role("region", name="Layer")
+    playwright.expect(layer.get_by_role("table")).to_be_visible()
+    shown = layer.inner_text()
+
+    other = Tab(browser, color_scheme="dark")
+    again = other.open(page.url).get_by_role("region", name="Layer")
+    playwright.expect(again.get_by_role("table")).to_be_visible()
+    assert again.inner_text() == shown
+    page.go_back()
+    playwright.expect(layer).to_be_hidden()
+    assert tab.complaints + other.complaints == []
+    other.context.close()
+
+
+def test_names_that_are_code_are_shown_and_not_run(tab: Tab, url: str) -> None:
+    page = tab.open(f"{url}#/run/0/hostile")
+
+    playwright.expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    page.get_by_role("tab", name="Charts").click()
+    playwright.expect(page.get_by_role("figure", name=HOSTILE)).to_be_visible()
+    playwright.expect(page.get_by_text("1 NaN or infinite value")).to_be_visible()
+    assert page.evaluate("window.hacked") is None
+    assert tab.complaints == []
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, url: str) -> None:
+    tab = Tab(browser)
+    tab.page.set_viewport_size({"width": 390, "height": 800})
+    for address in ("#/now", "#/runs", "#/jobs", "#/run/0/dead", "#/run/0/dead?tab=layers", "#/run/0/dead?tab=time"):
+        page = tab.open(f"{url}{address}")
+        playwright.expect(page.get_by_text("Reading")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, address
+    tab.context.close()
+
+
+def test_two_runs_are_chosen_and_compared(tab: Tab, url: str) -> None:
+    page = tab.open(f"{url}#/runs")
+    page.get_by_label("Compare dead").check()
+    page.get_by_label(f"Compare {HOSTILE}").check()
+    page.get_by_role("link", name="Compare 2 runs").click()
+
+    playwright.expect(page.get_by_role("columnheader", name="dead")).to_be_visible()
+    playwright.expect(page.get_by_role("figure", name="loss", exact=True).locator("canvas")).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_a_server_that_was_killed_and_started_again_is_asked_again(tab: Tab, desk: Any) -> None:
+    process, url = serve(desk, "--port", "0")
+    page = tab.open(f"{url}#/now")
+    playwright.expect(page.get_by_text("Recent")).to_be_visible()
+    process.kill()
+    process.wait()
+    page.get_by_role("link", name="Jobs").click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("does not answer")
+
+    process, _ = serve(desk, "--port", url.rstrip("/").rpartition(":")[2])
+    playwright.expect(page.get_by_role("alert")).to_have_count(0)
+    process.terminate()
+
+
+def test_the_address_of_another_program_is_refused_in_a_sentence(desk: Any, url: str) -> None:
+    port = url.rstrip("/").rpartition(":")[2]
+    taken = desk.end(desk.start("barograph", "studio", "runs", "--no-open", "--port", port))
+    missing = desk.end(desk.start("barograph", "studio", "nowhere", "--no-open"))
+
+    assert (taken.code, missing.code) == (2, 2)
+    assert "Address already in use. Choose another: --port 0" in taken.err
+    assert missing.err.startswith("barograph: There is no directory nowhere.")
+    assert "Traceback" not in taken.err + missing.err
