@@ -119,6 +119,10 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
+def test_cpus_and_memory_are_known_without_probes() -> None:
+    assert limits_here(probes=False).cpus == limits_here().cpus
+
+
 def test_without_limits_the_command_stays_as_it_is(directory: Path) -> None:
     command = Command(("train.sh", "x"), "/", {"A": "1"})
     assert confined(command, directory=directory).command == command
