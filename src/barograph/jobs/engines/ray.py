@@ -184,7 +184,8 @@ class RayEngine:
             self.release(kept)  # the job has waited, and begun to create its own
             return
         link, group = self._link_of_job(kept), self._group(kept)
-        link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS)
+        if not link.remove(group, None, _CLEANS, [group, ""]):
+            raise NotYet(f'The instances of job "{kept}" are not released yet.')
         self._own_cluster(kept).hand_over(job)
         for name in (kept, job):
             self._own.pop(name, None)
