@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from barograph.jobs.isolation import limits_here
 from job_outputs import outputs
 from own_environment import Unavailable
-from sagemaker_toolkit import python_with_gluonts, python_with_toolkit, source_of
+from sagemaker_toolkit import NAMES_RESOLVE, python_with_gluonts, python_with_toolkit, source_of
 
-needs_names = pytest.mark.skipif(bool(limits_here().hosts_problem), reason=limits_here().hosts_problem)
+needs_names = pytest.mark.skipif(not NAMES_RESOLVE, reason="no mount namespace can be entered here")
 
 SIMPLE_SAGEMAKER = "7c5a2bec0d11105f148f70d13b855b36f4574a07b283daa5db25314ecb3bb73d"
 PROBE = """
