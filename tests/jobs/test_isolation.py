@@ -547,3 +547,9 @@ def test_another_controller_finds_the_network_of_an_attempt() -> None:
         assert _network(mark) == network
     finally:
         assert kill_marked(INSTANCE_VARIABLE, mark) == 1
+
+
+def test_limits_of_cpus_and_memory_are_known_without_probes() -> None:
+    known, probed = limits_here(probes=False), limits_here()
+    assert (known.cpus, known.memory_bytes, known.has_memory_groups) == (
+        probed.cpus, probed.memory_bytes, probed.has_memory_groups)

@@ -22,6 +22,7 @@ from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBED = ("network", "writable")
+"""What `confine --probe` finds out."""
 _PROBE_SECS = 30.0
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
@@ -75,7 +76,8 @@ def limits_here(*, probes: bool = True) -> Available:
     """Return what this machine can enforce.
 
     Args:
-        probes: Find out about the network, writing and names of hosts. Takes 50 ms the first time.
+        probes: Find out about the network and about writing. Takes 50 ms the first time. Otherwise there seems to be
+            no problem with them.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     problems = _probed() if probes else dict.fromkeys(_PROBED, "")
@@ -109,7 +111,7 @@ def confined(
     Raises:
         JobRefused: A limit cannot be enforced here; the message says why.
     """
-    available = available or limits_here(probes=no_network or bool(writable or hosts))
+    available = available or limits_here(probes=bool(no_network or writable))
     problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network,
                              writable=bool(writable))
     if problem:
