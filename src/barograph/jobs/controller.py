@@ -21,10 +21,11 @@ from barograph.jobs.engines.engine import Engine
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.keeping import Keeping, kept_notes
 from barograph.jobs.leftovers import has_leftovers, remove_leftovers
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
-from barograph.model.clock import Clock
+from barograph.model.clock import Clock, SystemClock
 from barograph.processes.command import own_module
 from barograph.processes.local_process import DEVNULL, LocalProcess
 
@@ -38,18 +39,23 @@ _LEFTOVERS_SECS = 2.0
 
 
 class SteadyClock:
-    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job."""
+    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job.
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    Args:
+        clock: The clock that may jump.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._offset = self._clock.unix() - self._clock.monotonic()
 
     def monotonic(self) -> float:
-        """Return `time.monotonic()`."""
-        return time.monotonic()
+        """Return seconds that never go back."""
+        return self._clock.monotonic()
 
     def unix(self) -> float:
         """Return seconds since 1970 UTC, as they were when this clock was made and have passed since."""
-        return self._offset + time.monotonic()
+        return self._offset + self._clock.monotonic()
 
 
 class Controller:
@@ -66,12 +72,18 @@ class Controller:
         self._engines: dict[str, Engine] = {}
         self._jobs: dict[str, ManagedJob] = {}
         self._again_at: dict[str, float] = {}
+        self._keeping = Keeping(home, self._engine, clock)
+        self._kept = 0
         self._leftovers_at = 0.0
 
     def turn(self) -> int:
-        """Take a look at every job that is not over, and remove what killed processes left; return how many there are.
+        """Take a look at every job that is not over, at kept instances, and at what killed processes left.
+
+        Returns:
+            How many jobs are not over, and how many have kept their instances.
         """
         self._care("leftovers", self._remove_leftovers)
+        self._kept = self._keeping.turn()
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
@@ -84,7 +96,7 @@ class Controller:
         for record in sorted(records, key=lambda item: (not self._is_running(item), item.number)):
             if record.name in self._jobs:
                 self._care(record.name, functools.partial(self._turn_of, record, waiting))
-        return len(records)
+        return len(records) + self._kept
 
     def _care(self, name: str, do: Callable[[], None]) -> None:
         """Do something for a job, or again in a while if that fails: one job must not hold up the others."""
@@ -111,8 +123,8 @@ class Controller:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an instance runs."""
-        return any(job.state.handles for job in self._jobs.values())
+        """Whether an instance runs, or is kept for a job."""
+        return bool(self._kept) or any(job.state.handles for job in self._jobs.values())
 
     def close(self) -> None:
         """Release the engines; instances go on."""
@@ -124,16 +136,19 @@ class Controller:
         return job is not None and bool(job.state.handles)
 
     def _manage(self, record: JobRecord) -> None:
-        if record.engine not in self._engines:
-            self._engines[record.engine] = self._made[record.engine]()
-        engine = self._engines[record.engine]
+        engine = self._engine(record.engine)
         try:
-            self._jobs[record.name] = ManagedJob(record, self._home, engine, self._clock)
+            self._jobs[record.name] = ManagedJob(record, self._home, engine, self._clock, self._keeping)
         except DamagedChunk as error:
             # Nobody can manage it any more. Its store still tells what is wrong.
             _log(f"{record.name}: {error} It was ended.")
             engine.release(record.name)
             self._home.close(record)
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            self._engines[name] = self._made[name]()
+        return self._engines[name]
 
 
 def ensure_controller(home: JobsHome) -> bool:
@@ -142,7 +157,7 @@ def ensure_controller(home: JobsHome) -> bool:
     Raises:
         OSError: It cannot be started.
     """
-    if all(record.over for record in home.all()) and not has_leftovers(home):
+    if all(record.over for record in home.all()) and not kept_notes(home) and not has_leftovers(home):
         return False
     lock = _lock(home)
     if not lock.take():

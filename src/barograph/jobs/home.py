@@ -4,6 +4,7 @@
     secrets/NAME.json   environment variables of the submitting shell, readable by the user only
     submitting/ID.json  submissions that have begun, see `leftovers`
     work/NAME/          directories of its instances
+    kept/NAME.json      see `keeping`
     cache/              environments and data that jobs share
     controller.log      what the controller prints
 """
@@ -21,6 +22,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 from barograph.errors import DamagedChunk, JobRefused, UnknownJob, nearest
+from barograph.machine.host_lock import HostLock
 
 HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
@@ -124,11 +126,19 @@ class JobsHome:
         Raises:
             JobRefused: There is a job of that name.
         """
-        self._write("secrets", record.name, dict(environment), replaces=True)
+        self.check_is_free(record.name)
+        # Of two submissions at the same moment, the later one must not replace the secrets of the other.
+        lock = HostLock(f"job {record.name}", self.path)
         try:
+            if not lock.take():
+                raise FileExistsError
+            self.check_is_free(record.name)
+            self._write("secrets", record.name, dict(environment), replaces=True)
             self._write("jobs", record.name, asdict(record), replaces=False)
         except FileExistsError:
             raise JobRefused(f'There is a job named "{record.name}" already. Use another --name.') from None
+        finally:
+            lock.release()
 
     def all(self) -> list[JobRecord]:
         """Return all jobs in the order of submission, without those whose record is damaged."""
@@ -181,6 +191,13 @@ class JobsHome:
         except (OSError, ValueError):
             return {}
         return values
+
+    def set_environment(self, name: str, values: Mapping[str, str]) -> None:
+        """Replace what `environment` returns; with nothing, delete it."""
+        if values:
+            self._write("secrets", name, dict(values), replaces=True)
+        else:
+            (self.path / "secrets" / f"{name}.json").unlink(missing_ok=True)
 
     def close(self, record: JobRecord) -> None:
         """Note that a job has ended, and delete its secrets and its instances' directories."""

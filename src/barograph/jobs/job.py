@@ -111,7 +111,7 @@ class SubmittedJob:
         return self._view.report()
 
     def wait(self, timeout_secs: float | None = None, *, wait: Callable[[float], object] = time.sleep) -> Self:
-        """Wait for the end of the job.
+        """Wait for the end of the job, also while its store is unreachable.
 
         Args:
             timeout_secs: Longest time to wait; None: any time.
@@ -122,7 +122,7 @@ class SubmittedJob:
         """
         deadline = None if timeout_secs is None else time.monotonic() + timeout_secs
         home, ensure_at = JobsHome(), 0.0
-        while not (state := self._view.refresh()).phase.is_over:
+        while not (state := self._view.latest()).phase.is_over:
             if time.monotonic() >= ensure_at:  # the controller may have been killed
                 ensure_at = time.monotonic() + ENSURE_SECS
                 ensure_controller(home)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
 from barograph.runs.format.layout import JOB
 from barograph.runs.format.metadata import CLAIM, sealed, unsealed
 from barograph.runs.state.claim import new_claim
@@ -79,6 +79,10 @@ class EventLog:
                 body = unsealed(self._store.get(name), name)
             except ObjectNotFound:
                 return found
+            except StoreError:
+                if found:
+                    return found  # the next call returns the rest, or raises
+                raise
             except DamagedChunk:
                 body = {"kind": DAMAGED, "time_unix": self._clock(), "data": {"name": name}}
             self._next += 1

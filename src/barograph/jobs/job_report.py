@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, ObjectNotFound
+from barograph.errors import BarographError, DamagedChunk, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
 from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
@@ -119,12 +119,19 @@ class JobView:
                                f"({self.store.url}/{self.state.damaged}).")
         return self.state
 
+    def latest(self) -> JobState:
+        """Return the state of the job as `refresh`; the last one that is known while the store is unreachable."""
+        try:
+            return self.refresh()
+        except StoreUnavailable:
+            return self.state
+
     def report(self) -> JobReport:
         """Return the job as it is now; errors as `refresh`."""
         state, spec = self.refresh(), self.submission.spec
         now = time.time()
         runs = state.phase in (Phase.RUNNING, Phase.STOPPING)
-        trained = state.trained_secs + (now - state.since_unix if runs else 0.0)
+        trained = state.trained_secs + (max(0.0, now - state.since_unix) if runs else 0.0)
         ended = state.since_unix if state.phase.is_over else math.nan
         beats = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []

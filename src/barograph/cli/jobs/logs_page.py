@@ -8,6 +8,7 @@ from collections.abc import Callable
 import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
+from barograph.errors import StoreUnavailable
 from barograph.jobs.controller import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
@@ -33,10 +34,14 @@ def print_logs(
             if follow and time.monotonic() >= ensure_at:
                 ensure_at = time.monotonic() + ENSURE_SECS
                 ensure_controller(home)
-            state = view.refresh()
-            output.print_new(state, all_attempts=everything or follow)
-            if not follow or state.phase.is_over:
-                return
+            try:
+                state = view.refresh()
+                output.print_new(state, all_attempts=everything or follow)
+                if not follow or state.phase.is_over:
+                    return
+            except StoreUnavailable:
+                if not follow:
+                    raise
             wait(_LOOK_SECS)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import BarographError, JobError, JobRefused
+from barograph.errors import BarographError, JobError, JobRefused, StoreUnavailable
 from barograph.jobs.data.listing import DataListing, DataObject
 from barograph.jobs.data.mounts import mounts, unmount
 from barograph.jobs.data.progress import Tally
@@ -147,4 +147,5 @@ class _Messages:
         elif "fetched_bytes" in message:
             self._tally.add(fetched_bytes=message["fetched_bytes"])
         elif "failure" in message:
-            self._tally.fail(JobError(message["failure"]))
+            kind = StoreUnavailable if message.get("is_of_store") else JobError
+            self._tally.fail(kind(message["failure"]))
