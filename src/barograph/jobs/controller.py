@@ -82,8 +82,8 @@ class Controller:
         Returns:
             How many jobs are not over, and how many have kept their instances.
         """
-        self._care("leftovers", self._remove_leftovers)
-        self._kept = self._keeping.turn()
+        self._care("leftovers of killed processes", self._remove_leftovers)
+        self._care("kept instances", self._release_kept)
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
@@ -115,6 +115,9 @@ class Controller:
         if self._clock.monotonic() >= self._leftovers_at:
             self._leftovers_at = self._clock.monotonic() + _LEFTOVERS_SECS
             remove_leftovers(self._home)
+
+    def _release_kept(self) -> None:
+        self._kept = self._keeping.turn()
 
     def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
         """Let a job have its turn; note in `waiting` that its engine has no instances for it."""
