@@ -71,6 +71,7 @@ class Controller:
         self._keeping = Keeping(home, self._engine, clock)
         self._kept = 0
         self._leftovers_at = 0.0
+        self._has_decided = False
 
     def turn(self) -> int:
         """Take a look at every job that is not over, at kept instances, and at what killed processes left.
@@ -78,6 +79,7 @@ class Controller:
         Returns:
             How many jobs are not over, and how many have kept their instances.
         """
+        self._has_decided = False
         self._care("leftovers of killed processes", self._remove_leftovers)
         self._care("kept instances", self._release_kept)
         records = [record for record in self._home.all() if not record.over]
@@ -122,6 +124,8 @@ class Controller:
         job = self._jobs[record.name]
         if job.turn(may_start=job.queue not in waiting):
             waiting.add(job.queue)
+        # Not of a job whose turn failed: it would be looked at again and again until it is tried again.
+        self._has_decided |= job.has_decided
 
     @property
     def is_busy(self) -> bool:
@@ -133,10 +137,12 @@ class Controller:
     @property
     def has_decided(self) -> bool:
         """Whether the last turn changed a job; what follows from it is due at once."""
-        return any(job.has_decided for job in self._jobs.values())
+        return self._has_decided
 
     def close(self) -> None:
-        """Release the engines; instances go on."""
+        """Remove what killed processes left meanwhile, and release the engines; instances go on."""
+        self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
+        self._care("leftovers of killed processes", self._remove_leftovers)
         for engine in self._engines.values():
             engine.close()
 
