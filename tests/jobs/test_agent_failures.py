@@ -34,7 +34,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.uploads import CheckpointSync
-from barograph.machine.marked import marked_processes
+from barograph.machine.marked import kill_marked, marked_processes
 from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
 from barograph.processes.command import Command
@@ -307,6 +307,13 @@ def test_what_a_script_leaves_running_does_not_change_its_outputs(place: Place) 
     assert ended == Ended(Outcome.FINISHED, 0)
     assert place.artifacts == ["model/log"]
     assert marked_processes("SM_MODEL_DIR", str(place.work)) == []
+
+
+def test_what_a_failed_script_leaves_running_does_not_hide_its_error(place: Place) -> None:
+    ended = place.shell("setsid sh -c 'while :; do echo x >> $SM_MODEL_DIR/log; done' > /dev/null 2>&1 & "
+                        "while [ ! -s $SM_MODEL_DIR/log ]; do sleep 0.01; done; echo 'KeyError: lr'; exit 3")
+    kill_marked("SM_MODEL_DIR", str(place.work))
+    assert ended == Ended(Outcome.SCRIPT, 3, "The script ended with exit code 3: KeyError: lr")
 
 
 def test_much_output_needs_little_memory_and_says_what_was_left_out(place: Place) -> None:

@@ -207,7 +207,7 @@ class Agent:
         try:
             self._note("uploading", waits_for_room=code == 0)
             self._store_all(trained, sync)
-        except StoreFull as error:
+        except (StoreFull, SettingsError) as error:
             if code == 0:
                 raise
             self._say(f"files of the script were not stored: {error}")
@@ -220,8 +220,9 @@ class Agent:
         """Store the checkpoints and, unless there is no time, what the script left."""
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
-        if has_time:
-            kill_marked("SM_MODEL_DIR", str(self._layout.model))  # what the script left running may write there
+        if waits and not self._end.asked.is_set():
+            # What the script left running may write there. It has closed its recording, which also has processes.
+            kill_marked("SM_MODEL_DIR", str(self._layout.model))
         any(self._patiently(sync.upload, waits_for_room=waits) for _ in range(_MOST_UPLOADS))
         if has_time:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
