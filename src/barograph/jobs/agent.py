@@ -15,37 +15,39 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from barograph.errors import BarographError, JobError, JobRefused, SettingsError, StoreError, StoreFull
+from barograph.errors import BarographError, JobError, SettingsError, StoreError, StoreFull
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
 from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.ending import Cancelled, EndRequest
-from barograph.jobs.engines.engine import CPUS_VARIABLE
+from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
 from barograph.jobs.environment import prepare
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.isolation import Confinement, confined
 from barograph.jobs.job_log import CODE, EventLog, NotLeading, instance_folder
+from barograph.jobs.job_packages import known_pins, write_pins
 from barograph.jobs.last_error import last_error
 from barograph.jobs.launchers import LaunchPlan, World, free_ports, launch_plan
 from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, variables, write_config
 from barograph.jobs.patience import Patience
-from barograph.jobs.requirements import requirements_of
+from barograph.jobs.requirements import Requirements, requirements_of
 from barograph.jobs.resuming import Resuming, resuming
-from barograph.jobs.script import Script, recording_environment
+from barograph.jobs.script import Script, Trained, recording_environment
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
+from barograph.jobs.unable import not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
 from barograph.machine.marked import kill_marked
@@ -72,18 +74,6 @@ _MOST_UPLOADS = 5
 _DISK_FULL = os.strerror(errno.ENOSPC)
 
 
-class _Unable(BarographError):
-    """The instance cannot do its work, and the user is not the cause."""
-
-
-class _Trained(NamedTuple):
-    """How a script ended: exit code, end of its output, and whether it ran until it was asked to end."""
-
-    code: int
-    tail: str
-    was_asked: bool
-
-
 class Agent:
     """Runs one instance of a job.
 
@@ -107,7 +97,8 @@ class Agent:
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
         self._sync_at = 0.0
-        self._log = InstanceLog(store, attempt, index, secrets=Secrets(os.environ))
+        self._secrets = Secrets(os.environ)
+        self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
     def ask_to_end(self, number: int = 0, frame: FrameType | None = None) -> None:
         """Save and end soon; a signal handler."""
@@ -123,6 +114,7 @@ class Agent:
         port = free_ports(_PORTS)
         self._note("ready", **asdict(this_process()), address=_address(), port=port)
         ended = self._to_the_end(port)
+        ended = replace(ended, reason=self._secrets.hide(ended.reason))
         with contextlib.suppress(StoreFull):
             self._patiently(lambda: self._log.write(last=True), waits_for_room=False)
         try:
@@ -157,18 +149,19 @@ class Agent:
         except BarographError as error:
             return Ended(Outcome.FAILED, None, str(error))
         except Exception as error:  # noqa: BLE001 - any error is reported, and the instance ends
-            traceback.print_exc()
+            print(self._secrets.hide(traceback.format_exc()), file=sys.stderr)
             return Ended(Outcome.FAILED, None, f"The instance failed: {type(error).__name__}: {error}.")
 
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
+        self._secrets = self._log.secrets = Secrets(os.environ, named=spec.environment)
         # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
         self._end.listen("auto" if spec.spot or spec.engine != "local" else "file", self._layout.base)
         signal.signal(signal.SIGTERM, self.ask_to_end)
         self._layout.make()
         if submission.code:
             archive = self._eventually(lambda: bytes(self._store.get(f"{CODE}.{submission.code}")))
-            with _not_the_users_fault():
+            with not_the_users_fault():
                 unpack(archive, self._layout.code)
         place = Place(self._index, self._peers(spec.instances),
                       port if self._index == 0 else self._eventually(self._first_port))
@@ -216,7 +209,7 @@ class Agent:
                                                "Raise --memory, or make the batches smaller.")
         return self._ended(trained, going_on)
 
-    def _store_all(self, trained: _Trained, sync: CheckpointSync) -> None:
+    def _store_all(self, trained: Trained, sync: CheckpointSync) -> None:
         """Store the checkpoints and, unless there is no time, what the script left."""
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
@@ -230,7 +223,7 @@ class Agent:
 
     def _train(
         self, submission: Submission, commands: Sequence[Command], sync: CheckpointSync, deliveries: list[Delivery]
-    ) -> _Trained:
+    ) -> Trained:
         """Run the script."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
@@ -261,7 +254,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return _Trained(code, script.tail, was_asked)
+        return Trained(code, script.tail, was_asked)
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:
@@ -281,22 +274,33 @@ class Agent:
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
         self._note("preparing")
-        with _not_the_users_fault():
+        with not_the_users_fault():
             try:
-                return str(prepare(found, self._layout.code, cache=self._cache / "environments", progress=self._say,
-                                   cancelled=self._end.poll).python)
+                prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
+                                   cache=self._cache / "environments", progress=self._say, cancelled=self._end.poll)
             except JobError:
                 self._end.check()
                 raise
+        self._eventually(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
+        return str(prepared.python)
+
+    def _pins(self, found: Requirements) -> str:
+        """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
+        while True:
+            with contextlib.suppress(StoreError):
+                pins = known_pins(self._store, found, self._layout.code)
+                if pins is not None or self._index == 0:
+                    return pins or ""
+            self._end.check(_TURN_SECS)
 
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
     def _confined(self, command: Command, spec: JobSpec) -> Confinement:
         """Return a command with the limits of the instance."""
-        cpus = os.environ.get(CPUS_VARIABLE, "")
+        cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
         return confined(
-            command, directory=self._layout.base / "limits", cpus=spec.cpus,
+            command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
             cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
             no_network=spec.no_network)
 
@@ -312,7 +316,7 @@ class Agent:
         has_own = submission.code or spec.algorithm or spec.engine != "local"
         directory = self._layout.code if has_own else Path(submission.directory)
         return launch_plan(
-            filled(words, self._layout, list(spec.data)),
+            filled(words, self._layout, list(spec.data), environment),
             World(place.addresses, place.index, spec.processes, place.port, f"{submission.name}-{self._attempt}"),
             directory=directory, python=python, cpus=spec.cpus, environment=recording_environment(
                 environment, self._eventually(lambda: launch_after(submission.launch, spec, self._store)),
@@ -335,7 +339,7 @@ class Agent:
         except StoreError:
             pass  # what was not written is written later
 
-    def _ended(self, trained: _Trained, going_on: Resuming) -> Ended:
+    def _ended(self, trained: Trained, going_on: Resuming) -> Ended:
         if trained.was_asked:
             # Also with exit code 0: scripts that save and end when they are asked to have not finished.
             return self._end.ended(trained.code, "It was asked to end.")
@@ -364,17 +368,6 @@ class Agent:
 
     def _first_port(self) -> int:
         return int(EventLog(self._store, instance_folder(self._attempt, 0)).new()[0].data["port"])
-
-@contextlib.contextmanager
-def _not_the_users_fault() -> Iterator[None]:
-    """Take errors in the block for failures of the instance, unless it refuses what the user gave."""
-    try:
-        yield
-    except JobRefused:
-        raise
-    except JobError as error:
-        raise _Unable(str(error)) from error
-
 
 def _address() -> str:
     return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"

@@ -17,6 +17,7 @@ from barograph.jobs.engines.engine import Engine
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.keeping import Keeping
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
 from barograph.model.clock import Clock, SystemClock
@@ -62,9 +63,12 @@ class Controller:
         self._engines: dict[str, Engine] = {}
         self._jobs: dict[str, ManagedJob] = {}
         self._again_at: dict[str, float] = {}
+        self._keeping = Keeping(home, self._engine, clock)
+        self._kept = 0
 
     def turn(self) -> int:
-        """Take a look at every job that is not over; return how many there are."""
+        """Take a look at every job that is not over; return how many there are, and those whose instances are kept."""
+        self._kept = self._keeping.turn()
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
@@ -80,12 +84,12 @@ class Controller:
             except BarographError as error:
                 self._again_at[record.name] = self._clock.monotonic() + _RETRY_SECS
                 print(f"{record.name}: {error}", file=sys.stderr, flush=True)
-        return len(records)
+        return len(records) + self._kept
 
     @property
     def is_busy(self) -> bool:
-        """Whether an instance runs."""
-        return any(job.state.handles for job in self._jobs.values())
+        """Whether an instance runs, or is kept for a job."""
+        return bool(self._kept) or any(job.state.handles for job in self._jobs.values())
 
     def close(self) -> None:
         """Release the engines; instances go on."""
@@ -97,10 +101,14 @@ class Controller:
         return job is not None and bool(job.state.handles)
 
     def _managed(self, record: JobRecord) -> ManagedJob:
-        if record.engine not in self._engines:
-            self._engines[record.engine] = self._made[record.engine]()
-        job = self._jobs[record.name] = ManagedJob(record, self._home, self._engines[record.engine], self._clock)
+        job = self._jobs[record.name] = ManagedJob(record, self._home, self._engine(record.engine), self._clock,
+                                                   self._keeping)
         return job
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            self._engines[name] = self._made[name]()
+        return self._engines[name]
 
 
 def ensure_controller(home: JobsHome) -> bool:

@@ -3,6 +3,7 @@
     jobs/NAME.json      where the job's store is, and its place in the queue
     secrets/NAME.json   environment variables of the submitting shell, readable by the user only
     work/NAME/          directories of its instances
+    kept/NAME.json      see `keeping`
     cache/              environments and data that jobs share
     controller.log      what the controller prints
 """
@@ -129,6 +130,13 @@ class JobsHome:
         except (OSError, ValueError):
             return {}
         return values
+
+    def set_environment(self, name: str, values: Mapping[str, str]) -> None:
+        """Replace what `environment` returns; with nothing, delete it."""
+        if values:
+            self._write("secrets", name, dict(values), replaces=True)
+        else:
+            (self.path / "secrets" / f"{name}.json").unlink(missing_ok=True)
 
     def close(self, record: JobRecord) -> None:
         """Note that a job has ended, and delete its secrets and its instances' directories."""

@@ -36,7 +36,7 @@ class InstanceLog:
         self, store: Store, attempt: int, index: int, *, secrets: Secrets, most_bytes: int = MOST_BYTES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._folder, self._secrets = store, log_folder(attempt, index), secrets
+        self._store, self._folder, self.secrets = store, log_folder(attempt, index), secrets
         self._most_bytes, self._clock = most_bytes, clock
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -97,7 +97,7 @@ class InstanceLog:
         self._waiting_bytes -= size_bytes
 
     def _put(self, data: bytes) -> None:
-        text = self._secrets.hide(data.decode("utf-8", "replace"))
+        text = self.secrets.hide(data.decode("utf-8", "replace"))
         self._store.put(f"{self._folder}/{self._part:08d}.log", text.encode("utf-8", "replace"))
         self._part += 1
         self._due = self._clock() + _PAUSE_SECS

@@ -9,6 +9,7 @@ from barograph.jobs.decisions import End, Finish, Requeue, Start, decide
 from barograph.jobs.engines.engine import Engine, Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
+from barograph.jobs.keeping import Keeping
 from barograph.jobs.script import GRACE_SECS
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
@@ -31,6 +32,7 @@ class ManagedJob:
         home: That directory.
         engine: Provides the instances.
         clock: The time.
+        keeping: Keeps instances between jobs.
         open_store: Returns the store at a URL.
 
     Raises:
@@ -38,10 +40,10 @@ class ManagedJob:
     """
 
     def __init__(
-        self, record: JobRecord, home: JobsHome, engine: Engine, clock: Clock, *,
+        self, record: JobRecord, home: JobsHome, engine: Engine, clock: Clock, keeping: Keeping | None = None, *,
         open_store: Callable[[str], Store] = store_from_url,
     ) -> None:
-        self.record = record
+        self.record, self._keeping = record, keeping
         self._home, self._engine, self._clock = home, engine, clock
         self._store = open_store(record.url)
         self._spec = read_submission(self._store).spec
@@ -94,7 +96,7 @@ class ManagedJob:
         decision = decide(self._state, self._spec, self._clock.unix())
         match decision:
             case Start():
-                if not may_start or (reason := self._engine.reserve(self.record.name, self._spec)):
+                if not may_start or (reason := self._reserve()):
                     self._wait("Waits for the jobs before it." if not may_start else reason)
                     return True
                 self._note("starting", attempt=decision.attempt)
@@ -106,15 +108,32 @@ class ManagedJob:
                 self._engine.release(self.record.name, is_over=False)
                 self._note("requeued", cause=decision.cause, reason=decision.reason)
             case Finish():
-                self._end_instances()
+                keeps = self._keeps(decision)
+                if not keeps:
+                    self._end_instances()
                 self._note("over", phase=decision.phase, reason=decision.reason, exit_code=decision.exit_code,
                            users_fault=decision.users_fault)
-                self._close()
+                self._close(keeps=keeps)
         if self._state.phase is Phase.RUNNING:
             self._start_missing()
         if self._state.phase is Phase.STOPPING:
             self._end_open()
         return False
+
+    def _reserve(self) -> str:
+        """Reserve the instances, preferably kept ones; return why the job must wait, "" if they are reserved."""
+        keeping = self._keeping
+        if keeping:
+            keeping.take_over(self.record, self._spec)
+        reason = self._engine.reserve(self.record.name, self._spec)
+        if reason and keeping and keeping.make_room(self.record.engine):
+            reason = self._engine.reserve(self.record.name, self._spec)
+        return reason
+
+    def _keeps(self, end: Finish) -> bool:
+        """Return whether the instances stay: also after an error of the script, which is corrected and tried again."""
+        return bool(self._keeping and self._spec.keep_alive_secs and self._state.handles and
+                    (end.phase is Phase.FINISHED or end.users_fault))
 
     def _wait(self, reason: str) -> None:
         if reason != self._state.reason:
@@ -186,10 +205,15 @@ class ManagedJob:
         for handle in self._state.handles.values():
             self._engine.kill(handle)
 
-    def _close(self) -> None:
-        self._engine.release(self.record.name)
+    def _close(self, *, keeps: bool = False) -> None:
+        if self._keeping and keeps:
+            self._keeping.keep(self.record, self._spec)
+        else:
+            self._engine.release(self.record.name)
         if not self.record.over:
             self._home.close(self.record)
+        if self._keeping and keeps:
+            self._keeping.keep_address(self.record)
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 from barograph.model.origin import Parameter
 
@@ -77,6 +78,7 @@ _BEARER = _Late(r"(?P<lead>\b(?:Bearer|Basic)[ \t]+)(?P<value>[A-Za-z0-9+/_.=\-]
 _SHORTEST_VALUE = 6
 """Shorter values are not searched for: they would match everywhere."""
 
+_SHORTEST_LINE = 12
 _SHORTEST_SHAPE = 14
 
 _SECRET_FILES = _Late(
@@ -90,10 +92,16 @@ class Secrets:
 
     Args:
         environment: Environment of the training.
+        named: Variables whose values are secrets whatever their names are, unless they are absolute paths.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        values = {value for name, value in (environment or {}).items() if names_secret(name)}
+    def __init__(self, environment: Mapping[str, str] | None = None, *, named: Iterable[str] = ()) -> None:
+        given = environment or {}
+        values = {value for name, value in given.items() if names_secret(name)}
+        values |= {given[name] for name in named if name in given and not given[name].startswith("/")}
+        # A secret of several lines may be printed in parts, and one in a URL is quoted.
+        values |= {line for value in values for line in value.splitlines() if len(line) >= _SHORTEST_LINE}
+        values |= {quote(value, safe="") for value in values}
         # Also in the encoding used for bytes, such as those of a patch.
         values |= {value.encode("utf-8", "surrogateescape").decode("latin-1") for value in values}
         # Longest first, so that no part of a secret is left.

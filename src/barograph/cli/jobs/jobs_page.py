@@ -9,6 +9,7 @@ from barograph.cli.signs import state_text
 from barograph.jobs.controller import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobReport, reports_of
+from barograph.jobs.keeping import kept_notes
 from barograph.watch.figures import duration, figure, local_time
 
 _COLUMNS = (
@@ -22,7 +23,8 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
     """Print the jobs of this user; start their controller if it is gone."""
     home, printer = JobsHome(), Printer()
     records = home.all()
-    if any(not record.over for record in records):
+    kept = kept_notes(home)
+    if kept or any(not record.over for record in records):
         ensure_controller(home)
     shown = records if everything or as_json else records[-_MOST:]
     reports = reports_of(reversed(shown))
@@ -32,6 +34,9 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
         printer.table(_COLUMNS, [_row(report) for report in reports])
         if len(records) > len(shown):
             printer.line(f"{len(records) - len(shown):,} older jobs: barograph jobs --all")
+        for note in kept:
+            printer.line(f"The instances of {note.name} are kept until {local_time(note.until_unix)}. To release them: "
+                         f" barograph stop {note.name}")
     else:
         printer.line("No jobs. To start one:  barograph submit train.py")
 

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from barograph.jobs.data.mounts import mounts, unmount
-from barograph.jobs.engines.engine import CPUS_VARIABLE, Handle, Order
+from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE, Handle, Order
 from barograph.jobs.home import JobsHome
-from barograph.jobs.isolation import clean_up, limits_here, limits_problem
+from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
 from barograph.machine.gpus import names_of_gpus
 from barograph.machine.host import cores_to_use, memory_bytes
-from barograph.machine.marked import kill_marked
+from barograph.machine.marked import kill_marked, marked_processes
 from barograph.processes.command import own_module
 from barograph.processes.local_process import LocalProcess
 from barograph.processes.process import ended_reason
@@ -71,8 +71,6 @@ class LocalEngine:
                          f"machine has {self._gpus or 'none'}.")
         if spec.no_network and (problem := limits_problem(limits_here(), no_network=True)):
             found.append(problem)
-        if spec.no_network and spec.instances * spec.processes > 1:
-            found.append("--no-network is for one process: several must reach each other. Use one instance.")
         if spec.cluster:
             found.append("A cluster file needs --engine ray.")
         return found
@@ -118,6 +116,9 @@ class LocalEngine:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, gpus))
         work = self._home.work(order.job) / f"{order.attempt}-{order.index}"
         work.mkdir(parents=True, exist_ok=True)
+        environment.pop(NETWORK_VARIABLE, None)  # that of a job which submits this one
+        if order.spec.no_network and order.spec.instances * order.spec.processes > 1:
+            environment[NETWORK_VARIABLE] = str(_network(f"{mark.partition('/')[0]}/{order.attempt}-network/"))
         with (work / "agent.log").open("ab") as log:
             process = LocalProcess(own_module(
                 "barograph.jobs.agent", order.url, order.job, str(order.attempt), str(order.index), str(work),
@@ -160,11 +161,20 @@ class LocalEngine:
     def release(self, job: str, *, is_over: bool = True) -> None:
         """See `Engine.release`."""
         if self._reserved.pop(job, None) is not None or self._home.work(job).exists():
+            self.keep(job)
+
+    def keep(self, job: str) -> None:
+        """See `Engine.keep`."""
+        if self._home.work(job).exists():
             kill_marked(INSTANCE_VARIABLE, f"{job}/")
             _unmount(self._home.work(job))
             for limits in self._home.work(job).glob("*/limits"):
                 clean_up(limits)
             shutil.rmtree(self._home.work(job), ignore_errors=True)
+
+    def take_over(self, kept: str, job: str) -> None:
+        """See `Engine.take_over`."""
+        self._reserved[job] = self._reserved.pop(kept)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -177,6 +187,14 @@ def _last_line(handle: Handle) -> str:
         if lines:
             return f": {lines[-1][-_SAID_CHARS:].rstrip('.')}."
     return "."
+
+
+def _network(mark: str) -> int:
+    """Return the process that keeps the network of an attempt, also one that a killed controller started."""
+    for pid in marked_processes(INSTANCE_VARIABLE, mark):
+        if has_own_network(pid):
+            return pid
+    return held_network({**os.environ, INSTANCE_VARIABLE: mark})
 
 
 def _unmount(directory: Path) -> None:

@@ -115,7 +115,8 @@ class RayEngine:
         name = f"{group}/{order.attempt}-{order.index}"
         link.start(Member(name, group, order.index, _INSTANCE, (
             "run", group, order.attempt, order.index, order.url, order.job, address,
-            passed_environment(order.environment, order.spec.environment))))
+            passed_environment(order.environment, order.spec.environment),
+            *filter(None, [order.spec.keep_alive_secs]))))
         return {"job": order.job, "group": group, "instance": f"{order.attempt}-{order.index}", "actor": name,
                 "node": node, "address": address}
 
@@ -162,6 +163,21 @@ class RayEngine:
             if had_own and used is not None:
                 self._links = {key: link for key, link in self._links.items() if link is not used}
                 used.close(at_once=True)
+
+    def keep(self, job: str) -> None:
+        """See `Engine.keep`. The actors stay: they release everything if no controller does."""
+
+    def take_over(self, kept: str, job: str) -> None:
+        """See `Engine.take_over`. The nodes stay: an autoscaler removes none within the moment until `reserve`."""
+        if self._own_cluster(job).exists:
+            self.release(kept)  # the job has waited, and begun to create its own
+            return
+        link, group = self._link_of_job(kept), self._group(kept)
+        link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS)
+        self._own_cluster(kept).hand_over(job)
+        for name in (kept, job):
+            self._own.pop(name, None)
+            self._of_jobs.pop(name, None)
 
     def close(self) -> None:
         """See `Engine.close`."""

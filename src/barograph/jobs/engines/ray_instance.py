@@ -43,7 +43,8 @@ class InstanceHost(ProcessHost):
         self._said = b""
 
     def run(
-        self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str]
+        self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str],
+        kept_secs: float = 0.0,
     ) -> dict[str, Any] | None:
         """Start the agent, unless it was started; return as `end`.
 
@@ -55,12 +56,14 @@ class InstanceHost(ProcessHost):
             job: Name of the job.
             address: Address of this node for the other instances.
             given: Environment variables of the job.
+            kept_secs: How long the instance stays after its agent has ended, for another job.
 
         Raises:
             OSError: The agent cannot be started.
         """
         with self._starting:
             if self._process is None:
+                self._unattended_secs = max(self._unattended_secs, kept_secs)
                 work = directory(group) / f"{attempt}-{index}"
                 work.mkdir(parents=True, exist_ok=True)
                 environment = {**node_environment(os.environ), **given, "BAROGRAPH_ADDRESS": address,
