@@ -287,10 +287,9 @@ class Agent:
     def _pins(self, found: Requirements) -> str:
         """Return the versions of an earlier attempt or of the first instance, which resolves them for all."""
         while True:
-            with contextlib.suppress(StoreError):
-                pins = known_pins(self._store, found, self._layout.code)
-                if pins is not None or self._index == 0:
-                    return pins or ""
+            pins = self._eventually(lambda: known_pins(self._store, found, self._layout.code))
+            if pins is not None or self._index == 0:
+                return pins or ""
             self._end.check(_TURN_SECS)
 
     def _say(self, text: str) -> None:
