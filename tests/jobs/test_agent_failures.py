@@ -23,6 +23,9 @@ from barograph.jobs.agent import Agent
 from barograph.jobs.channels import listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.data.lazy import lazy_problem
+from barograph.jobs.engines.engine import Order
+from barograph.jobs.engines.local import LocalEngine
+from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
@@ -412,6 +415,32 @@ def test_a_training_goes_on_while_the_store_is_unreachable_and_nothing_is_lost(p
     assert ended == Ended(Outcome.FINISHED, 0)
     assert place.output == "1\n2\n3\n"
     assert (place.artifacts, place.checkpoints()) == (["model/m"], {"epoch": "3"})
+
+
+def test_a_store_that_fails_is_left_alone_for_some_seconds(place: Place) -> None:
+    tries = [0]
+
+    def fail(verb: str, name: str, data: bytes) -> None:
+        if name.endswith("now.json"):
+            tries[0] += 1
+            raise StoreUnavailable("The store cannot be reached.")
+
+    place.before(fail)
+    assert place.shell("for line in 1 2 3 4 5 6 7 8; do echo $line; sleep 0.1; done") == Ended(Outcome.FINISHED, 0)
+    assert tries[0] == 1
+
+
+def test_an_agent_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    engine, spec = LocalEngine(JobsHome(tmp_path / "home"), cores=1, memory=10**9, gpus=0), JobSpec(("true",))
+    assert engine.reserve("digits", spec) == ""
+    handle = engine.start(Order("digits", str(tmp_path / "file" / "job"), spec, 0, 0, dict(os.environ)))
+    while not (why := engine.is_gone(handle)):
+        time.sleep(0.05)
+    engine.kill(handle)
+    engine.release("digits")
+    assert why.startswith("Its agent ended with exit code 1: barograph.errors.StoreDenied: ")
+    assert not (tmp_path / "home" / "work" / "digits").exists()
 
 
 def test_a_store_that_denies_access_is_no_reason_to_wait(place: Place) -> None:

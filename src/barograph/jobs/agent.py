@@ -68,6 +68,7 @@ _TURN_SECS = 0.1
 _PORTS = 16
 """Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
 _SYNC_SECS = 10.0
+_RETRY_SECS = 5.0
 _PEERS_SECS = 600.0
 _MOST_UPLOADS = 5
 """Tries to store checkpoints that something still writes after the end of the script."""
@@ -96,7 +97,7 @@ class Agent:
         self._patiently = patience or Patience()
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
-        self._sync_at = 0.0
+        self._sync_at = self._store_at = 0.0
         self._secrets = Secrets(os.environ)
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
@@ -329,6 +330,8 @@ class Agent:
     def _care(self, sync: CheckpointSync, opened_epochs: int) -> None:
         """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
         now = time.monotonic()
+        if now < self._store_at:
+            return
         try:
             self._log.write()
             self._heartbeat.beat(opened_epochs=opened_epochs)
@@ -336,7 +339,8 @@ class Agent:
                 self._sync_at = now + _SYNC_SECS
                 sync.upload(is_stopping=self._end.asked.is_set)
         except StoreError:
-            pass  # what was not written is written later
+            # What was not written is written later. Each try may take seconds, in which no notice is seen.
+            self._store_at = time.monotonic() + _RETRY_SECS
 
     def _ended(self, trained: Trained, going_on: Resuming) -> Ended:
         if trained.was_asked:
