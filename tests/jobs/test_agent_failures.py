@@ -95,7 +95,7 @@ class Place:
                                                code=packed.digest if packed else ""))
         manifest = create_run(self.real, new_manifest(Settings(to=self.real.url), command=words, clock=SystemClock(),
                                                       name="digits"))
-        channels, problems = listed_channels(spec, self.folder)
+        channels, problems = listed_channels(spec, self.folder, JobsHome(self.folder / "home"))
         assert problems == []
         write_channels(self.real, manifest.run_id, channels, now_unix=0.0)
 

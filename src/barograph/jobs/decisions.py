@@ -79,6 +79,9 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     """Return what to do next; None: wait for more events."""
     if state.phase.is_over:
         return None
+    if state.damaged:
+        return Finish(Phase.FAILED, f"One of its events is damaged, so it cannot go on. Submit it again "
+                                    f"({state.damaged}).")
     if state.phase is Phase.QUEUED:
         return _of_queued(state, spec, now_unix)
     missing = spec.instances - len(state.handles.keys() | state.ended.keys())

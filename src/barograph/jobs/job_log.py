@@ -29,6 +29,8 @@ SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
 EVENTS, REQUESTS, INSTANCES, LOGS = f"{JOB}/events", f"{JOB}/requests", f"{JOB}/instances", f"{JOB}/logs"
 NOW = "now.json"
 STOP = f"{REQUESTS}/stop.json"
+DAMAGED = "damaged"
+"""Kind of an event whose file is damaged; "name" is its name."""
 
 
 class NotLeading(Exception):
@@ -82,7 +84,7 @@ class EventLog:
                     return found  # the next call returns the rest, or raises
                 raise
             except DamagedChunk:
-                body = {"kind": "damaged", "time_unix": self._clock()}
+                body = {"kind": DAMAGED, "time_unix": self._clock(), "data": {"name": name}}
             self._next += 1
             found.append(Event(str(body["kind"]), float(body["time_unix"]), body.get("data", {})))
 

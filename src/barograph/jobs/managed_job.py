@@ -14,10 +14,28 @@ from barograph.jobs.script import GRACE_SECS
 from barograph.jobs.state import JobState, Outcome, Phase, state_after
 from barograph.jobs.submission import read_submission
 from barograph.model.clock import Clock
+from barograph.runs.format.layout import (
+    ATTEMPTS,
+    CHECKPOINTS,
+    CURVES,
+    ENDINGS,
+    FOLDERS,
+    HEARTBEATS,
+    JOB,
+    RECORDS,
+    TENSORS,
+    TRACE,
+    WORKERS,
+)
 from barograph.runs.format.metadata import unsealed
 from barograph.store.base import Store
+from barograph.store.files import FileStore
 from barograph.store.urls import store_from_url
 
+_OF_INSTANCES = (JOB, ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RECORDS, TENSORS, CHECKPOINTS, TRACE, CURVES)
+"""Folders that only processes of the job write to, or its controller."""
+_OF_OTHERS = tuple(folder for folder in FOLDERS if folder not in _OF_INSTANCES)
+_OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
 _KILL_SECS = GRACE_SECS + 60.0
@@ -57,15 +75,24 @@ class ManagedJob:
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
         self._look_at = 0.0
         self._waits = False
+        self._has_decided = False
         if self._state.phase in (Phase.RUNNING, Phase.STOPPING):
             engine.adopt(record.name, self._spec, self._state.handles)
-        elif self._state.phase.is_over:
-            self._close()
 
     @property
     def state(self) -> JobState:
         """Its state."""
         return self._state
+
+    @property
+    def queue(self) -> str:
+        """Name of the queue that it waits in: each cluster has one, and this machine."""
+        return f"{self.record.engine} {self._engine.queue(self.record.name, self._spec)}"
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether the last turn wrote an event."""
+        return self._has_decided
 
     def turn(self, *, may_start: bool) -> bool:
         """Take what has happened and do what is due; return whether the job waits for instances.
@@ -76,6 +103,7 @@ class ManagedJob:
         Raises:
             StoreError: The store is unreachable.
         """
+        self._has_decided = False
         now = self._clock.monotonic()
         if now < self._look_at:
             return self._waits
@@ -106,6 +134,7 @@ class ManagedJob:
             case Requeue():
                 self._end_instances()
                 self._engine.release(self.record.name, is_over=False)
+                self._remove_unfinished()
                 self._note("requeued", cause=decision.cause, reason=decision.reason)
             case Finish():
                 keeps = self._keeps(decision)
@@ -210,13 +239,21 @@ class ManagedJob:
             self._keeping.keep(self.record, self._spec)
         else:
             self._engine.release(self.record.name)
+        self._remove_unfinished()
         if not self.record.over:
             self._home.close(self.record)
         if self._keeping and keeps:
             self._keeping.keep_address(self.record)
 
+    def _remove_unfinished(self) -> None:
+        """Remove what killed processes of the job were writing to its store. Only its own have ended for sure."""
+        if isinstance(self._store, FileStore):
+            self._store.remove_unfinished(_OF_INSTANCES)
+            self._store.remove_unfinished(_OF_OTHERS, older_than_secs=_OLD_SECS)
+
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])
+        self._has_decided = True
 
     def _take(self, events: list[Event]) -> None:
         self._state = state_after(events, self._state)

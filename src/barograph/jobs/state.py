@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from barograph.jobs.job_log import Event
+from barograph.jobs.job_log import DAMAGED, Event
 
 
 class Phase(StrEnum):
@@ -86,6 +86,7 @@ class JobState:
         notice: Reason of the notice of interruption of the current attempt; "" if none.
         repeated_steps: Steps that were made again after interruptions, as far as known.
         resumed_steps: Steps made before the current attempt that it did not repeat.
+        damaged: Name of the first event whose file is damaged; "" if none is.
     """
 
     phase: Phase = Phase.QUEUED
@@ -107,6 +108,7 @@ class JobState:
     notice: str = ""
     repeated_steps: int = 0
     resumed_steps: int = 0
+    damaged: str = ""
 
     @property
     def open_instances(self) -> tuple[int, ...]:
@@ -127,6 +129,8 @@ def state_after(events: Iterable[Event], state: JobState | None = None) -> JobSt
 def _after(state: JobState, event: Event) -> JobState:
     data, now = event.data, event.time_unix
     match event.kind:
+        case kind if kind == DAMAGED:
+            return replace(state, damaged=state.damaged or str(data["name"]))
         case "submitted":
             return replace(state, submitted_unix=now, since_unix=now)
         case "waiting":

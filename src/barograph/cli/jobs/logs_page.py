@@ -9,7 +9,7 @@ import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
 from barograph.errors import StoreUnavailable
-from barograph.jobs.controller import ensure_controller
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
 
@@ -28,10 +28,12 @@ def print_logs(
     home = JobsHome()
     view = view_of(job, home)
     output = Output(view, as_json=as_json)
-    if follow:
-        ensure_controller(home)
+    ensure_at = 0.0
     try:
         while True:
+            if follow and time.monotonic() >= ensure_at:
+                ensure_at = time.monotonic() + ENSURE_SECS
+                ensure_controller(home)
             try:
                 state = view.refresh()
                 output.print_new(state, all_attempts=everything or follow)

@@ -8,14 +8,14 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
-    output: Annotated[bool, typer.Option("--output", help="Also print the output of its script.")] = False,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
+    output: Annotated[bool, typer.Option("--output", help="Also print the output of the script.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Wait until a job ends, and say how it ended.
+    """Wait until a job ends, and report how it ended.
 
-    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C ends the waiting, not
-    the job.
+    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C stops waiting; the
+    job continues.
 
     Examples:
 
@@ -25,11 +25,8 @@ def command(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.waiting import exit_code_of, follow
-    from barograph.jobs.controller import ensure_controller
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
 
-    home = JobsHome()
-    view = view_of(job, home)
-    ensure_controller(home)
+    view = view_of(job, JobsHome())
     raise typer.Exit(exit_code_of(follow(view, output=output, as_json=as_json)))
