@@ -35,6 +35,9 @@ class OneJob:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         if self.has not in ([], [job]):
             return "Waits for instances."

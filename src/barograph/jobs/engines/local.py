@@ -249,7 +249,7 @@ def _last_line(handle: Handle) -> str:
     with contextlib.suppress(OSError):
         lines = (Path(handle["work"]) / "agent.log").read_text("utf-8", "replace").strip().splitlines()
         if lines:
-            return f": {lines[-1][-_SAID_CHARS:].rstrip('.')}."
+            return f": {lines[-1][:_SAID_CHARS].rstrip('.')}."
     return "."
 
 
