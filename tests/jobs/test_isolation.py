@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -17,19 +18,21 @@ import pytest
 
 from barograph.errors import JobRefused
 from barograph.jobs import confine, isolation
+from barograph.jobs.engines.local import INSTANCE_VARIABLE, _network
 from barograph.jobs.isolation import (
     Available,
     Confinement,
     clean_up,
     confined,
+    has_own_network,
+    held_network,
     limits_here,
     limits_problem,
     memory_reason,
-    network_holder,
-    shared_network,
     was_out_of_memory,
 )
 from barograph.jobs.launchers import World, launch_plan
+from barograph.machine.marked import kill_marked
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import PIPE, LocalProcess
@@ -96,6 +99,15 @@ def groups() -> list[Path]:
     """Return all control groups of instances on this machine."""
     probe = memory_group("barograph-probe")
     return [] if probe is None else sorted(probe.path.parent.glob("barograph-*"))
+
+
+@contextlib.contextmanager
+def network_of_test() -> Iterator[int]:
+    network = held_network(os.environ)
+    try:
+        yield network
+    finally:
+        os.kill(network, signal.SIGKILL)
 
 
 def wait_until_gone(pid: int) -> None:
@@ -313,20 +325,27 @@ def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
 @needs_network
 def test_several_processes_share_a_network_of_their_own(directory: Path) -> None:
     code = "import os; print(os.readlink('/proc/self/ns/net'))"
-    with shared_network() as network:
+    with network_of_test() as network:
         spaces = [run(confined(python(code), directory=directory, no_network=True, network_of=network)).out
                   for _ in range(2)]
         assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{network}/ns/net')}\n".encode()
         assert os.readlink("/proc/self/ns/net") not in spaces[0].decode()
+        assert has_own_network(network)
     wait_until_gone(network)
+    assert not has_own_network(network)
+    assert not has_own_network(os.getpid())
 
 
 @needs_network
-def test_the_holder_of_a_network_ends_with_its_input() -> None:
-    holder = LocalProcess(network_holder(), stdin=PIPE)
-    assert holder.stdin is not None
-    holder.stdin.close()
-    assert holder.wait(LONGEST_SECS) == 0
+def test_a_network_outlives_who_made_it() -> None:
+    code = ("import os; from barograph.jobs.isolation import held_network; "
+            "print(held_network({'MARK': 'x'}), flush=True); os._exit(0)")
+    network = int(run_to_end(python(code), timeout_secs=LONGEST_SECS).out)
+    try:
+        assert has_own_network(network)
+    finally:
+        os.kill(network, signal.SIGKILL)
+    wait_until_gone(network)
 
 
 @needs_landlock
@@ -457,7 +476,7 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
         "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
         "t = torch.ones(1) * dist.get_rank()\ndist.all_reduce(t)\n"
         "print('sum', t.item(), flush=True)\ndist.destroy_process_group()\n")
-    with shared_network() as network:
+    with network_of_test() as network:
         started = []
         for index in (0, 1):
             work = tmp_path / f"instance-{index}"
@@ -470,3 +489,13 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
             assert process.wait(LONGEST_SECS) == 0
             assert b"sum 1.0" in process.output().out
             made.clean_up()
+
+
+@needs_network
+def test_another_controller_finds_the_network_of_an_attempt() -> None:
+    mark = f"job-{os.getpid()}/0-network/"
+    network = _network(mark)
+    try:
+        assert _network(mark) == network
+    finally:
+        assert kill_marked(INSTANCE_VARIABLE, mark) == 1

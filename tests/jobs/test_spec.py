@@ -49,6 +49,29 @@ def test_a_job_file_has_the_options(tmp_path: Path) -> None:
     assert (spec.instances, spec.max_wait_secs, spec.data) == (2, 3600.0, {"train": "s3://bucket/digits"})
 
 
+def test_a_channel_may_be_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('command = ["train.py"]\ndata.val = "./val"\n'
+                    '[data.train]\nsource = "s3://bucket/digits"\nmode = "pipe"\nsharded = true\nshuffle = 7\n')
+    data = {"val": "./val", "train": "s3://bucket/digits:pipe:sharded:shuffle=7"}
+    assert spec_from_file(file).data == data
+    table = {"source": "s3://bucket/digits", "mode": "pipe", "sharded": True, "shuffle": 7}
+    assert spec_from_options({"command": ["train.py"], "data": {"val": "./val", "train": table}}).data == data
+
+
+@pytest.mark.parametrize(("channel", "message"), [
+    (7, "Channel train is 7; it must be a string or a table with a source."),
+    ({"source": "x", "mod": "pipe"}, '"mod" is not a setting of channel train. Did you mean "mode"?'),
+    ({"mode": "pipe"}, 'Channel train has no source. Add source = "PATH or URL".'),
+    ({"source": "s3://bucket/digits:lazy"},
+     "The source of channel train ends like a suffix. Rename it (s3://bucket/digits:lazy)."),
+])
+def test_a_wrong_channel_is_named(channel: object, message: str) -> None:
+    with pytest.raises((SettingsError, UnknownName)) as caught:
+        spec_from_options({"command": ["a"], "data": {"train": channel}})
+    assert str(caught.value) == message
+
+
 def test_a_job_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_bytes(b"\xff\xfe")

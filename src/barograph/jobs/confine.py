@@ -6,7 +6,7 @@
 
 Started as a file and without third-party packages, so that it takes milliseconds and that the environment of the
 command, which may record every Python, does not concern it. What it does to itself ends with the process.
-`--probe` prints why a limit cannot be had here; `--hold` keeps a network namespace open until its input ends.
+`--probe` prints why a limit cannot be had here; `--hold` keeps a network namespace open until it is killed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import ctypes
 import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -46,8 +47,8 @@ def main(words: Sequence[str]) -> int:
     if words[0] == "--hold":
         enter_network()
         print("ready", flush=True)
-        sys.stdin.buffer.read()
-        return 0
+        while True:
+            signal.pause()
     try:
         confine(json.loads(words[0]))
     except OSError as error:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from barograph.jobs.launchers import thread_variables
 from barograph.machine.host import memory_bytes as memory_of_machine
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
-from barograph.processes.local_process import PIPE, LocalProcess
+from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
@@ -94,8 +94,7 @@ def confined(
         cpu_set: The CPUs to run on. Only who knows what else runs here can choose them.
         memory_bytes: Memory of all processes together.
         no_network: Only the loopback interface is there.
-        network_of: A process of `shared_network` or `network_holder`, whose loopback interface is shared. None: a new
-            one.
+        network_of: A process of `held_network`, whose loopback interface is shared. None: a new one.
         writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
             Those that are missing are created.
         available: What can be enforced. None: as `limits_here`.
@@ -147,34 +146,34 @@ def limits_problem(
     return ""
 
 
-def network_holder() -> Command:
-    """Return a command that keeps a network namespace for several confined commands.
+def held_network(environment: Mapping[str, str]) -> int:
+    """Start a process that keeps a network namespace for several commands; return its number for `network_of`.
 
-    It prints "ready" once they can join it by its process number (`network_of`), and ends when its standard input does.
-    """
-    return Command((*_wrapper(), "--hold"))
+    It stays until it is killed, also when this process ends. Processes that joined keep the namespace while they run.
 
-
-@contextlib.contextmanager
-def shared_network() -> Iterator[int]:
-    """Keep a network namespace within the `with` block. Return its process for `network_of` of `confined`.
-
-    It also ends with this process. Processes that joined it keep it while they run.
+    Args:
+        environment: Its environment, by which it can be found.
 
     Raises:
-        JobRefused: It cannot be created here.
+        JobRefused: There is no such namespace here.
+        OSError: It cannot be started.
     """
-    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
-    assert holder.stdin is not None
+    holder = LocalProcess(Command((*_wrapper(), "--hold"), environment=environment), stdin=DEVNULL, stdout=PIPE)
     assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        try:
-            if not holder.stdout.readline():
-                raise JobRefused(f"--no-network cannot be enforced here: {limits_here().network_problem}.")
-            yield holder.pid
-        finally:
-            holder.kill()
-            holder.wait()
+    with holder.stdout:
+        is_ready = holder.stdout.readline()
+    holder.let_go()
+    if not is_ready:
+        raise JobRefused(f"--no-network cannot be enforced here: {limits_here().network_problem}.")
+    return holder.pid
+
+
+def has_own_network(pid: int) -> bool:
+    """Return whether a process is there and in another network namespace than this one."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+    except OSError:
+        return False
 
 
 def was_out_of_memory(directory: Path) -> bool:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from barograph.jobs.data.channel import Mode, channel_from_text
+from barograph.jobs.given_environment import with_values
 from barograph.jobs.spec import JobSpec
 from barograph.provenance.parameters import parameters_of
 
@@ -142,8 +143,10 @@ def variables(layout: InstanceLayout, spec: JobSpec, place: Place, *, job: str, 
     return found
 
 
-def filled(words: Sequence[str], layout: InstanceLayout, channels: Sequence[str]) -> tuple[str, ...]:
-    """Return words with `{data.NAME}` replaced by the directories of the channels.
+def filled(
+    words: Sequence[str], layout: InstanceLayout, channels: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return words with `{data.NAME}` replaced by directories of channels, and `{env.NAME}` by values of variables.
 
     Example:
         >>> filled(["--in", "{data.train}/a.csv"], InstanceLayout(Path("/job")), ["train"])
@@ -153,7 +156,7 @@ def filled(words: Sequence[str], layout: InstanceLayout, channels: Sequence[str]
     done = list(words)
     for name, place in places.items():
         done = [word.replace(name, place) for word in done]
-    return tuple(done)
+    return with_values(done, environment or {})
 
 
 def unknown_channels(words: Sequence[str], channels: Sequence[str]) -> list[str]:

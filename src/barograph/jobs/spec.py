@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.jobs.data.channel import channel_from_json, text_of
 from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
+_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "keep_alive": "keep_alive_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
-_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint")
+_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint", "env_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class JobSpec:
         spot: Instances may be taken away at any time.
         max_wait_secs: Longest time from the submission to the end, waiting included; infinite: no limit.
         max_runtime_secs: Longest time of training; infinite: no limit.
+        keep_alive_secs: How long its instances stay after it, for the next similar job.
         max_restarts: Restarts after lost instances; None: any number until `max_wait_secs`.
         retries: Restarts after an error of the script.
         price, spot_price: Price of an instance per hour; NaN if unknown.
@@ -50,6 +52,7 @@ class JobSpec:
         no_network: The script has no network but its own machine.
         requirements: File with the packages of the script; "": found beside it; "none": those of this Python.
         environment: Names of environment variables of the submitting shell that the script gets. Values are not stored.
+        env_file: File with further variables, a line NAME=VALUE for each. Values are not stored.
         settings: Settings of the recording, as in `barograph.toml`.
     """
 
@@ -69,6 +72,7 @@ class JobSpec:
     spot: bool = False
     max_wait_secs: float = math.inf
     max_runtime_secs: float = math.inf
+    keep_alive_secs: float = 0.0
     max_restarts: int | None = None
     retries: int = 0
     price: float = math.nan
@@ -77,6 +81,7 @@ class JobSpec:
     no_network: bool = False
     requirements: str = ""
     environment: tuple[str, ...] = ()
+    env_file: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -190,8 +195,11 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
         return {name: value}
     if name in ("command", "environment"):
         return {name: _words(name, value)}
-    if name in ("hyperparameters", "data"):
+    if name == "hyperparameters":
         return {name: {key: _text(item) for key, item in _table(name, value).items()}}
+    if name == "data":
+        return {name: {key: item if isinstance(item, str) else text_of(channel_from_json(key, item))
+                       for key, item in _table(name, value).items()}}
     if name == "settings":
         return {name: dict(_table(name, value))}
     if not isinstance(value, str):

@@ -21,18 +21,21 @@ from barograph.jobs.code import pack
 from barograph.jobs.controller import engines, ensure_controller
 from barograph.jobs.environment import environment_problem
 from barograph.jobs.failure_rate import checkpoints_of
+from barograph.jobs.given_environment import environment_problems, given_environment, given_names
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
+from barograph.jobs.job_packages import copy_pins
 from barograph.jobs.layout import unknown_channels
+from barograph.jobs.leftovers import noted_submission
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
+from barograph.jobs.typed_secrets import hidden, secret_problems
 from barograph.model.clock import SystemClock
-from barograph.model.launch import LAUNCH_VARIABLE, Launch
+from barograph.model.launch import Launch
 from barograph.model.plain import plain
 from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
-from barograph.processes.command import environment_without
 from barograph.provenance.secrets import Secrets
 from barograph.rules.registry import needs_of, rules_from_settings
 from barograph.runs.state.claim import create_run
@@ -50,10 +53,12 @@ class Submitted:
     Attributes:
         name: Name of the job.
         store: Its store.
+        notes: Which files of the code were left out or changed and why, one sentence each.
     """
 
     name: str
     store: Store
+    notes: tuple[str, ...] = ()
 
 
 def problems_of(spec: JobSpec, home: JobsHome, url: str = "") -> list[str]:
@@ -69,11 +74,14 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         home: Directory of the jobs of this user.
         url: URL of the job's store; "": not known yet.
     """
+    # Before anything else: what follows may repeat what was typed.
+    if typed := secret_problems(spec, url, Secrets(os.environ)):
+        return [], typed
     made = engines(home)
     if spec.engine not in made:
         return [], [f'There is no engine "{spec.engine}". Choose from {", ".join(made)}.']
     with contextlib.closing(made[spec.engine]()) as engine:
-        found = list(engine.problems(spec, url))
+        found = [*engine.problems(spec, url), *environment_problems(spec)]
     if not spec.algorithm:
         try:
             requirements_of(Path.cwd(), spec.requirements)
@@ -88,7 +96,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
                                     processes=spec.instances * spec.processes)
-    channels, wrong = listed_channels(spec, Path.cwd())
+    channels, wrong = listed_channels(spec, Path.cwd(), home)
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
@@ -105,6 +113,7 @@ class Plan:
         code: What would be sent.
         packages: Which packages the script would have.
         problems: What keeps it from running.
+        notes: Which files of the code would be left out or changed and why, one sentence each.
     """
 
     spec: JobSpec
@@ -112,6 +121,7 @@ class Plan:
     code: str
     packages: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as strict JSON data."""
@@ -121,12 +131,15 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
+    if typed := secret_problems(spec, "", Secrets(os.environ)):
+        return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
-    code = "none: the algorithm is built in"
+    code, notes = "none: the algorithm is built in", tuple[str, ...]()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
             code = f"{size(packed.size_bytes)} from {Path.cwd()}"
+            notes = packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -136,16 +149,19 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         if not spec.algorithm and (found := requirements_of(Path.cwd(), spec.requirements)) is not None:
             packages = f"{found.path}, built by uv"
             problems += filter(None, [environment_problem(found, Path.cwd())])
-    return Plan(spec, data, code, packages, tuple(problems))
+    return Plan(spec, data, code, packages, tuple(problems), notes)
 
 
-def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Submitted:
+def submit(
+    spec: JobSpec, *, to: str = "", home: JobsHome | None = None, packages: Store | None = None
+) -> Submitted:
     """Submit a job and return at once; a controller in another process starts it.
 
     Args:
         spec: The job.
         to: Where to store it and its run: a directory or a URL; "": a new place in the usual root.
         home: Directory of the jobs of this user; None: the usual one.
+        packages: Store of a job whose versions of packages are used if the requirements are the same; None: of none.
 
     Raises:
         JobRefused: The job has problems, or there is a job of its name.
@@ -160,33 +176,40 @@ def submit(spec: JobSpec, *, to: str = "", home: JobsHome | None = None) -> Subm
     channels, problems = checked(spec, home, store.url)
     if problems:
         raise JobRefused("\n".join(problems))
+    environment = given_environment(spec)
+    spec = replace(spec, environment=given_names(spec))
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     home.check_is_free(name)
     settings = _settings(spec, store)
     launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
                      integrations=installed_integrations().found)
-    words = Secrets(os.environ).hide_words(list(spec.words))
     directory = Path.cwd()
-    packed = None if spec.algorithm else pack(directory, secrets=Secrets(os.environ), away=_away(store.url, home))
-    if packed and packed.data:
-        store.put(f"{CODE}.{packed.digest}", packed.data)
-    try:
-        write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
-                                           code=packed.digest if packed and packed.data else ""))
-    except ObjectExists:
-        raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
-    manifest = new_manifest(settings, command=words, clock=SystemClock(), name=name)
-    if create_run(store, manifest).run_id != manifest.run_id:
-        raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
-    write_channels(store, manifest.run_id, channels, now_unix=time.time())
-    EventLog(store, EVENTS).append("submitted")
-    # Last, because the controller may see it at once.
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), _environment())
+    secrets = Secrets(environment, named=spec.environment)
+    packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home))
+    manifest = new_manifest(settings, command=secrets.hide_words(spec.words), clock=SystemClock(), name=name)
+    with noted_submission(home, name, store, manifest.run_id):
+        try:
+            # First, because it claims the place.
+            write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                               code=packed.digest if packed and packed.data else "",
+                                               run_id=manifest.run_id))
+        except ObjectExists:
+            raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
+        if packed and packed.data:
+            store.put(f"{CODE}.{packed.digest}", packed.data)
+        if create_run(store, manifest).run_id != manifest.run_id:
+            raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
+        write_channels(store, manifest.run_id, channels, now_unix=time.time())
+        if packages is not None:
+            copy_pins(packages, store)
+        EventLog(store, EVENTS).append("submitted")
+        # Last, because the controller may see it at once.
+        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
-    return Submitted(name, store)
+    return Submitted(name, store, packed.notes if packed else ())
 
 
 def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
@@ -197,8 +220,3 @@ def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
 def _settings(spec: JobSpec, store: Store) -> Settings:
     settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
     return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))
-
-
-def _environment() -> Mapping[str, str]:
-    """Return the environment of the script: on this machine that of the submitting shell."""
-    return environment_without([LAUNCH_VARIABLE])

@@ -29,6 +29,7 @@ FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
 NO_SPACE = "The store is full."
 """Beginning of the message of each StoreFull."""
 
+_NO_KEYS = "No credentials for the store."
 _BAD_NAME = re.compile("illegal character|empty path segment")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
@@ -47,7 +48,9 @@ def store_error(error: BaseException, *, verb: str, name: str, url: str, has_ans
     if isinstance(error, StoreError):
         return error
     kind, what = _reading(error, verb, name, _bucket_of(url), has_answered)
-    return kind(f"{what} ({verb} {name or 'everything'} in {url}: {_first_line(error)})")
+    # How the library looked for credentials helps nobody.
+    detail = "" if what.startswith(_NO_KEYS) else f": {_first_line(error)}"
+    return kind(f"{what} ({verb} {name or 'everything'} in {url}{detail})")
 
 
 _Reading = tuple[type[StoreError], str]
@@ -107,7 +110,7 @@ def _reading_of_keys(
             return StoreUnavailable, "The credentials of this machine cannot be fetched now."
     elif "credentials" not in words.lower():
         return None
-    return StoreDenied, f"No credentials for the store. Set {_KEYS.get(scheme, _AWS_KEYS)}."
+    return StoreDenied, f"{_NO_KEYS} Set {_KEYS.get(scheme, _AWS_KEYS)}."
 
 
 def _error_number(error: BaseException) -> int | None:

@@ -18,7 +18,8 @@ def command(
 ) -> None:
     """Submit a job again, with other hyperparameters.
 
-    It runs the present code of the directory in which this command is given.
+    It runs the present code of the directory in which this command is given, with the same versions of packages unless
+    its requirements have changed.
 
     Examples:
 
@@ -34,6 +35,7 @@ def command(
     from barograph.jobs.job_report import view_of
     from barograph.jobs.submitting import submit
 
-    spec = view_of(job, JobsHome()).submission.spec
+    view = view_of(job, JobsHome())
+    spec = view.submission.spec
     changed = replace(spec.changed(pairs(changes or (), "a change of a hyperparameter")), name="")
-    tell_submitted(submit(changed, to=to or ""), wait=wait, as_json=as_json)
+    tell_submitted(submit(changed, to=to or "", packages=view.store), wait=wait, as_json=as_json)

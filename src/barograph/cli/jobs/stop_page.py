@@ -8,6 +8,7 @@ from barograph.jobs.controller import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
 from barograph.jobs.job_report import view_of
+from barograph.jobs.keeping import end_keeping
 
 
 def stop(job: str, *, wait: bool, as_json: bool) -> None:
@@ -20,6 +21,11 @@ def stop(job: str, *, wait: bool, as_json: bool) -> None:
     home = JobsHome()
     view = view_of(job, home)
     report = view.report()
+    if report.is_over and end_keeping(home, report.name):
+        ensure_controller(home)
+        if not as_json:
+            Printer().line(f"{report.name} had ended already ({report.phase}). Its instances are released.")
+            return
     if not report.is_over:
         request_stop(view, "requested by the user")
         ensure_controller(home)

@@ -57,6 +57,10 @@ def _own(
     max_runtime: Annotated[
         str | None, typer.Option(help="Longest time of training; then the job stops with a checkpoint.")
     ] = None,
+    keep_alive: Annotated[
+        str | None, typer.Option(help="Keep the instances after the job, for the next one that needs the same: 10m. "
+                                      "Default: release them.")
+    ] = None,
     max_restarts: Annotated[
         int | None, typer.Option(help="Restarts after lost instances. Default: any number until --max-wait.")
     ] = None,
@@ -76,7 +80,12 @@ def _own(
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Pass this environment variable to the script. Its value is not stored. "
-                                          "Repeatable.")
+                                          "{env.NAME} in the arguments of the script becomes its value. Repeatable.")
+    ] = None,
+    env_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Pass the environment variables of this file to the script, one NAME=VALUE "
+                                          "a line. Values are not stored.")
     ] = None,
     no_network: Annotated[
         bool | None, typer.Option("--no-network", help="Give the script no network but its own machine.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from barograph.watch.figures import size
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
     "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "requirements",
-    "no_network",
+    "no_network", "env_file", "keep_alive",
 )
+
+_MOST_NOTES = 3
 
 
 def submit_typed(typed: Mapping[str, Any]) -> None:
@@ -42,6 +45,10 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
 def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
     """Print the name of a job, or follow it to its end and exit with its code."""
     view = JobView(submitted.name, submitted.store)
+    for note in submitted.notes[:_MOST_NOTES]:
+        print(f"barograph: note: {note}", file=sys.stderr)
+    if (more := len(submitted.notes) - _MOST_NOTES) > 0:
+        print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
     if as_json:
@@ -96,6 +103,8 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
         printer.json(plan.to_json())
     else:
         printer.entries([(name, text) for name, text in _plan_lines(plan) if text])
+        for note in plan.notes:
+            printer.line(f"note: {note}")
         for problem in plan.problems:
             printer.line(f"problem: {problem}")
         printer.line("Nothing was started." if not plan.problems else

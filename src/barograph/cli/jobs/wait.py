@@ -25,11 +25,8 @@ def command(
     """
     # Loaded here, because --help needs none of it.
     from barograph.cli.jobs.waiting import exit_code_of, follow
-    from barograph.jobs.controller import ensure_controller
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
 
-    home = JobsHome()
-    view = view_of(job, home)
-    ensure_controller(home)
+    view = view_of(job, JobsHome())
     raise typer.Exit(exit_code_of(follow(view, output=output, as_json=as_json)))

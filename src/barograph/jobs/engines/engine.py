@@ -12,6 +12,9 @@ from barograph.jobs.spec import JobSpec
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
 """Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
 
+NETWORK_VARIABLE = "BAROGRAPH_NETWORK"
+"""Environment variable with a process whose network the scripts of all instances of a job share."""
+
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
 
@@ -103,6 +106,14 @@ class Engine(Protocol):
             NotYet: Not everything is released yet. It must be called again.
             JobError: Likewise, and something is wrong.
         """
+        ...
+
+    def keep(self, job: str) -> None:
+        """End what is left of the instances of a job, but keep what was reserved, until `release` or `take_over`."""
+        ...
+
+    def take_over(self, kept: str, job: str) -> None:
+        """Let a job have what is kept after another one that needed the same. `reserve` follows."""
         ...
 
     def close(self) -> None:

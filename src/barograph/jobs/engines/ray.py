@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -126,7 +124,8 @@ class RayEngine:
         name = f"{group}/{order.attempt}-{order.index}"
         link.start(Member(name, group, order.index, _INSTANCE, (
             "run", group, order.attempt, order.index, order.url, order.job, address,
-            passed_environment(order.environment, order.spec.environment))))
+            passed_environment(order.environment, order.spec.environment),
+            *filter(None, [order.spec.keep_alive_secs]))))
         return {"job": order.job, "group": group, "instance": f"{order.attempt}-{order.index}", "actor": name,
                 "node": node, "address": address}
 
@@ -176,6 +175,21 @@ class RayEngine:
                 self._links = {key: link for key, link in self._links.items() if link is not used}
                 used.close(at_once=True)
 
+    def keep(self, job: str) -> None:
+        """See `Engine.keep`. The actors stay: they release everything if no controller does."""
+
+    def take_over(self, kept: str, job: str) -> None:
+        """See `Engine.take_over`. The nodes stay: an autoscaler removes none within the moment until `reserve`."""
+        if self._own_cluster(job).exists:
+            self.release(kept)  # the job has waited, and begun to create its own
+            return
+        link, group = self._link_of_job(kept), self._group(kept)
+        link.remove(group, None, _CLEANS, [group, ""])  # done before what is asked of the cluster later
+        self._own_cluster(kept).hand_over(job)
+        for name in (kept, job):
+            self._own.pop(name, None)
+            self._of_jobs.pop(name, None)
+
     def close(self) -> None:
         """See `Engine.close`."""
         for link in self._links.values():
@@ -184,8 +198,7 @@ class RayEngine:
 
     def _group(self, job: str) -> str:
         """Return the name of a job in a cluster: two users may have jobs of one name."""
-        owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
-        return f"{job}@{owner}"
+        return self._home.unique(job)
 
     def _wait_for_own(self, job: str, spec: JobSpec) -> str:
         try:

@@ -109,7 +109,8 @@ class OwnCluster:
 
     def __init__(self, home: JobsHome, job: str, mark: str) -> None:
         self._home, self._job, self._mark = home, job, mark
-        self._folder = home.path / "clusters" / job
+        self._link = home.path / "clusters" / job
+        self._folder = self._link.resolve()
         self._file = self._folder / "cluster.yaml"
         self._starting: LocalProcess | None = None
         self._ending: LocalProcess | None = None
@@ -161,6 +162,11 @@ class OwnCluster:
         self._finding.start()
         return _NO_ADDRESS
 
+    def hand_over(self, job: str) -> None:
+        """Let another job have it, if it exists. Its files stay where they are, because its processes read them."""
+        if self.exists:
+            (self._link.parent / job).symlink_to(self._folder, target_is_directory=True)
+
     def end(self) -> None:
         """Remove it.
 
@@ -177,14 +183,17 @@ class OwnCluster:
             self._starting.wait()
             self._starting = None
         if self._is_here():
-            kill_marked(CLUSTER_VARIABLE, self._mark)
+            kill_marked(CLUSTER_VARIABLE, self._first_mark())
         elif self._file.exists():
             self._end_elsewhere()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._link.is_symlink():
+            self._link.unlink()
 
     def _begin(self, path: str) -> None:
         content = cluster_file(path)
         self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "mark").write_text(self._mark, "utf-8")
         # Two jobs must not share a cluster: the first one to end would remove that of the other.
         content["cluster_name"] = f"{content.get('cluster_name', 'barograph')}-{self._mark.replace('@', '-')}"
         if is_on_this_machine(content):
@@ -232,6 +241,12 @@ class OwnCluster:
             self._ending = None
         raise JobError("the cluster is being removed" if code is None else
                        f"the cluster cannot be removed: ray down {ended_reason(code)}. {self._last_line()}")
+
+    def _first_mark(self) -> str:
+        """Return the mark of the job that it was created for."""
+        with contextlib.suppress(OSError):
+            return (self._folder / "mark").read_text("utf-8")
+        return self._mark
 
     def _is_here(self) -> bool:
         return not self._file.exists() or is_on_this_machine(cluster_file(str(self._file)))
