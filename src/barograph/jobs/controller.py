@@ -35,10 +35,10 @@ ENSURE_SECS = 5.0
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
+_LEFTOVERS_SECS = 2.0
 _SOON_SECS = 0.1
 _FRESH_SECS = 10.0
 """How long a job that begins to wait is looked at as often as one that runs: instances may be free."""
-_LEFTOVERS_SECS = 2.0
 
 
 class SteadyClock:
@@ -131,8 +131,8 @@ class Controller:
     def is_busy(self) -> bool:
         """Whether an instance runs, is kept for a job, or a job has just begun to wait for some."""
         now = self._clock.unix()
-        return bool(self._kept) or any(job.state.handles or now - job.state.since_unix < _FRESH_SECS
-                                       for job in self._jobs.values())
+        return bool(self._kept) or any(
+            job.state.handles or now - job.state.since_unix < _FRESH_SECS for job in self._jobs.values())
 
     def close(self) -> None:
         """Release the engines; instances go on."""
