@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from barograph.cli.trust import check_settings_file
 from barograph.errors import SettingsError
 from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
@@ -59,6 +58,8 @@ def settings_from_options(options: Mapping[str, Any], config: str | None, *, tru
     """
     base = Settings()
     if file := config or default_config():
+        from barograph.cli.trust import check_settings_file  # loaded here: most directories have no such file
+
         path = Path(file)
         base = settings_from_file(path)
         check_settings_file(path, base, named=config is not None, trusts=trusts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -171,6 +170,8 @@ def entries_of_file(path: Path) -> dict[str, Any]:
     Raises:
         SettingsError: The file cannot be read.
     """
+    import tomllib  # loaded here, because most jobs are typed
+
     try:
         return {name.replace("-", "_"): value for name, value in tomllib.loads(path.read_text("utf-8")).items()}
     except OSError as error:

@@ -18,8 +18,8 @@ from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
-from barograph.jobs.controller import engines, ensure_controller
-from barograph.jobs.environment import environment_problem
+from barograph.jobs.controller_process import announce, dismiss, ensure_controller
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.given_environment import environment_problems, given_environment, given_names
 from barograph.jobs.home import JobRecord, JobsHome
@@ -37,7 +37,7 @@ from barograph.model.plain import plain
 from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance.secrets import Secrets
-from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.rules.needs import needs_from_settings
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import away_from, new_manifest, new_place
 from barograph.runs.writing.gathering import start_gathering
@@ -131,10 +131,13 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
+    from barograph.jobs.environment import environment_problem
+
     if typed := secret_problems(spec, "", Secrets(os.environ)):
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
-    code, notes = "none: the algorithm is built in", tuple[str, ...]()
+    code = "none: the algorithm is built in"
+    notes: tuple[str, ...] = ()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
@@ -169,6 +172,14 @@ def submit(
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
+    announce(home)
+    try:
+        return _submitted(spec, to, home, packages)
+    finally:
+        dismiss(home)
+
+
+def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -> Submitted:
     if spec.cluster:
         spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
@@ -181,7 +192,7 @@ def submit(
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     home.check_is_free(name)
     settings = _settings(spec, store)
-    launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
+    launch = replace(Launch(settings, 0, needs_from_settings(settings)),
                      integrations=installed_integrations().found)
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
-from barograph.jobs.controller import ensure_controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobReport, reports_of
 from barograph.jobs.keeping import kept_notes

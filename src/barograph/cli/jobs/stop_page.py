@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from barograph.cli.jobs.waiting import follow
 from barograph.cli.printing import Printer
-from barograph.jobs.controller import ensure_controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
 from barograph.jobs.job_report import view_of

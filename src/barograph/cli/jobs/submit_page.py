@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from barograph.cli.jobs.waiting import exit_code_of, follow
-from barograph.cli.printing import Printer
 from barograph.cli.record.run import settings_of
 from barograph.errors import SettingsError
 from barograph.jobs.home import JobsHome
@@ -18,6 +17,9 @@ from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
 from barograph.watch.figures import size
+
+if TYPE_CHECKING:
+    from barograph.cli.printing import Printer
 
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
@@ -35,9 +37,11 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
         SettingsError: An option is wrong.
         JobRefused: The job has problems.
     """
-    spec, printer = spec_of(typed), Printer()
+    spec = spec_of(typed)
     if typed["dry_run"]:
-        _print_plan(plan_of(spec, JobsHome()), printer, as_json=typed["as_json"])
+        from barograph.cli.printing import Printer
+
+        _print_plan(plan_of(spec, JobsHome()), Printer(), as_json=typed["as_json"])
         return
     tell_submitted(submit(spec, to=typed["to"] or ""), wait=typed["wait"], as_json=typed["as_json"])
 
@@ -51,6 +55,8 @@ def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
         print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
+    from barograph.cli.printing import Printer  # loaded here: it loads rich, and the job has begun
+
     if as_json:
         Printer().json(view.report().to_json())
     else:

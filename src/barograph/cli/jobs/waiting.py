@@ -8,10 +8,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from barograph.cli.printing import Printer
 from barograph.cli.record.live import LiveView, can_be_drawn_on
 from barograph.errors import StoreError
-from barograph.jobs.controller import ENSURE_SECS, ensure_controller
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import LogReader
 from barograph.jobs.job_report import JobReport, JobView
@@ -88,6 +87,8 @@ def follow(
         if line:
             line.close()
     if as_json:
+        from barograph.cli.printing import Printer  # loaded here: it loads rich
+
         Printer().json(report.to_json())
     else:
         for text in closing_lines(report, view):

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barograph.capture.presets import preset_named
-from barograph.cli.child import check_command, end_like
 from barograph.cli.options import (
     Live,
     SummaryAsJson,
@@ -24,7 +22,6 @@ from barograph.cli.options import (
     tags_from,
     whole_path,
 )
-from barograph.cli.record.launching import recorded
 from barograph.errors import SettingsError
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
@@ -152,6 +149,11 @@ def command(
 
       barograph run torchrun --nproc-per-node 2 train.py
     """
+    # Loaded here, because `barograph submit` has these options, too.
+    from barograph.capture.presets import preset_named
+    from barograph.cli.child import check_command, end_like
+    from barograph.cli.record.launching import recorded
+
     settings = settings_of({
         "to": to, "rules": rules, "on_finding": on_finding, "budget": budget, "preset": preset, "strict": strict,
         "findings_to": findings_to, "trace": trace, "origin": origin, "allow": allow, "notify": notify,

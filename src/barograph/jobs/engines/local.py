@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -62,9 +63,14 @@ class LocalEngine:
         self._home = home
         self._cores = cores or cores_to_use()
         self._memory_bytes = memory or memory_bytes()
-        self._gpus = len(names_of_gpus()) if gpus is None else gpus
+        self._given_gpus = gpus
         self._reserved: dict[str, _Reserved] = {}
         self._processes: dict[int, LocalProcess] = {}
+
+    @functools.cached_property
+    def _gpus(self) -> int:
+        """Number of GPUs to share; asked for by the first job that wants one."""
+        return len(names_of_gpus()) if self._given_gpus is None else self._given_gpus
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         """See `Engine.problems`."""
@@ -75,7 +81,7 @@ class LocalEngine:
         if spec.instances * spec.memory_bytes > self._memory_bytes:
             found.append(f"{_instances(spec)} {size(spec.memory_bytes)} of memory need "
                          f"{size(spec.instances * spec.memory_bytes)}; this machine has {size(self._memory_bytes)}.")
-        if spec.instances * spec.gpus > self._gpus:
+        if spec.gpus and spec.instances * spec.gpus > self._gpus:
             found.append(f"{_instances(spec)} {count(spec.gpus, 'GPU')} need {spec.instances * spec.gpus}; this "
                          f"machine has {self._gpus or 'none'}.")
         if spec.no_network and (problem := limits_problem(limits_here(), no_network=True)):
@@ -110,7 +116,7 @@ class LocalEngine:
     def _free_cpus(self, spec: JobSpec) -> list[int]:
         """Return CPUs for a job that no other has; none if it asks for parts of CPUs."""
         busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
-        free = [cpu for cpu in limits_here().cpus if cpu not in busy]
+        free = [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
         wanted = spec.instances * int(spec.cpus)
         return free[:wanted] if spec.cpus.is_integer() and len(free) >= wanted else []
 
