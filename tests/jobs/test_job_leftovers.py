@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from barograph.errors import DamagedChunk, JobRefused, StoreFull
-from barograph.jobs.controller import Controller, ensure_controller
+from barograph.jobs.controller import Controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobRecord, JobsHome
@@ -273,7 +274,7 @@ def test_leftovers_alone_are_a_reason_for_a_controller(home: JobsHome, monkeypat
 
         def let_go(self) -> None: ...
 
-    monkeypatch.setattr("barograph.jobs.controller.LocalProcess", Started)
+    monkeypatch.setattr("barograph.jobs.controller_process.LocalProcess", Started)
     assert not ensure_controller(home)
     (home.path / "work" / "gone").mkdir(parents=True)
     assert ensure_controller(home)

@@ -382,6 +382,23 @@ def test_an_instance_whose_resources_never_come_is_started_elsewhere(desk: Desk)
     assert desk.state("digits").ended[0].outcome == "lost"
 
 
+def test_a_cluster_is_joined_once_for_a_job_that_is_being_submitted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "a:1")
+    desk.controller.prepare("ray")
+    assert list(desk.clusters) == ["a:1"]
+    desk.submit("digits")
+    desk.home.set_environment("digits", dict(os.environ))
+    desk.place("a:1", "digits")
+    joined = desk.clusters.pop("a:1")
+    desk.controller.turn()
+    assert desk.clusters == {}  # not a second time
+    assert joined.done[-1][0] == "start"
+    assert desk.state("digits").phase == "running"
+    desk.controller.prepare("")  # announced by somebody who knows no engine
+
+
 def test_only_what_a_job_needs_elsewhere_is_passed() -> None:
     given = {"AWS_REGION": "x", "GOOGLE_CLOUD_PROJECT": "y", "AZURE_TENANT_ID": "z", "BAROGRAPH_TRUST": "t",
              "BAROGRAPH_HOME": "/root", "BAROGRAPH_ADDRESS": "a", "PATH": "/bin", "TOKEN": "secret"}

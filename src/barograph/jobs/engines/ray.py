@@ -88,6 +88,11 @@ class RayEngine:
                          f"{where} adds cannot reach. Use a bucket: --to s3://… ({url})")
         return found
 
+    def prepare(self) -> None:
+        """See `Engine.prepare`. Joins the cluster."""
+        if is_ray_installed():
+            self._link_of(_of_ray(os.environ))
+
     def queue(self, job: str, spec: JobSpec) -> str:
         """See `Engine.queue`."""
         return f"cluster of {job}" if spec.cluster else self._home.environment(job).get("RAY_ADDRESS", "")
