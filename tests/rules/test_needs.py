@@ -25,8 +25,8 @@ def test_the_needs_are_those_of_the_selected_rules() -> None:
 
 def test_a_run_with_the_default_rules_loads_none_of_them() -> None:
     code = ("import sys\nfrom barograph.model.settings import Settings\nfrom barograph.rules.needs import "
-            "needs_from_settings\nprint(len(needs_from_settings(Settings())), 'barograph.rules.builtin' in sys.modules, "
-            "'numpy' in sys.modules)")
+            "needs_from_settings\nprint(len(needs_from_settings(Settings())), "
+            "'barograph.rules.builtin' in sys.modules, 'numpy' in sys.modules)")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     number, *loaded = done.stdout.split()
     assert int(number) > 10

@@ -150,11 +150,16 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
+def is_python(program: str) -> bool:
+    """Return whether a program is a Python, by its name."""
+    return _PYTHON.fullmatch(os.path.basename(program)) is not None
+
+
 def _script_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return what a Python is to run, as in `python WORDS`; empty if the program is something else."""
     if words[0].endswith(".py"):
         return tuple(words)
-    if _PYTHON.fullmatch(os.path.basename(words[0])):
+    if is_python(words[0]):
         rest = list(words[1:])
         while rest and rest[0] == "-u":
             del rest[0]

@@ -35,7 +35,6 @@ def stop(job: str, *, wait: bool, as_json: bool) -> None:
     if as_json:
         Printer().json(report.to_json())
     elif report.is_over:
-        Printer().line(f"{report.name} had {report.phase} already." if report.phase == "finished" else
-                       f"{report.name} had ended already ({report.phase}).")
+        Printer().line(f"{report.name} has already ended ({report.phase}).")
     else:
-        Printer().line(f"{report.name} was asked to stop. To wait for its end:  barograph wait {report.name}")
+        Printer().line(f"Stopping {report.name}. To wait for its end:  barograph wait {report.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,8 @@ from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
-from barograph.watch.figures import size
+from barograph.model.notify import notify_to_json
+from barograph.watch.figures import count, size
 
 if TYPE_CHECKING:
     from barograph.cli.printing import Printer
@@ -83,8 +85,9 @@ def spec_of(typed: Mapping[str, Any]) -> JobSpec:
                         ("environment", typed["env"])):
         if value:
             given[name] = {**entries.get("data", {}), **value} if name == "data" else value
-    settings = settings_of({**typed, "to": None, "checkpoint": None}).to_json()
-    spec = spec_from_options({**entries, **given, "settings": {**settings, **entries.get("settings", {})}})
+    settings = settings_of({**typed, "to": None, "checkpoint": None}, entries.get("settings"))
+    spec = spec_from_options({**entries, **given, "settings": {
+        **settings.to_json(), "notify": [notify_to_json(item) for item in settings.notify]}})
     return spec.changed(changes) if changes else spec
 
 
@@ -121,11 +124,13 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
 
 def _plan_lines(plan: Plan) -> list[tuple[str, str]]:
     spec = plan.spec
-    memory = f", {size(spec.memory_bytes)}" if spec.memory_bytes else ""
-    gpus = f", {spec.gpus} GPUs" if spec.gpus else ""
+    cpus = f"{spec.cpus:g} CPU{'' if spec.cpus == 1 else 's'}"
+    memory = f", {size(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
+    gpus = f", {count(spec.gpus, 'GPU')}" if spec.gpus else ""
+    each = ", each" if spec.instances > 1 else ""
     return [
-        ("runs", " ".join(spec.words) or spec.algorithm),
-        ("on", f"{spec.engine}: {spec.instances} × {spec.cpus:g} CPUs{memory}{gpus}"),
+        ("runs", shlex.join(spec.shown)),
+        ("on", f"{count(spec.instances, 'instance')} ({spec.engine}){each} with {cpus}{memory}{gpus}"),
         *((f"data {name}", text) for name, text in plan.data.items()),
         ("code", plan.code), ("packages", plan.packages),
     ]

@@ -181,11 +181,12 @@ def command(
                       settings_file=whole_path(settings_file)))
 
 
-def settings_of(typed: Mapping[str, Any]) -> Settings:
+def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings that options of this command say, on top of those of the file.
 
     Args:
         typed: The options, by the names of the parameters of `command`.
+        of_job: Settings of a job file, on top of those of the file.
 
     Raises:
         SettingsError: Something is wrong with one of them.
@@ -195,7 +196,7 @@ def settings_of(typed: Mapping[str, Any]) -> Settings:
     settings = settings_from_options({
         **{name: typed[name] for name in as_typed}, "rules": listed(typed["rules"]), "allow": listed(typed["allow"]),
         "notify": typed["notify"] or None, "tags": tags_from(typed["tag"]), **tables_set(typed["set_"]),
-    }, typed["config"], trusts=bool(typed.get("trust")))
+    }, typed["config"], trusts=bool(typed.get("trust")), of_job=of_job)
     if typed["checkpoint"] is not None:
         settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"]))
     if typed["record"] and settings.recorder is None:

@@ -76,14 +76,14 @@ class LocalEngine:
         """See `Engine.problems`."""
         found = []
         if spec.instances * spec.cpus > self._cores:
-            found.append(f"{_instances(spec)} {spec.cpus:g} CPUs need {spec.instances * spec.cpus:g}; this machine has "
-                         f"{self._cores}.")
+            found.append(f"The job needs {spec.instances * spec.cpus:g} CPUs; this machine has {self._cores}. Lower "
+                         f"{_lower(spec, '--cpus')}.")
         if spec.instances * spec.memory_bytes > self._memory_bytes:
-            found.append(f"{_instances(spec)} {size(spec.memory_bytes)} of memory need "
-                         f"{size(spec.instances * spec.memory_bytes)}; this machine has {size(self._memory_bytes)}.")
-        if spec.gpus and spec.instances * spec.gpus > self._gpus:
-            found.append(f"{_instances(spec)} {count(spec.gpus, 'GPU')} need {spec.instances * spec.gpus}; this "
-                         f"machine has {self._gpus or 'none'}.")
+            found.append(f"The job needs {size(spec.instances * spec.memory_bytes)} of memory; this machine has "
+                         f"{size(self._memory_bytes)}. Lower {_lower(spec, '--memory')}.")
+        if spec.instances * spec.gpus > self._gpus:
+            found.append(f"The job needs {count(spec.instances * spec.gpus, 'GPU')}; this machine has "
+                         f"{self._gpus or 'none'}. Lower {_lower(spec, '--gpus')}.")
         if spec.no_network and (problem := limits_problem(limits_here(), no_network=True)):
             found.append(problem)
         if spec.cluster:
@@ -277,5 +277,5 @@ def _process(handle: Handle) -> Process:
     return Process(handle["pid"], handle["host"], handle["boot_id"], handle["started_ticks"])
 
 
-def _instances(spec: JobSpec) -> str:
-    return f"{count(spec.instances, 'instance')} with"
+def _lower(spec: JobSpec, option: str) -> str:
+    return f"{option} or --instances" if spec.instances > 1 else option
