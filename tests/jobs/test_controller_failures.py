@@ -96,6 +96,9 @@ class Instances:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         if not self.wait:
             self.reserved.add(job)

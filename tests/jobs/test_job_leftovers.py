@@ -102,7 +102,8 @@ def controller(home: JobsHome, engine: Any, clock: ManualClock | None = None) ->
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*")
+                  if path.is_file() and path.name != "controller.log")
 
 
 # A controller that was killed

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,15 @@ class StandIn:
     ends: dict[str, str] = field(default_factory=dict)
     removes: bool = True
     is_lost: bool = False
+    has: Callable[[str], bool] = lambda path: False
+    """What the other nodes have."""
 
-    def nodes(self, wait_secs: float, config: str) -> RayNodes | str:
-        return self.cluster
+    def nodes(self, wait_secs: float, config: str, paths: Sequence[str]) -> RayNodes | str:
+        if isinstance(self.cluster, str):
+            return self.cluster
+        return replace(self.cluster, nodes=tuple(
+            replace(node, missing=() if node.is_here else tuple(path for path in paths if not self.has(path)))
+            for node in self.cluster.nodes))
 
     def reserve(self, group: str, bundles: Sequence[Mapping[str, float]]) -> bool:
         self.done.append(("reserve", group, bundles))
@@ -187,14 +193,47 @@ def test_the_cluster_file_is_found_at_the_process_of_the_autoscaler(tmp_path: Pa
     assert "somebody" not in str(found)
 
 
-def test_a_directory_is_a_store_only_if_all_nodes_are_here(engine: RayEngine, link: StandIn) -> None:
+def test_a_directory_is_a_store_only_if_all_nodes_share_it(
+    engine: RayEngine, link: StandIn, tmp_path: Path
+) -> None:
+    url = (tmp_path / "runs" / "a job").as_uri()
     link.cluster = RayNodes((node(SMALL), node(SMALL, is_here=False)), scales=False)
-    (problem,) = engine.problems(spec(), "file:///runs/digits")
+    (problem,) = engine.problems(spec(), url)
     assert "which other nodes of the Ray cluster" in problem
     assert "10.0.0.5. Use a bucket" in problem
     assert engine.problems(spec(), "s3://bucket/digits") == []
+    asked: list[str] = []
+
+    def shared(path: str) -> bool:
+        asked.append(path)
+        return Path(path).is_file() and Path(path).parent == tmp_path
+
+    link.has = shared
+    assert engine.problems(spec(), url) == []
+    assert len(asked) == 1
+    assert list(tmp_path.iterdir()) == []
+    link.has = lambda path: False
     link.cluster = RayNodes((node(SMALL),), scales=False)
-    assert engine.problems(spec(), "file:///runs/digits") == []
+    assert engine.problems(spec(), url) == []
+
+
+def test_data_in_directories_is_refused_if_other_nodes_do_not_have_it(
+    engine: RayEngine, link: StandIn, tmp_path: Path
+) -> None:
+    (tmp_path / "train").mkdir()
+    job = spec(data={"train": f"{tmp_path}/train/*.csv:sharded", "val": "s3://bucket/val"})
+    link.cluster = RayNodes((node(SMALL), node(SMALL, is_here=False)), scales=False)
+    assert engine.problems(job, "s3://bucket/digits") == [
+        "Channel train is in a directory of this machine, which other nodes of the Ray cluster on this machine do not "
+        f"have, such as 10.0.0.5. Use a bucket: --data train=s3://… ({tmp_path}/train)"]
+    link.has = lambda path: path == f"{tmp_path}/train"
+    assert engine.problems(job, "s3://bucket/digits") == []
+    file = tmp_path / "cluster.yaml"
+    file.write_text(FAKE.replace("fake_multinode", "aws"))
+    (problem,) = engine.problems(replace(job, cluster=str(file)), "s3://bucket/digits")
+    assert "which the nodes of the cluster do not have" in problem
+    file.write_text(FAKE)
+    assert engine.problems(replace(job, cluster=str(file)), "s3://bucket/digits") == []
 
 
 def test_a_cluster_that_is_not_there_is_the_problem(engine: RayEngine, link: StandIn) -> None:
@@ -380,6 +419,23 @@ def test_an_instance_whose_resources_never_come_is_started_elsewhere(desk: Desk)
     desk.clock.advance(61)
     desk.controller.turn()
     assert desk.state("digits").ended[0].outcome == "lost"
+
+
+def test_a_cluster_is_joined_once_for_a_job_that_is_being_submitted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "a:1")
+    desk.controller.prepare("ray")
+    assert list(desk.clusters) == ["a:1"]
+    desk.submit("digits")
+    desk.home.set_environment("digits", dict(os.environ))
+    desk.place("a:1", "digits")
+    joined = desk.clusters.pop("a:1")
+    desk.controller.turn()
+    assert desk.clusters == {}  # not a second time
+    assert joined.done[-1][0] == "start"
+    assert desk.state("digits").phase == "running"
+    desk.controller.prepare("")  # announced by somebody who knows no engine
 
 
 def test_only_what_a_job_needs_elsewhere_is_passed() -> None:

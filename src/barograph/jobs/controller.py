@@ -1,6 +1,6 @@
 """The controller of a user's jobs on this machine: one process that manages them all, and ends when none is left.
 
-    python -m barograph.jobs.controller HOME [--announced]
+    python -m barograph.jobs.controller HOME [--announced ENGINE]
 
 It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
 which goes on from the events in the stores: agents and scripts do not notice.
@@ -139,6 +139,11 @@ class Controller:
         """Whether the last turn changed a job; what follows from it is due at once."""
         return self._has_decided
 
+    def prepare(self, engine: str) -> None:
+        """Prepare an engine, if there is one of this name, for a job that is being submitted from this environment."""
+        if engine in self._made:
+            self._engine(engine).prepare()
+
     def close(self) -> None:
         """Remove what killed processes left meanwhile, and release the engines; instances go on."""
         self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
@@ -170,10 +175,11 @@ def main(path: str, *words: str) -> int:
     """Manage the jobs of a directory until none is left, and none is announced."""
     home = JobsHome(path)
     lock, job = controller_lock(home), Announcement(ANNOUNCED in words)
+    engine = words[-1] if words else ""
     while True:
         is_expected = job.is_expected()
         if lock.take():
-            _manage(home, job)
+            _manage(home, job, engine)
             lock.release()
             if all(record.over for record in home.all()):
                 return 0  # a job that was added while the lock was held is not left without a controller
@@ -188,8 +194,9 @@ def _log(text: str) -> None:
         print(text.rstrip(), file=sys.stderr, flush=True)
 
 
-def _manage(home: JobsHome, job: Announcement) -> None:
+def _manage(home: JobsHome, job: Announcement, engine: str) -> None:
     controller = Controller(home, engines(home), SteadyClock())
+    controller.prepare(engine)
     while True:
         is_expected = job.is_expected()  # first: a job that was announced is seen by the turn below
         if not controller.turn() and not is_expected:

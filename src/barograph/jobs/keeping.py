@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError
-from barograph.jobs.engines.engine import Engine
+from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import Clock
@@ -108,6 +108,8 @@ class Keeping:
     def _release(self, note: KeptNote) -> None:
         try:
             self._engine_named(note.engine).release(note.name)
+        except NotYet:
+            pass  # at the next turn
         except BarographError as error:
             self._again_at[note.name] = self._clock.monotonic() + _RETRY_SECS
             print(f"{note.name}: {error}", file=sys.stderr, flush=True)

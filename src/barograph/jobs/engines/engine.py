@@ -59,6 +59,10 @@ class Engine(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Begin with what takes time, for a job that is being submitted from this environment. Does not block."""
+        ...
+
     def queue(self, job: str, spec: JobSpec) -> str:
         """Return the name of the queue that a job waits in: it waits for no job of another one."""
         ...

@@ -90,6 +90,9 @@ class LocalEngine:
             found.append("A cluster file needs --engine ray.")
         return found
 
+    def prepare(self) -> None:
+        """See `Engine.prepare`."""
+
     def queue(self, job: str, spec: JobSpec) -> str:
         """See `Engine.queue`."""
         return ""
