@@ -154,6 +154,8 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
     if report.is_over and (files := outputs_of(view.store)):
         names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
         lines.append(f"  files   {names}")
+        if any(link.name.startswith("model/") for link in files):
+            lines.append(f"  model   barograph wait {report.name} --model DIR copies it")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]
 
 
