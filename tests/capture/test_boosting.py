@@ -191,6 +191,64 @@ def test_a_linear_booster_has_no_trees_and_says_what_its_features_count_for() ->
         "no loss was recorded: the training has no evaluation set, or no metric that is a loss",)
 
 
+def _rates_of(read: RunReader) -> list[float]:
+    series = read.series("learning_rate:group0")
+    assert series.steps.tolist() == list(range(len(series.steps)))
+    return [float(value) for value in series.values]
+
+
+@pytest.mark.parametrize("way", ["constant", "scheduler", "before the round", "estimator", "linear"])
+def test_xgboost_learning_rate_of_every_round_is_the_one_it_was_trained_with(way: str) -> None:
+    xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed here")
+    x, y = table()
+    data = xgboost.DMatrix(x, y)
+    planned = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.04, 0.03, 0.02, 0.01]
+
+    class BeforeTheRound(xgboost.callback.TrainingCallback):
+        def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            model.set_param({"eta": planned[epoch]})
+            return False
+
+    params: dict[str, Any] = {"objective": "binary:logistic", "eta": 0.5, "booster": "gbtree"}
+    # XGBoost's own scheduler sets the rate of the next round once a round has ended.
+    scheduler = xgboost.callback.LearningRateScheduler(lambda epoch: (*planned[1:], 0.9)[epoch])
+
+    def train(run: AttachedRun) -> None:
+        if way == "estimator":
+            xgboost.XGBClassifier(n_estimators=10, learning_rate=0.5, callbacks=[scheduler]).fit(x, y)
+            return
+        callbacks = {"scheduler": [scheduler], "before the round": [BeforeTheRound()]}.get(way, [])
+        booster = {"booster": "gblinear"} if way == "linear" else {}
+        xgboost.train({**params, **booster}, data, 10, callbacks=callbacks)
+
+    # With a budget without room for tensors, most rounds record no trees.
+    read = recorded(f"xgboost-rates-{way}", train, budget=1e-9, preset="moments")
+    assert _rates_of(read) == pytest.approx([0.5] * 10 if way in ("constant", "linear") else planned)
+
+
+@pytest.mark.parametrize("way", ["constant", "schedule", "alias", "another alias", "by hand", "after the round"])
+def test_lightgbm_learning_rate_of_every_round_is_the_one_it_was_trained_with(way: str) -> None:
+    lightgbm = pytest.importorskip("lightgbm", reason="LightGBM is not installed here")
+    x, y = table()
+    planned = [0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.04, 0.03, 0.02, 0.01]
+
+    def by_hand(env: Any) -> None:
+        env.model.reset_parameter({"learning_rate": planned[env.iteration]})
+
+    def after_the_round(env: Any) -> None:
+        env.model.reset_parameter({"learning_rate": (*planned, 0.9)[env.iteration + 1]})
+
+    by_hand.before_iteration = True  # type: ignore[attr-defined]  # LightGBM reads it off the function
+    by_alias = lightgbm.reset_parameter(eta=planned)
+    callbacks = {"schedule": lightgbm.reset_parameter(learning_rate=planned), "alias": by_alias,
+                 "another alias": by_alias, "by hand": by_hand, "after the round": after_the_round}
+    params = {"objective": "binary", "verbose": -1, "eta" if way == "alias" else "learning_rate": 0.5}
+    read = recorded(f"lightgbm-rates-{way}", lambda run: lightgbm.train(
+        params, lightgbm.Dataset(x, y), 10, callbacks=[callbacks[way]] if way in callbacks else []),
+        budget=1e-9, preset="moments")
+    assert _rates_of(read) == pytest.approx([0.5] * 10 if way == "constant" else planned)
+
+
 def test_a_callback_without_a_run_says_so() -> None:
     pytest.importorskip("xgboost", reason="XGBoost is not installed here")
     from barograph.xgboost import Callback

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 _BEFORE_EARLY_STOPPING = 25
 """Place among the callbacks: those that print and note come before, the one that stops a training (30) after."""
 
+_AFTER_ALL_OTHERS = 1 << 30
+
+_RATES = ("learning_rate", "shrinkage_rate", "eta")
+_DEFAULT_RATE = 0.1
 _PREDICT = "_Booster__inner_predict"
 _BOOSTING = ("boosting", "boosting_type", "boost")
 _STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
@@ -61,32 +65,61 @@ class _Listener(Patches):
         if self._recording.session.closed:
             return original(*args, **kwargs)
         given = list(kwargs.get("callbacks") or ())
+        rate = _RateCallback()
         integration = self._integrations.take()
         copies: frozenset[str] = frozenset()
         with integration.guarded("looking for the training data among the evaluation sets"):
             copies = _copies_of_training(original, args, kwargs)
+        ours = [rate, _RoundCallback(integration, given, rate, copies)]
         try:
-            return original(*args, **{**kwargs, "callbacks": [*given, _RoundCallback(integration, given, copies)]})
+            return original(*args, **{**kwargs, "callbacks": [*given, *ours]})
         finally:
             self._integrations.give_back(integration)
+
+
+class _RateCallback:
+    """Reads the learning rate of each round before it: callbacks may set the next one as soon as the round ends.
+
+    Attributes:
+        rate: The learning rate of the current round.
+    """
+
+    before_iteration = True
+
+    def __init__(self) -> None:
+        self.order = _AFTER_ALL_OTHERS  # LightGBM ignores that of a class
+        self.rate = _DEFAULT_RATE
+        self._given: dict[str, Any] = {}
+
+    def __call__(self, env: Any) -> None:
+        params = env.model.params if isinstance(env.model, lightgbm.Booster) else env.params
+        given = {name: params[name] for name in _RATES if params.get(name) is not None}
+        # The name that changed last counts; of those that did not, the first.
+        changed = [name for name in given if given[name] != self._given.get(name)]
+        if changed:
+            self.rate = float(given[changed[0]])
+        self._given = given
 
 
 class _RoundCallback:
     """Reports each round of one training."""
 
-    order = _BEFORE_EARLY_STOPPING
     before_iteration = False
 
-    def __init__(self, integration: ArrayIntegration, beside: list[Any], copies: frozenset[str]) -> None:
+    def __init__(
+        self, integration: ArrayIntegration, beside: list[Any], rate: _RateCallback, copies: frozenset[str]
+    ) -> None:
+        self.order = _BEFORE_EARLY_STOPPING
         self._integration = integration
         self._beside = beside
+        self._rate = rate
         self._copies = copies
         self._rounds: Rounds | None = None
 
     def __call__(self, env: Any) -> None:
         if self._rounds is None:
             self._rounds = Rounds(self._integration, int(env.begin_iteration) or None)
-        self._rounds.end_round(_Grown(env, self._beside, self._copies))
+        self._rounds.end_round(_Grown(env, self._beside, self._rate.rate, self._copies))
 
 
 def _copies_of_training(original: Callable[..., Any], args: Any, kwargs: Any) -> frozenset[str]:
@@ -114,7 +147,8 @@ def _raw(dataset: Any, name: str) -> Any:
 class _Grown:
     """A booster after a round."""
 
-    def __init__(self, env: Any, beside: list[Any], copies: frozenset[str] = frozenset()) -> None:
+    def __init__(self, env: Any, beside: list[Any], rate: float, copies: frozenset[str]) -> None:
+        self._rate = rate
         self._copies = copies
         self._model = env.model
         self._params = env.params
@@ -175,11 +209,8 @@ class _Grown:
         return dict(self._params)
 
     def learning_rate(self) -> float | None:
-        """Return the learning rate, as far as it was said."""
-        for name in ("learning_rate", "shrinkage_rate", "eta"):
-            if isinstance(self._params.get(name), int | float):
-                return float(self._params[name])
-        return 0.1
+        """Return the learning rate."""
+        return self._rate
 
     def planned(self) -> int | None:
         """Return how many rounds the booster has in the end; None of a random forest, whose trees are averaged."""

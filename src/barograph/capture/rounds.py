@@ -104,7 +104,7 @@ class Grown(Protocol):
         """Return what the training was told to do."""
 
     def learning_rate(self) -> float | None:
-        """Return the learning rate; None: it has none."""
+        """Return the learning rate of this round, called for every round; None: it has none."""
 
     def planned(self) -> int | None:
         """Return how many rounds the model has when nothing stops its training; None: each tree stands for itself."""
@@ -140,7 +140,6 @@ class Rounds:
         if integration.asks_ever(Kind.CUSTOM):
             text = json.dumps(dict(values), default=str, sort_keys=True)
             integration.save("hyperparameters", np.frombuffer(text.encode(), np.uint8))
-        self._learning_rate(model)
 
     def _learning_rate(self, model: Grown) -> None:
         rate = model.learning_rate()
@@ -176,6 +175,7 @@ class Rounds:
                 integration.take_everything()
             metrics = list(model.metrics())
             self._parameters(model)
+            self._learning_rate(model)
             self._plan(model)
             self._judged([metric for metric in metrics if metric.in_training])
             integration.metrics({f"{metric.data}.{metric.name}": metric.value for metric in metrics})
@@ -217,7 +217,6 @@ class Rounds:
     def _trees(self, model: Grown) -> None:
         if not self._integration.due(Kind.TREE):
             return
-        self._learning_rate(model)
         trees = list(model.trees())
         if trees:
             found = {"depth": max(tree.depth for tree in trees), "leaves": sum(tree.leaves for tree in trees),

@@ -37,6 +37,7 @@ _NEEDS = {
     "callback.CallbackContainer.before_training": "the start of a training",
     "callback.CallbackContainer.after_iteration": "rounds",
     "callback.CallbackContainer.after_training": "the end of a training",
+    "Booster.set_param": "changed learning rates",
     "Booster.get_score": "importance", "Booster.save_raw": "trees", "Booster.save_config": "hyperparameters",
 }
 
@@ -54,6 +55,8 @@ def listen(recording: Recording) -> None:
     listener.wrap(container, "before_training", listener.begins)
     listener.wrap(container, "after_iteration", listener.ends_round)
     listener.wrap(container, "after_training", listener.ends)
+    for name in ("set_param", "load_config"):
+        listener.wrap(xgboost.Booster, name, listener.changes_parameters)
 
 
 class _Listener(Patches):
@@ -67,6 +70,7 @@ class _Listener(Patches):
             weakref.WeakKeyDictionary()
         )
         self._on_training: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
+        self._rates: weakref.WeakKeyDictionary[Any, float | None] = weakref.WeakKeyDictionary()
         self._here = threading.local()
 
     def trains(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -102,11 +106,16 @@ class _Listener(Patches):
 
     def ends_round(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Tell a round, once it was judged."""
-        result = original(*args, **kwargs)
         known = self._known.get(args[0])
+        rate: float | None = None
+        if known is not None and not self._recording.session.closed:
+            # XGBoost's scheduler is one of the callbacks that are called now, and sets the rate of the next round.
+            with known[0].guarded("reading the learning rate"):
+                rate = self._learning_rate(*args, **kwargs)
+        result = original(*args, **kwargs)
         if known is not None and not self._recording.session.closed:
             # What it answers is whether a callback has had enough.
-            grown = _Grown(known[2], *args, **kwargs)
+            grown = _Grown(known[2], rate, *args, **kwargs)
             with known[0].guarded("looking for the training data among the evaluation sets"):
                 if args[0] not in self._on_training:
                     self._on_training[args[0]] = frozenset()  # tried once, also if it fails
@@ -114,6 +123,18 @@ class _Listener(Patches):
             grown.on_training = self._on_training[args[0]]
             known[1].end_round(grown, is_last=result is True)
         return result
+
+    def changes_parameters(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Forget the learning rate of a booster whose parameters change."""
+        self._rates.pop(args[0], None)
+        return original(*args, **kwargs)
+
+    def _learning_rate(self, container: Any, model: Any, *others: Any, **named: Any) -> float | None:
+        """Return the learning rate of a booster, which is read again only after its parameters have changed."""
+        if model not in self._rates:
+            rate = _hyperparameters(json.loads(model.save_config())).get("learning_rate")
+            self._rates[model] = float(rate) if isinstance(rate, int | float) else None
+        return self._rates[model]
 
     def ends(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Note that a training has ended."""
@@ -128,9 +149,10 @@ class _Grown:
     """A booster after a round."""
 
     def __init__(
-        self, planned: int | None, container: Any, model: Any, epoch: int, dtrain: Any, evals: Any
+        self, planned: int | None, rate: float | None, container: Any, model: Any, epoch: int, dtrain: Any, evals: Any
     ) -> None:
         self._planned = planned
+        self._rate = rate
         self._callbacks = container.callbacks
         self._model = model
         self._data = list(evals or ())
@@ -187,16 +209,11 @@ class _Grown:
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return what the booster was told to do, and its defaults, as it says itself."""
-        found: dict[str, Any] = {}
-        learner = self._configuration().get("learner", {})
-        for part in ("objective", "learner_model_param", "generic_param", "gradient_booster"):
-            _flatten(learner.get(part, {}), found)
-        return found
+        return _hyperparameters(self._configuration())
 
     def learning_rate(self) -> float | None:
         """Return the learning rate."""
-        rate = self.hyperparameters().get("learning_rate")
-        return float(rate) if isinstance(rate, int | float) else None
+        return self._rate
 
     def planned(self) -> int | None:
         """Return how many rounds the booster has in the end."""
@@ -271,6 +288,15 @@ def _shap(model: Any, samples: Any) -> dict[str, float]:
     means = shares.reshape(-1, shares.shape[-1]).mean(0)[:-1]
     names = model.feature_names or [f"f{number}" for number in range(len(means))]
     return dict(zip(names, means.tolist(), strict=True))
+
+
+def _hyperparameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters in the configuration of a booster by name."""
+    found: dict[str, Any] = {}
+    learner = configuration.get("learner", {})
+    for part in ("objective", "learner_model_param", "generic_param", "gradient_booster"):
+        _flatten(learner.get(part, {}), found)
+    return found
 
 
 def _flatten(part: Any, found: dict[str, Any]) -> None:
