@@ -133,7 +133,7 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     if typed := secret_problems(spec, "", Secrets(os.environ)):
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
-    code, notes = "none: the algorithm is built in", ()
+    code, notes = "none: the algorithm is built in", tuple[str, ...]()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
