@@ -77,6 +77,7 @@ class Instances:
 
     def start(self, order: Order) -> Handle:
         log = EventLog(self._store, instance_folder(order.attempt, order.index), clock=self._clock.unix)
+        log.append("ready")
         if order.index == 0:
             if order.attempt:
                 log.append("resumed", steps=int(self._saved), repeated=int(self._work - self._saved))

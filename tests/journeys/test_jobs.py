@@ -110,6 +110,9 @@ def test_an_instance_that_is_killed_is_replaced_and_the_training_goes_on_where_i
     killed = submit(jobs, "--name", "killed", *words)
     jobs.wait_until(lambda: "epoch 2" in jobs.end(jobs.start("barograph", "logs", killed)).text, "it has trained")
     handle = agents(jobs, killed)[0]
+    # Losses reach the store up to two seconds after they were logged, checkpoints at once.
+    records = jobs.folder / "barograph-runs" / killed / "records"
+    jobs.wait_until(lambda: any(records.rglob("*.parquet")), "its losses are in the store")
     (jobs.folder / "hold").unlink()
     for pid in marked_processes("BAROGRAPH_INSTANCE", handle["mark"]):
         os.kill(pid, signal.SIGKILL)

@@ -8,40 +8,54 @@ which goes on from the events in the stores: agents and scripts do not notice.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
+from typing import IO
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, DamagedChunk
 from barograph.jobs.engines.engine import Engine
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.keeping import Keeping
+from barograph.jobs.keeping import Keeping, kept_notes
+from barograph.jobs.leftovers import has_leftovers, remove_leftovers
 from barograph.jobs.managed_job import ManagedJob
 from barograph.machine.host_lock import HostLock
-from barograph.model.clock import Clock
+from barograph.model.clock import Clock, SystemClock
 from barograph.processes.command import own_module
-from barograph.processes.local_process import LocalProcess
+from barograph.processes.local_process import DEVNULL, LocalProcess
+
+ENSURE_SECS = 5.0
+"""How often a command that waits for a job looks whether its controller is there."""
 
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
+_LEFTOVERS_SECS = 2.0
 
 
 class SteadyClock:
-    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job."""
+    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job.
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    Args:
+        clock: The clock that may jump.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._offset = self._clock.unix() - self._clock.monotonic()
 
     def monotonic(self) -> float:
-        """Return `time.monotonic()`."""
-        return time.monotonic()
+        """Return seconds that never go back."""
+        return self._clock.monotonic()
 
     def unix(self) -> float:
         """Return seconds since 1970 UTC, as they were when this clock was made and have passed since."""
-        return self._offset + time.monotonic()
+        return self._offset + self._clock.monotonic()
 
 
 class Controller:
@@ -60,26 +74,52 @@ class Controller:
         self._again_at: dict[str, float] = {}
         self._keeping = Keeping(home, self._engine, clock)
         self._kept = 0
+        self._leftovers_at = 0.0
 
     def turn(self) -> int:
-        """Take a look at every job that is not over; return how many there are, and those whose instances are kept."""
+        """Take a look at every job that is not over, at kept instances, and at what killed processes left.
+
+        Returns:
+            How many jobs are not over, and how many have kept their instances.
+        """
+        self._care("leftovers", self._remove_leftovers)
         self._kept = self._keeping.turn()
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
+        for record in records:
+            # All of them before any turn: one that waits must not take what the instances of another one use.
+            if record.name not in self._jobs:
+                self._care(record.name, functools.partial(self._manage, record))
         waiting: set[str] = set()
         # Those that run first, so that what they release is there for those that wait.
         for record in sorted(records, key=lambda item: (not self._is_running(item), item.number)):
-            if self._clock.monotonic() < self._again_at.get(record.name, 0.0):
-                continue
-            try:
-                job = self._jobs.get(record.name) or self._managed(record)
-                if job.turn(may_start=record.engine not in waiting):
-                    waiting.add(record.engine)
-            except BarographError as error:
-                self._again_at[record.name] = self._clock.monotonic() + _RETRY_SECS
-                print(f"{record.name}: {error}", file=sys.stderr, flush=True)
+            if record.name in self._jobs:
+                self._care(record.name, functools.partial(self._turn_of, record, waiting))
         return len(records) + self._kept
+
+    def _care(self, name: str, do: Callable[[], None]) -> None:
+        """Do something for a job, or again in a while if that fails: one job must not hold up the others."""
+        if self._clock.monotonic() < self._again_at.get(name, 0.0):
+            return
+        try:
+            do()
+        except BarographError as error:
+            self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
+            _log(f"{name}: {error}")
+        except Exception:  # noqa: BLE001 - it is logged
+            self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
+            _log(f"{name}: {traceback.format_exc()}")
+
+    def _remove_leftovers(self) -> None:
+        if self._clock.monotonic() >= self._leftovers_at:
+            self._leftovers_at = self._clock.monotonic() + _LEFTOVERS_SECS
+            remove_leftovers(self._home)
+
+    def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
+        """Let a job have its turn; note in `waiting` that its engine has no instances for it."""
+        if self._jobs[record.name].turn(may_start=record.engine not in waiting):
+            waiting.add(record.engine)
 
     @property
     def is_busy(self) -> bool:
@@ -95,10 +135,15 @@ class Controller:
         job = self._jobs.get(record.name)
         return job is not None and bool(job.state.handles)
 
-    def _managed(self, record: JobRecord) -> ManagedJob:
-        job = self._jobs[record.name] = ManagedJob(record, self._home, self._engine(record.engine), self._clock,
-                                                   self._keeping)
-        return job
+    def _manage(self, record: JobRecord) -> None:
+        engine = self._engine(record.engine)
+        try:
+            self._jobs[record.name] = ManagedJob(record, self._home, engine, self._clock, self._keeping)
+        except DamagedChunk as error:
+            # Nobody can manage it any more. Its store still tells what is wrong.
+            _log(f"{record.name}: {error} It was ended.")
+            engine.release(record.name)
+            self._home.close(record)
 
     def _engine(self, name: str) -> Engine:
         if name not in self._engines:
@@ -107,16 +152,21 @@ class Controller:
 
 
 def ensure_controller(home: JobsHome) -> bool:
-    """Start a controller unless one runs; return whether one was started.
+    """Start a controller unless one runs or there is nothing to do; return whether one was started.
 
     Raises:
         OSError: It cannot be started.
     """
+    if all(record.over for record in home.all()) and not kept_notes(home) and not has_leftovers(home):
+        return False
     lock = _lock(home)
     if not lock.take():
         return False
     lock.release()
-    with home.controller_log.open("ab") as log:
+    with contextlib.ExitStack() as stack:
+        log: IO[bytes] | int = DEVNULL
+        with contextlib.suppress(OSError):  # a full disk
+            log = stack.enter_context(home.controller_log.open("ab"))
         LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log).let_go()
     return True
 
@@ -139,6 +189,11 @@ def main(path: str) -> int:
 def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
     """Return the engines by name."""
     return {"local": lambda: LocalEngine(home), "ray": lambda: RayEngine(home)}
+
+
+def _log(text: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk; the jobs go on
+        print(text.rstrip(), file=sys.stderr, flush=True)
 
 
 def _lock(home: JobsHome) -> HostLock:

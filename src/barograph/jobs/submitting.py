@@ -26,6 +26,7 @@ from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.job_packages import copy_pins
 from barograph.jobs.layout import unknown_channels
+from barograph.jobs.leftovers import noted_submission
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -95,7 +96,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
                                     processes=spec.instances * spec.processes)
-    channels, wrong = listed_channels(spec, Path.cwd())
+    channels, wrong = listed_channels(spec, Path.cwd(), home)
     found += wrong
     found += [f'The command uses {{data.{name}}}, but the job has no channel "{name}": --data {name}=…'
               for name in unknown_channels(spec.words, list(spec.data))]
@@ -185,22 +186,25 @@ def submit(
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)
     packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home))
-    if packed and packed.data:
-        store.put(f"{CODE}.{packed.digest}", packed.data)
-    try:
-        write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
-                                           code=packed.digest if packed and packed.data else ""))
-    except ObjectExists:
-        raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
     manifest = new_manifest(settings, command=secrets.hide_words(spec.words), clock=SystemClock(), name=name)
-    if create_run(store, manifest).run_id != manifest.run_id:
-        raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
-    write_channels(store, manifest.run_id, channels, now_unix=time.time())
-    if packages is not None:
-        copy_pins(packages, store)
-    EventLog(store, EVENTS).append("submitted")
-    # Last, because the controller may see it at once.
-    home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)
+    with noted_submission(home, name, store, manifest.run_id):
+        try:
+            # First, because it claims the place.
+            write_submission(store, Submission(name, spec, launch.to_text(), str(directory), python=sys.executable,
+                                               code=packed.digest if packed and packed.data else "",
+                                               run_id=manifest.run_id))
+        except ObjectExists:
+            raise JobRefused(f"There is a job at {store.url} already. Use another --to or --name.") from None
+        if packed and packed.data:
+            store.put(f"{CODE}.{packed.digest}", packed.data)
+        if create_run(store, manifest).run_id != manifest.run_id:
+            raise JobRefused(f"There is a run at {store.url} already. Use another --to or --name.")
+        write_channels(store, manifest.run_id, channels, now_unix=time.time())
+        if packages is not None:
+            copy_pins(packages, store)
+        EventLog(store, EVENTS).append("submitted")
+        # Last, because the controller may see it at once.
+        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()

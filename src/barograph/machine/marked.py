@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import NamedTuple
 
 import psutil
 
@@ -20,6 +21,22 @@ def marked_processes(variable: str, prefix: str) -> list[int]:
             if process.pid != me and process.environ().get(variable, "").startswith(prefix):
                 found.append(process.pid)
     return found
+
+
+class Program(NamedTuple):
+    """What a process runs."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+def program_of(pid: int) -> Program | None:
+    """Return what a process runs; None if it has ended or is another user's."""
+    try:
+        process = psutil.Process(pid)
+        return Program(process.cmdline(), process.environ())
+    except (psutil.Error, OSError):
+        return None
 
 
 def kill_marked(variable: str, prefix: str) -> int:

@@ -9,7 +9,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -23,6 +23,9 @@ _STAMP_NANOS = 2_000_000_000
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$")
 """Invalid names: those with control characters or undecodable bytes. "#" and a number mark an unfinished file, which
 remains after a crash."""
+
+
+_UNFINISHED = re.compile(r"#\d+$")
 
 
 class FileStore:
@@ -101,6 +104,30 @@ class FileStore:
         """See `Store.delete`."""
         with self._mapped("delete", name):
             self._place(name, make=False).unlink(missing_ok=True)
+
+    def remove_unfinished(self, folders: Sequence[str], *, older_than_secs: float = 0.0) -> int:
+        """Remove what killed processes were writing; return how many files that were. Nobody may be writing there.
+
+        Args:
+            folders: Folders of the store.
+            older_than_secs: Leave files that were written to since then: somebody may be writing them.
+        """
+        removed = 0
+        with self._mapped("delete", ", ".join(folders[:1])):
+            for folder in folders:
+                for path in (self._root / folder).rglob("*#*"):
+                    if _UNFINISHED.search(path.name) and path.is_file() \
+                            and time.time() - path.stat().st_mtime >= older_than_secs:
+                        path.unlink(missing_ok=True)
+                        removed += 1
+        return removed
+
+    def remove_empty_folders(self) -> None:
+        """Remove the directory and those below it that have no files."""
+        for folder, _, _ in os.walk(self._root, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._is_there = False
 
     def parts(self, name: str) -> Iterator[bytes]:
         """See `Streaming.parts`."""

@@ -24,10 +24,9 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
     home, printer = JobsHome(), Printer()
     records = home.all()
     kept = kept_notes(home)
-    if kept or any(not record.over for record in records):
-        ensure_controller(home)
+    ensure_controller(home)
     shown = records if everything or as_json else records[-_MOST:]
-    reports = reports_of(reversed(shown))
+    reports = reports_of([*home.damaged(), *reversed(shown)])
     if as_json:
         printer.json([report.to_json() for report in reports])
     elif reports:
@@ -43,7 +42,7 @@ def print_jobs(*, everything: bool, as_json: bool) -> None:
 
 def _row(report: JobReport) -> Sequence[Cell]:
     if report.phase is None:
-        return [report.name, "unreadable", "", "", "", "", report.reason]
+        return [report.name, state_text(report.doing), "", "", "", "", report.reason]
     return [
         report.name, state_text(report.doing or str(report.phase)), local_time(report.submitted_unix),
         duration(report.trained_secs) if report.trained_secs else "", f"{report.step:,}" if report.step else "",

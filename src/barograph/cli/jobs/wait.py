@@ -32,14 +32,11 @@ def command(
     from pathlib import Path
 
     from barograph.cli.jobs.waiting import exit_code_of, follow
-    from barograph.jobs.controller import ensure_controller
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
     from barograph.jobs.outputs import fetched_model
 
-    home = JobsHome()
-    view = view_of(job, home)
-    ensure_controller(home)
+    view = view_of(job, JobsHome())
     report = follow(view, output=output, as_json=as_json)
     if model is not None and report.is_over:
         fetched_model(view.store, Path(model))

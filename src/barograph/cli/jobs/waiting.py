@@ -11,6 +11,8 @@ from collections.abc import Callable
 from barograph.cli.printing import Printer
 from barograph.cli.record.live import LiveView, can_be_drawn_on
 from barograph.errors import StoreError
+from barograph.jobs.controller import ENSURE_SECS, ensure_controller
+from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import LogReader
 from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.layout import host_name
@@ -96,7 +98,11 @@ def follow(
 def _followed(
     view: JobView, shown: Output | None, line: LiveView | None, wait: Callable[[float], object]
 ) -> JobReport:
+    home, ensure_at = JobsHome(), 0.0
     while True:
+        if time.monotonic() >= ensure_at:  # or the job would wait for ever after its controller was killed
+            ensure_at = time.monotonic() + ENSURE_SECS
+            ensure_controller(home)
         try:
             report = view.report()
             if shown:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -187,8 +185,7 @@ class RayEngine:
 
     def _group(self, job: str) -> str:
         """Return the name of a job in a cluster: two users may have jobs of one name."""
-        owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
-        return f"{job}@{owner}"
+        return self._home.unique(job)
 
     def _wait_for_own(self, job: str, spec: JobSpec) -> str:
         try:

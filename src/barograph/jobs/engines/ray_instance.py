@@ -67,7 +67,7 @@ class InstanceHost(ProcessHost):
                 work = directory(group) / f"{attempt}-{index}"
                 work.mkdir(parents=True, exist_ok=True)
                 environment = {**node_environment(os.environ), **given, "BAROGRAPH_ADDRESS": address,
-                               **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}"}
+                               **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}/"}
                 self.start(own_module("barograph.jobs.agent", url, job, str(attempt), str(index), str(work),
                                       str(JobsHome().cache), environment=environment))
                 threading.Thread(target=self._release_unattended, args=(group, f"{attempt}-{index}"),
@@ -108,7 +108,7 @@ def clean_node(group: str, instance: str) -> None:
         group: Name of the job in the cluster.
         instance: The instance, as in "0-1"; "": all.
     """
-    kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}")
+    kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}/" if instance else f"{group}/")
     place = directory(group) / instance
     for limits in (place / "limits",) if instance else place.glob("*/limits"):
         clean_up(limits)
