@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from barograph.jobs.home import JobRecord, JobsHome
+
 Call = Callable[..., Any]
 
 COMMANDS = ("watch", "show", "keys", "doctor")
@@ -123,3 +125,12 @@ def test_a_prefix_above_runs_in_a_bucket_names_them(call: Call, s3_url: str, cop
     store_from_url(f"{s3_url}/mine").put("run.json", (copy / "run.json").read_bytes())
 
     assert refused(call("show", s3_url)) == f"{s3_url} is not a run, but a run is below it: {s3_url}/mine."
+
+
+def test_a_job_is_found_by_its_name_wherever_it_is(
+    call: Call, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    assert call("keys", "far").code == 2
+    JobsHome().add(JobRecord("far", str(copy), 1, "local", over=True), {})
+    assert call("keys", "far").out == call("keys", copy).out != ""

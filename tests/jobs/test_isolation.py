@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -42,6 +43,7 @@ from barograph.processes.streamed_process import StreamedProcess
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
 needs_network = pytest.mark.skipif(bool(limits_here().network_problem), reason=limits_here().network_problem)
+needs_names = pytest.mark.skipif(bool(limits_here().hosts_problem), reason=limits_here().hosts_problem)
 needs_landlock = pytest.mark.skipif(bool(limits_here().writable_problem), reason=limits_here().writable_problem)
 
 MIB = 2**20
@@ -314,8 +316,6 @@ def test_without_network_only_this_machine_is_reached(directory: Path) -> None:
 
 @needs_network
 def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}))"
         done = run(confined(python(code), directory=directory, no_network=True))
@@ -346,6 +346,30 @@ def test_a_network_outlives_who_made_it() -> None:
     finally:
         os.kill(network, signal.SIGKILL)
     wait_until_gone(network)
+
+
+@needs_names
+def test_the_names_of_the_instances_resolve_for_the_command_only(directory: Path) -> None:
+    before = Path("/etc/hosts").read_bytes()
+    code = ("import socket; print([socket.gethostbyname(name) for name in ('algo-1', 'algo-2', 'localhost')], "
+            "socket.gethostbyaddr('127.0.0.1')[0])")
+    made = confined(python(code), directory=directory, hosts={"algo-1": "127.0.0.1", "algo-2": "10.9.8.7"})
+    name = socket.gethostbyaddr("127.0.0.1")[0]
+    assert run(made).out.decode() == f"['127.0.0.1', '10.9.8.7', '127.0.0.1'] {name}\n"
+    assert Path("/etc/hosts").read_bytes() == before
+
+
+@pytest.mark.parametrize(("available", "names", "expected"), [
+    (SPACIOUS, 1, True), (replace(SPACIOUS, needs_user_namespace=True), 2, True),
+    (replace(SPACIOUS, needs_user_namespace=True), 1, False),
+    (replace(SPACIOUS, hosts_problem="it needs Linux"), 2, False),
+])
+def test_a_user_namespace_is_entered_for_the_names_of_several_instances_only(
+    available: Available, names: int, expected: bool, directory: Path
+) -> None:
+    hosts = {f"algo-{number}": "127.0.0.1" for number in range(names)}
+    made = confined(Command(("x",)), directory=directory, hosts=hosts, available=available)
+    assert any('"hosts"' in word for word in made.command.arguments) is expected
 
 
 @needs_landlock
@@ -397,6 +421,23 @@ def test_a_user_without_privileges_gets_a_network_of_their_own(tmp_path: Path) -
     done = subprocess.run([system, "-I", "-S", str(script), '{"network": "new"}', system, "-c", code], user=65534,
                           group=65534, extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
     assert (done.stdout, done.stderr) == ("65534 lo\n", "")
+
+
+def test_a_user_without_privileges_gets_names_and_a_network_of_their_own(tmp_path: Path) -> None:
+    system = shutil.which("python3", path="/usr/bin")
+    if os.geteuid() or system is None:
+        pytest.skip("needs root, and a Python that everybody may run")
+    script, hosts = Path(tmp_path, "confine.py"), Path(tmp_path, "hosts")
+    shutil.copy(confine.__file__, script)
+    hosts.write_text("10.9.8.7 algo-2\n")
+    for folder in (hosts, script, *script.parents[:-2]):
+        folder.chmod(0o755)
+    code = "import os, socket; print(os.getuid(), socket.gethostbyname('algo-2'))"
+    for network in ({}, {"network": "new"}):
+        settings = json.dumps({"hosts": str(hosts), **network})
+        done = subprocess.run([system, "-I", "-S", str(script), settings, system, "-c", code], user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
+        assert (done.stdout, done.stderr) == ("65534 10.9.8.7\n", "")
 
 
 def test_a_failed_system_call_says_what_is_missing() -> None:

@@ -142,6 +142,15 @@ def test_any_other_command_is_copied(tmp_path: Path) -> None:
         "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4000"}
 
 
+@pytest.mark.parametrize(("first", "shell"), [
+    ("#!/usr/bin/env bash\n", ("/usr/bin/env", "bash")), ("#!/bin/sh -e\n", ("/bin/sh", "-e")), ("echo\n", ("sh",)),
+])
+def test_a_shell_script_is_started_with_its_shell(first: str, shell: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(first)
+    assert plan(["train.sh", "--lr", "1"], tmp_path, World()).commands[0].arguments == (*shell, "train.sh", "--lr", "1")
+    assert plan(["elsewhere.sh"], tmp_path, World()).commands[0].arguments == ("elsewhere.sh",)
+
+
 @pytest.mark.parametrize("words", [["torchrun", "train.py"], ["python", "-m", "torch.distributed.run", "train.py"],
                                    ["/usr/bin/mpirun", "x"]])
 def test_a_launcher_within_a_launcher_is_refused(words: list[str], tmp_path: Path) -> None:

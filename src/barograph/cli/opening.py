@@ -17,6 +17,7 @@ from barograph.errors import (
     NotARun,
     SettingsError,
     StoreDenied,
+    UnknownJob,
 )
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown, shown_lines
@@ -71,13 +72,17 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return the path of a run by name in the default root; None if there is none, or the name is a path.
+    """Return the place of a run by name in the default root, or of a job; None if there is none or it is a path.
 
     Raises:
         AmbiguousName: Several runs have the name; the message lists them.
     """
     if "/" in name or os.sep in name or Path(name).exists():
         return None
+    return _run_called(name) or _job_called(name)
+
+
+def _run_called(name: str) -> str | None:
     root = root_place()
     if "://" not in root and not Path(root).is_dir():
         return None
@@ -92,6 +97,16 @@ def place_called(name: str) -> str | None:
         raise
     except BarographError:
         return None  # that there is no run at that place is what is to be said
+
+
+def _job_called(name: str) -> str | None:
+    """Return the place of a job, which may be in another directory or in a bucket."""
+    from barograph.jobs.home import JobsHome
+
+    try:
+        return JobsHome().named(name).url
+    except UnknownJob:
+        return None
 
 
 def tell_damage(run: RunReader, place: str) -> None:

@@ -49,6 +49,7 @@ from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
+from barograph.machine.host import interface_of
 from barograph.machine.marked import kill_marked
 from barograph.processes.command import Command
 from barograph.processes.process import ended_reason
@@ -175,7 +176,7 @@ class Agent:
             with _not_the_users_fault():
                 unpack(archive, self._layout.code)
         place = Place(self._index, self._peers(spec.instances),
-                      port if self._index == 0 else self._eventually(self._first_port))
+                      port if self._index == 0 else self._eventually(self._first_port), interface_of(_address()))
         write_config(self._layout, spec, place)
         sync = CheckpointSync(self._store, self._layout.checkpoints, self._index)
         if self._attempt:
@@ -201,7 +202,7 @@ class Agent:
         self._end.check()
         python = self._python(submission)
         plan = self._plan(submission, place, going_on, python)
-        limits = [self._confined(command, spec) for command in plan.commands]
+        limits = [self._confined(command, spec, place) for command in plan.commands]
         self._end.check()
         self._note("training")
         trained = self._train(submission, [item.command for item in limits], sync, deliveries)
@@ -305,13 +306,13 @@ class Agent:
     def _say(self, text: str) -> None:
         self._log.add(f"barograph: {text}\n".encode())
 
-    def _confined(self, command: Command, spec: JobSpec) -> Confinement:
+    def _confined(self, command: Command, spec: JobSpec, place: Place) -> Confinement:
         """Return a command with the limits of the instance."""
         cpus, network = os.environ.get(CPUS_VARIABLE, ""), int(os.environ.get(NETWORK_VARIABLE, 0)) or None
         return confined(
             command, directory=self._layout.base / "limits", network_of=network, cpus=spec.cpus,
             cpu_set=tuple(map(int, cpus.split(","))) if cpus else None, memory_bytes=spec.memory_bytes or None,
-            no_network=spec.no_network)
+            no_network=spec.no_network, hosts=dict(zip(place.hosts, place.addresses, strict=True)))
 
     def _plan(self, submission: Submission, place: Place, going_on: Resuming, python: str) -> LaunchPlan:
         """Return the commands that start the script here."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import IO
 
 from barograph.errors import BarographError, DamagedChunk
-from barograph.jobs.engines.engine import Engine
+from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine
 from barograph.jobs.home import JobRecord, JobsHome
@@ -36,6 +36,9 @@ _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
 _LEFTOVERS_SECS = 2.0
+_SOON_SECS = 0.1
+_FRESH_SECS = 10.0
+"""How long a job that begins to wait is looked at as often as one that runs: instances may be free."""
 
 
 class SteadyClock:
@@ -104,6 +107,8 @@ class Controller:
             return
         try:
             do()
+        except NotYet:
+            self._again_at[name] = self._clock.monotonic() + _SOON_SECS
         except BarographError as error:
             self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
             _log(f"{name}: {error}")
@@ -117,14 +122,17 @@ class Controller:
             remove_leftovers(self._home)
 
     def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
-        """Let a job have its turn; note in `waiting` that its engine has no instances for it."""
-        if self._jobs[record.name].turn(may_start=record.engine not in waiting):
-            waiting.add(record.engine)
+        """Let a job have its turn; note in `waiting` that its queue has no instances for it."""
+        job = self._jobs[record.name]
+        if job.turn(may_start=job.queue not in waiting):
+            waiting.add(job.queue)
 
     @property
     def is_busy(self) -> bool:
-        """Whether an instance runs, or is kept for a job."""
-        return bool(self._kept) or any(job.state.handles for job in self._jobs.values())
+        """Whether an instance runs, is kept for a job, or a job has just begun to wait for some."""
+        now = self._clock.unix()
+        return bool(self._kept) or any(
+            job.state.handles or now - job.state.since_unix < _FRESH_SECS for job in self._jobs.values())
 
     def close(self) -> None:
         """Release the engines; instances go on."""

@@ -39,6 +39,8 @@ class Available:
         has_memory_groups: The kernel limits memory, exactly. Otherwise it is measured, and the instance is ended.
         network_problem: Why an instance cannot be cut off from the network; "": it can.
         writable_problem: Why an instance cannot be kept from writing elsewhere; "": it can.
+        hosts_problem: Why an instance cannot have an /etc/hosts of its own; "": it can.
+        needs_user_namespace: For that it enters a user namespace, where sudo and containers do not work.
     """
 
     cpus: tuple[int, ...]
@@ -46,6 +48,8 @@ class Available:
     has_memory_groups: bool
     network_problem: str
     writable_problem: str
+    hosts_problem: str = ""
+    needs_user_namespace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +79,13 @@ def limits_here() -> Available:
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     problems = _probed()
     return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
-                     problems["network"], problems["writable"])
+                     problems["network"], problems["writable"], problems["hosts"], bool(problems["mounts"]))
 
 
 def confined(
     command: Command, *, directory: Path, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
     memory_bytes: int | None = None, no_network: bool = False, network_of: int | None = None,
-    writable: tuple[Path, ...] = (), available: Available | None = None,
+    writable: tuple[Path, ...] = (), hosts: Mapping[str, str] | None = None, available: Available | None = None,
 ) -> Confinement:
     """Return a command with limits. Commands with one directory share the limit of memory.
 
@@ -97,6 +101,8 @@ def confined(
         network_of: A process of `held_network`, whose loopback interface is shared. None: a new one.
         writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
             Those that are missing are created.
+        hosts: Names of the instances and their addresses. The command finds them in /etc/hosts where this machine
+            allows it; a single instance does not enter a user namespace for its own name.
         available: What can be enforced. None: as `limits_here`.
 
     Raises:
@@ -116,6 +122,8 @@ def confined(
         settings |= _memory_settings(directory, memory_bytes)
     if no_network:
         settings["network"] = "new" if network_of is None else network_of
+    if hosts and not available.hosts_problem and (len(hosts) > 1 or not available.needs_user_namespace):
+        settings["hosts"] = _hosts_file(directory, hosts)
     if writable:
         settings["writable"] = [os.path.abspath(path) for path in writable]
     if cpus is not None:
@@ -219,6 +227,16 @@ def _memory_settings(directory: Path, limit_bytes: int) -> dict[str, object]:
                         os.fspath(mark)]}
 
 
+def _hosts_file(directory: Path, hosts: Mapping[str, str]) -> str:
+    """Write the machine's /etc/hosts with more names, and return its path."""
+    path = directory / "hosts"
+    lines = [Path("/etc/hosts").read_bytes().rstrip(b"\n"),
+             *(f"{address}\t{name}".encode() for name, address in hosts.items()), b""]
+    # The new names come last: an address that has a name already keeps it in reverse.
+    path.write_bytes(b"\n".join(lines))
+    return os.fspath(path)
+
+
 def _noted(directory: Path) -> list[MemoryGroup]:
     try:
         return [MemoryGroup(Path(path)) for path in json.loads((directory / _RECORD).read_text("utf-8"))]
@@ -243,7 +261,7 @@ def _probed() -> dict[str, str]:
     try:
         done = run_to_end(Command((*_wrapper(), "--probe")), timeout_secs=_PROBE_SECS)
         said = json.loads(done.out)
-        return {name: str(said[name]) for name in ("network", "writable")}
+        return {name: str(said[name]) for name in ("network", "writable", "hosts", "mounts")}
     except (OSError, NotCompleted, ValueError, KeyError):
         why = "it needs Linux" if not sys.platform.startswith("linux") else "the kernel does not allow it"
-        return {"network": why, "writable": why}
+        return dict.fromkeys(("network", "writable", "hosts", "mounts"), why)

@@ -88,7 +88,7 @@ def launch_plan(
     variables = {**_threads(cpus, world.processes), **environment, **_activated(python, environment)}
     python = python or sys.executable
     script = _script_words(words)
-    started = (python, "-u", *script) if script else tuple(words)
+    started = (python, "-u", *script) if script else _program_words(words, directory)
     if world.size == 1:
         return LaunchPlan((Command(started, os.fspath(directory), variables),))
     _check_no_launcher(words, script, world)
@@ -164,6 +164,18 @@ def _script_words(words: Sequence[str]) -> tuple[str, ...]:
         if rest and (rest[0].endswith(".py") or rest[0] == "-m") and os.path.basename(words[0]) == words[0]:
             return tuple(rest)
     return ()
+
+
+def _program_words(words: Sequence[str], directory: Path) -> tuple[str, ...]:
+    """Return what starts a program: a shell script with the shell of its first line, executable or not."""
+    if not words[0].endswith((".sh", ".bash")):
+        return tuple(words)
+    try:
+        with Path(directory, words[0]).open("rb") as file:
+            first = file.readline().decode("utf-8", "replace")
+    except OSError:
+        return tuple(words)  # one that PATH finds
+    return (*(first[2:].split() if first.startswith("#!") else ["sh"]), *words)
 
 
 def _check_no_launcher(words: Sequence[str], script: Sequence[str], world: World) -> None:

@@ -83,6 +83,11 @@ class ManagedJob:
         """Its state."""
         return self._state
 
+    @property
+    def queue(self) -> str:
+        """Name of the queue that it waits in: each cluster has one, and this machine."""
+        return f"{self.record.engine} {self._engine.queue(self.record.name, self._spec)}"
+
     def turn(self, *, may_start: bool) -> bool:
         """Take what has happened and do what is due; return whether the job waits for instances.
 

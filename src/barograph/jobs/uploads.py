@@ -34,7 +34,8 @@ def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: 
         StoreError: The store rejects it.
     """
     found = [(path, f"{folder}/{path.relative_to(top).as_posix()}")
-             for folder, top in (("model", layout.model), ("output", layout.output_data))
+             for folder, top in (("model", layout.model), ("output", layout.output_data),
+                                 ("output/intermediate", layout.intermediate))
              for path in sorted(top.rglob("*")) if path.is_file()]
     if not found:
         return 0

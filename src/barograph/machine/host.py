@@ -119,6 +119,13 @@ def memory_bytes() -> int:
     return limited[1] if limited else int(psutil.virtual_memory().total)
 
 
+def interface_of(address: str) -> str:
+    """Return the network interface with an address of this machine; "eth0" if none has it, as behind NAT."""
+    wanted = "127.0.0.1" if address.startswith("127.") else address
+    return next((name for name, cards in psutil.net_if_addrs().items()
+                 if any(card.address == wanted for card in cards)), "eth0")
+
+
 class _CoreTimes:
     """CPU times of one core since boot."""
 

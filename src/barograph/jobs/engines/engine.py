@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from barograph.errors import BarographError
 from barograph.jobs.spec import JobSpec
 
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
@@ -16,6 +17,10 @@ NETWORK_VARIABLE = "BAROGRAPH_NETWORK"
 
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
+
+
+class NotYet(BarographError):
+    """An engine has begun to do something and does not wait for it: call it again soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,10 @@ class Engine(Protocol):
         """
         ...
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        """Return the name of the queue that a job waits in: it waits for no job of another one."""
+        ...
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         """Reserve all instances of a job, or none; return why it must wait, "" if they are reserved.
 
@@ -66,6 +75,7 @@ class Engine(Protocol):
 
         Raises:
             OSError, JobError: It cannot be started.
+            NotYet: Its resources are not there yet, because another controller reserved them.
         """
         ...
 
@@ -93,7 +103,8 @@ class Engine(Protocol):
             is_over: The job has ended; otherwise it will reserve instances again.
 
         Raises:
-            JobError: Not everything is released yet. It must be called again.
+            NotYet: Not everything is released yet. It must be called again.
+            JobError: Likewise, and something is wrong.
         """
         ...
 

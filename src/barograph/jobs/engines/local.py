@@ -84,6 +84,10 @@ class LocalEngine:
             found.append("A cluster file needs --engine ray.")
         return found
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        """See `Engine.queue`."""
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         """See `Engine.reserve`."""
         if job in self._reserved:
