@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError
-from barograph.jobs.engines.engine import Engine
+from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import Clock
 from barograph.store.whole_file import write_whole
 
-_RETRY_SECS = 5.0
+_RETRY_SECS, _SOON_SECS = 5.0, 0.1
 _MOMENT_SECS = 2.0
 
 
@@ -116,6 +116,8 @@ class Keeping:
     def _release(self, note: KeptNote) -> None:
         try:
             self._engine_named(note.engine).release(note.name)
+        except NotYet:
+            self._again_at[note.name] = self._clock.monotonic() + _SOON_SECS
         except BarographError as error:
             self._again_at[note.name] = self._clock.monotonic() + _RETRY_SECS
             print(f"{note.name}: {error}", file=sys.stderr, flush=True)
