@@ -127,10 +127,12 @@ def test_a_prefix_above_runs_in_a_bucket_names_them(call: Call, s3_url: str, cop
     assert refused(call("show", s3_url)) == f"{s3_url} is not a run, but a run is below it: {s3_url}/mine."
 
 
-def test_a_job_is_found_by_its_name_wherever_it_is(
-    call: Call, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["show", "doctor"])
+def test_the_run_of_a_job_is_found_by_the_name_of_the_job_from_any_directory(
+    call: Call, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str,
 ) -> None:
     monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
-    assert call("keys", "far").code == 2
-    JobsHome().add(JobRecord("far", str(copy), 1, "local", over=True), {})
-    assert call("keys", "far").out == call("keys", copy).out != ""
+    JobsHome().add(JobRecord("digits", copy.as_uri(), 1, "local"), {})
+    monkeypatch.chdir(tmp_path / "home")
+
+    assert str(copy) in call(command, "digits").out

@@ -17,7 +17,6 @@ from barograph.errors import (
     NotARun,
     SettingsError,
     StoreDenied,
-    UnknownJob,
 )
 from barograph.model.items import ItemKind
 from barograph.model.one_line import shown, shown_lines
@@ -72,17 +71,27 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return the place of a run by name in the default root, or of a job; None if there is none or it is a path.
+    """Return the place of a run by its name in the default root, or by the name of its job on this machine.
+
+    Returns:
+        None if there is none, or the name is a path.
 
     Raises:
         AmbiguousName: Several runs have the name; the message lists them.
     """
     if "/" in name or os.sep in name or Path(name).exists():
         return None
-    return _run_called(name) or _job_called(name)
+    return _place_in_catalog(name) or _place_of_job(name)
 
 
-def _run_called(name: str) -> str | None:
+def _place_of_job(name: str) -> str | None:
+    # Loaded here: few runs are named by their job.
+    from barograph.jobs.home import JobsHome
+
+    return next((record.url for record in JobsHome().all() if record.name == name), None)
+
+
+def _place_in_catalog(name: str) -> str | None:
     root = root_place()
     if "://" not in root and not Path(root).is_dir():
         return None
@@ -97,16 +106,6 @@ def _run_called(name: str) -> str | None:
         raise
     except BarographError:
         return None  # that there is no run at that place is what is to be said
-
-
-def _job_called(name: str) -> str | None:
-    """Return the place of a job, which may be in another directory or in a bucket."""
-    from barograph.jobs.home import JobsHome
-
-    try:
-        return JobsHome().named(name).url
-    except UnknownJob:
-        return None
 
 
 def tell_damage(run: RunReader, place: str) -> None:

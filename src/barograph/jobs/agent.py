@@ -30,7 +30,6 @@ from barograph.jobs.code import unpack
 from barograph.jobs.data.progress import DeliveryCancelled, DeliveryProgress
 from barograph.jobs.ending import Cancelled, EndRequest
 from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE
-from barograph.jobs.environment import prepare
 from barograph.jobs.failure_rate import launch_after
 from barograph.jobs.heartbeat import Heartbeat
 from barograph.jobs.instance_log import InstanceLog
@@ -284,6 +283,8 @@ class Agent:
         found = requirements_of(self._layout.code, submission.spec.requirements)
         if found is None:
             return submission.python if Path(submission.python).exists() else ""
+        from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
+
         self._note("preparing")
         with _not_the_users_fault():
             try:

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from barograph.errors import BarographError, DamagedChunk, JobRefused, ObjectNotFound
+from barograph.errors import BarographError, DamagedChunk, JobRefused, ObjectNotFound, SettingsError
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json, channel_from_text
 from barograph.jobs.data.listing import DataListing, listing_from_json
 from barograph.jobs.data.progress import DeliveryProgress
@@ -57,7 +57,6 @@ def listed_channels(spec: JobSpec, directory: Path, home: JobsHome) -> tuple[lis
         home: Directory of the jobs of this user.
 
     Raises:
-        SettingsError: A channel is not valid.
         StoreUnavailable: A bucket cannot be reached.
     """
     found: list[ListedChannel] = []
@@ -72,10 +71,10 @@ def listed_channels(spec: JobSpec, directory: Path, home: JobsHome) -> tuple[lis
     from barograph.jobs.leftovers import probe_directory
 
     for name, text in spec.data.items():
-        channel = channel_from_text(f"{name}={text}", directory=directory)
         try:
+            channel = channel_from_text(f"{name}={text}", directory=directory)
             listing = objects_of(channel)
-        except JobRefused as error:
+        except (JobRefused, SettingsError) as error:
             problems.append(str(error))
             continue
         found.append(ListedChannel(channel, listing))

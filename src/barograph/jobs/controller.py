@@ -1,6 +1,6 @@
 """The controller of a user's jobs on this machine: one process that manages them all, and ends when none is left.
 
-    python -m barograph.jobs.controller HOME
+    python -m barograph.jobs.controller HOME [--announced]
 
 It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
 which goes on from the events in the stores: agents and scripts do not notice.
@@ -14,23 +14,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from typing import IO
 
 from barograph.errors import BarographError, DamagedChunk
+from barograph.jobs.controller_process import ANNOUNCED, Announcement, controller_lock
 from barograph.jobs.engines.engine import Engine, NotYet
-from barograph.jobs.engines.local import LocalEngine
-from barograph.jobs.engines.ray import RayEngine
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.home import JobRecord, JobsHome
-from barograph.jobs.keeping import Keeping, kept_notes
-from barograph.jobs.leftovers import has_leftovers, remove_leftovers
+from barograph.jobs.keeping import Keeping
+from barograph.jobs.leftovers import remove_leftovers
 from barograph.jobs.managed_job import ManagedJob
-from barograph.machine.host_lock import HostLock
 from barograph.model.clock import Clock, SystemClock
-from barograph.processes.command import own_module
-from barograph.processes.local_process import DEVNULL, LocalProcess
-
-ENSURE_SECS = 5.0
-"""How often a command that waits for a job looks whether its controller is there."""
 
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
@@ -134,6 +127,11 @@ class Controller:
         return bool(self._kept) or any(
             job.state.handles or now - job.state.since_unix < _FRESH_SECS for job in self._jobs.values())
 
+    @property
+    def has_decided(self) -> bool:
+        """Whether the last turn changed a job; what follows from it is due at once."""
+        return any(job.has_decided for job in self._jobs.values())
+
     def close(self) -> None:
         """Release the engines; instances go on."""
         for engine in self._engines.values():
@@ -159,44 +157,21 @@ class Controller:
         return self._engines[name]
 
 
-def ensure_controller(home: JobsHome) -> bool:
-    """Start a controller unless one runs or there is nothing to do; return whether one was started.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-    if all(record.over for record in home.all()) and not kept_notes(home) and not has_leftovers(home):
-        return False
-    lock = _lock(home)
-    if not lock.take():
-        return False
-    lock.release()
-    with contextlib.ExitStack() as stack:
-        log: IO[bytes] | int = DEVNULL
-        with contextlib.suppress(OSError):  # a full disk
-            log = stack.enter_context(home.controller_log.open("ab"))
-        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log).let_go()
-    return True
-
-
-def main(path: str) -> int:
-    """Manage the jobs of a directory until none is left."""
+def main(path: str, *words: str) -> int:
+    """Manage the jobs of a directory until none is left, and none is announced."""
     home = JobsHome(path)
-    lock = _lock(home)
-    while lock.take():
-        controller = Controller(home, engines(home), SteadyClock())
-        while controller.turn():
-            time.sleep(_TURN_SECS if controller.is_busy else _IDLE_TURN_SECS)
-        controller.close()
-        lock.release()
-        if not any(not record.over for record in home.all()):
-            break  # a job that was added while the lock was held is not left without a controller
-    return 0
-
-
-def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
-    """Return the engines by name."""
-    return {"local": lambda: LocalEngine(home), "ray": lambda: RayEngine(home)}
+    lock, job = controller_lock(home), Announcement(ANNOUNCED in words)
+    while True:
+        is_expected = job.is_expected()
+        if lock.take():
+            _manage(home, job)
+            lock.release()
+            if all(record.over for record in home.all()):
+                return 0  # a job that was added while the lock was held is not left without a controller
+        elif not is_expected:
+            return 0  # the other controller sees the job
+        else:
+            job.is_expected(_IDLE_TURN_SECS)
 
 
 def _log(text: str) -> None:
@@ -204,10 +179,19 @@ def _log(text: str) -> None:
         print(text.rstrip(), file=sys.stderr, flush=True)
 
 
-def _lock(home: JobsHome) -> HostLock:
-    home.path.mkdir(parents=True, exist_ok=True)
-    return HostLock("jobs", home.path)
+def _manage(home: JobsHome, job: Announcement) -> None:
+    controller = Controller(home, engines(home), SteadyClock())
+    while True:
+        is_expected = job.is_expected()  # first: a job that was announced is seen by the turn below
+        if not controller.turn() and not is_expected:
+            break
+        pause = 0.0 if controller.has_decided else _TURN_SECS if controller.is_busy else _IDLE_TURN_SECS
+        if is_expected:
+            job.is_expected(pause)
+        else:
+            time.sleep(pause)
+    controller.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

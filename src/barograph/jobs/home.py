@@ -27,6 +27,8 @@ from barograph.machine.host_lock import HostLock
 HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
 
+_LISTED = 5
+
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
@@ -181,8 +183,11 @@ class JobsHome:
             return found[0]
         names = [record.name for record in found or records]
         if found:
-            raise UnknownJob(f'"{name}" is the beginning or the end of several jobs: {", ".join(names[-5:])}.')
-        raise UnknownJob(f'There is no job named "{name}". {nearest(name, names) if names else "There are no jobs."}')
+            raise UnknownJob(f'"{name}" is the beginning or the end of several jobs: {", ".join(names[-_LISTED:])}.')
+        near = nearest(name, names) if names else "There are no jobs."
+        if len(names) > _LISTED and near.startswith("There are"):
+            near = f"The newest: {', '.join(reversed(names[-_LISTED:]))}. To list all:  barograph jobs --all"
+        raise UnknownJob(f'There is no job named "{name}". {near}')
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment variables for the script of a job; empty once it has ended."""

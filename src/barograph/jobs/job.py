@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from barograph.errors import JobError
-from barograph.jobs.controller import ENSURE_SECS, ensure_controller
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import LogReader
 from barograph.jobs.job_log import STOP

@@ -138,7 +138,7 @@ class JobView:
         lead = max(beats, key=lambda beat: beat.step, default=None)
         return JobReport(
             self.name, self.store.url, state.phase, self._what_it_does() if runs else "", state.reason,
-            spec.words or (spec.algorithm,), spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
+            spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
             state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))

@@ -75,6 +75,7 @@ class ManagedJob:
         self._pause_secs = _BUCKET_PAUSE_SECS if record.url.startswith(_BUCKETS) else 0.0
         self._look_at = 0.0
         self._waits = False
+        self._has_decided = False
         if self._state.phase in (Phase.RUNNING, Phase.STOPPING):
             engine.adopt(record.name, self._spec, self._state.handles)
 
@@ -88,6 +89,11 @@ class ManagedJob:
         """Name of the queue that it waits in: each cluster has one, and this machine."""
         return f"{self.record.engine} {self._engine.queue(self.record.name, self._spec)}"
 
+    @property
+    def has_decided(self) -> bool:
+        """Whether the last turn wrote an event."""
+        return self._has_decided
+
     def turn(self, *, may_start: bool) -> bool:
         """Take what has happened and do what is due; return whether the job waits for instances.
 
@@ -97,6 +103,7 @@ class ManagedJob:
         Raises:
             StoreError: The store is unreachable.
         """
+        self._has_decided = False
         now = self._clock.monotonic()
         if now < self._look_at:
             return self._waits
@@ -247,6 +254,7 @@ class ManagedJob:
 
     def _note(self, kind: str, **data: object) -> None:
         self._take([self._log.append(kind, **data)])
+        self._has_decided = True
 
     def _take(self, events: list[Event]) -> None:
         self._state = state_after(events, self._state)

@@ -23,6 +23,8 @@ GRACE_SECS = 120.0
 """Time between SIGTERM and SIGKILL, as on SageMaker."""
 _BOOTSTRAP = Path(capture.__path__[0]) / "inject"
 _OF_COMMAND = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC)
+_PEERS_SECS = 30.0
+"""The same for processes whose peer failed: they may wait for it for ever. As with torchrun."""
 _TAIL_BYTES = 64 * 1024
 _MOST_WAITING_BYTES = 16 * 2**20
 """A script that prints more while the store is slow waits, so that its output does not fill the memory."""
@@ -104,7 +106,7 @@ class Script:
             self._log.add(output)
             self._tail = (self._tail + output)[-_TAIL_BYTES:]
         if any(codes) and self._kill_at is None:
-            self.terminate(GRACE_SECS)
+            self.terminate(_PEERS_SECS)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self.kill()
         if None in codes:

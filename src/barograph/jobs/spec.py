@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.data.channel import channel_from_json, text_of
+from barograph.model.settings import Settings
 from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
@@ -20,6 +20,8 @@ _SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "kee
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
+_FIELDS = {"checkpoint_every": "checkpoint", "env": "environment"}
+"""Options whose fields have other names."""
 _TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint", "env_file")
 
 
@@ -111,6 +113,11 @@ class JobSpec:
         return (*self.command, *(word for name, value in self.hyperparameters.items() for word in (f"--{name}", value)))
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """What the job runs, for people: the algorithm or the command, with the hyperparameters."""
+        return (self.algorithm, *self.words) if self.algorithm else self.words
+
+    @property
     def title(self) -> str:
         """What the job runs, in one word: the script's or the algorithm's name."""
         script = next((word for word in self.command if word.endswith((".py", ".sh"))), "")
@@ -144,15 +151,18 @@ def spec_from_options(options: Mapping[str, Any]) -> JobSpec:
     known = ("command", "hyperparameters", "data", "cpus", "memory", "max_restarts", "environment", "settings",
              *_SECONDS, *_WHOLE, *_PRICES, *_FLAGS, *_TEXTS)
     values: dict[str, Any] = {}
-    for name, value in options.items():
+    for option, value in options.items():
+        name = _FIELDS.get(option, option)
         if name not in known:
-            raise UnknownName(f'"{name}" is not an option of a job. {nearest(name, known)}')
+            raise _unknown(option, known)
         if value is not None:
             values.update(_checked(name, value))
     spec = JobSpec(**values)
     if bool(spec.command) == bool(spec.algorithm):
         raise SettingsError("A job has two things to run: a command and an algorithm. Remove one." if spec.command else
                             "A job needs something to run: a script, or --algorithm NAME.")
+    if spec.target and not spec.algorithm:
+        raise SettingsError("A target is for built-in algorithms only. Add --algorithm NAME, or remove --target.")
     return spec
 
 
@@ -171,6 +181,8 @@ def entries_of_file(path: Path) -> dict[str, Any]:
     Raises:
         SettingsError: The file cannot be read.
     """
+    import tomllib  # loaded here, because most jobs are typed
+
     try:
         return {name.replace("-", "_"): value for name, value in tomllib.loads(path.read_text("utf-8")).items()}
     except OSError as error:
@@ -179,10 +191,22 @@ def entries_of_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The job file {path} is not valid TOML: {error}.") from error
 
 
+def _unknown(option: str, known: Sequence[str]) -> UnknownName:
+    if option in {item.name for item in fields(Settings)}:
+        return UnknownName(f'"{option}" is a setting of the recording. Write it below [settings].')
+    shown = [_shown({field: name for name, field in _FIELDS.items()}.get(name, name)) for name in known]
+    return UnknownName(f'"{_shown(option)}" is not an option of a job. {nearest(_shown(option), shown)}')
+
+
+def _shown(option: str) -> str:
+    """Return the name of an option as it is typed, without the dashes in front."""
+    return option.replace("_", "-")
+
+
 def _checked(name: str, value: Any) -> dict[str, Any]:
     """Return one option as a field of `JobSpec`."""
     if name in _SECONDS:
-        return {_SECONDS[name]: seconds_from(name, value)}
+        return {_SECONDS[name]: seconds_from(_shown(name), value)}
     if name == "memory":
         return {"memory_bytes": bytes_from(name, value)}
     if name in _WHOLE or name == "max_restarts":
@@ -191,7 +215,7 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
         return {name: _positive(name, value)}
     if name in _FLAGS:
         if not isinstance(value, bool):
-            raise SettingsError(f"{name} is {value!r}; it must be true or false.")
+            raise SettingsError(f"{_shown(name)} is {value!r}; it must be true or false.")
         return {name: value}
     if name in ("command", "environment"):
         return {name: _words(name, value)}
@@ -203,7 +227,7 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
     if name == "settings":
         return {name: dict(_table(name, value))}
     if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}; it must be a string.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a string.")
     if name == "name":
         check_name(value)
     return {name: value}
@@ -217,25 +241,25 @@ def check_name(name: str) -> None:
 
 def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingsError(f"{name} is {value!r}; it must be an integer, at least {least}.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be an integer, at least {least}.")
     return value
 
 
 def _positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise SettingsError(f"{name} is {value!r}; it must be a number above 0.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a number above 0.")
     return float(value)
 
 
 def _words(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
-        raise SettingsError(f"{name} is {value!r}; it must be a list of strings.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a list of strings.")
     return tuple(value)
 
 
 def _table(name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{name} is {value!r}; it must be a table of names and values.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a table of names and values.")
     return value
 
 

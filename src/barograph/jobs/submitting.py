@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -13,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capture.integrations import installed_integrations
-from barograph.errors import JobRefused, ObjectExists
+from barograph.errors import JobRefused, ObjectExists, SettingsError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
 from barograph.jobs.channels import ListedChannel, listed_channels, write_channels
 from barograph.jobs.code import pack
-from barograph.jobs.controller import engines, ensure_controller
-from barograph.jobs.environment import environment_problem
+from barograph.jobs.controller_process import announce, dismiss, ensure_controller
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.failure_rate import checkpoints_of
 from barograph.jobs.given_environment import environment_problems, given_environment, given_names
 from barograph.jobs.home import JobRecord, JobsHome
@@ -27,6 +26,7 @@ from barograph.jobs.job_log import CODE, EVENTS, EventLog
 from barograph.jobs.job_packages import copy_pins
 from barograph.jobs.layout import unknown_channels
 from barograph.jobs.leftovers import noted_submission
+from barograph.jobs.program import program_problem
 from barograph.jobs.requirements import requirements_of
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.submission import Submission, write_submission
@@ -37,13 +37,14 @@ from barograph.model.plain import plain
 from barograph.model.question import question_now
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance.secrets import Secrets
-from barograph.rules.registry import needs_of, rules_from_settings
+from barograph.rules.needs import needs_from_settings
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import away_from, new_manifest, new_place
 from barograph.runs.writing.gathering import start_gathering
 from barograph.store.base import Store
 from barograph.store.urls import store_from_url
 from barograph.watch.figures import size
+from barograph.watch.watch_command import notify_environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,7 @@ def checked(spec: JobSpec, home: JobsHome, url: str = "") -> tuple[list[ListedCh
             requirements_of(Path.cwd(), spec.requirements)
         except JobRefused as error:
             found.append(str(error))
-    script = spec.command[0] if spec.command else ""
-    if script.endswith(".py") and not os.path.isfile(script):
-        found.append(f"No script at {script}.")
-    elif script and spec.engine == "local" and shutil.which(script) is None and not os.path.isfile(script):
-        found.append(f'Program not found: "{script}".')
+    found += filter(None, [program_problem(spec)])
     if spec.algorithm:
         algorithm = algorithm_named(spec.algorithm)
         found += algorithm_problems(algorithm, spec.hyperparameters, spec.data, spec.target,
@@ -131,15 +128,21 @@ class Plan:
 
 def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
     """Return what a job would do; nothing is started or stored."""
+    from barograph.jobs.environment import environment_problem
+
     if typed := secret_problems(spec, "", Secrets(os.environ)):
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
-    code, notes = "none: the algorithm is built in", tuple[str, ...]()
+    try:
+        needs_from_settings(settings_from_mapping(dict(spec.settings)))
+    except SettingsError as error:
+        problems.append(str(error))
+    code = "none: the algorithm is built in"
+    notes: tuple[str, ...] = ()
     if not spec.algorithm:
         try:
             packed = pack(Path.cwd(), secrets=Secrets(os.environ), away=_away(Path.cwd().as_uri(), home))
-            code = f"{size(packed.size_bytes)} from {Path.cwd()}"
-            notes = packed.notes
+            code, notes = f"{size(packed.size_bytes)} from {Path.cwd()}", packed.notes
         except JobRefused as error:
             problems.append(str(error))
             code = ""
@@ -169,8 +172,18 @@ def submit(
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
+    announce(home)
+    try:
+        return _submitted(spec, to, home, packages)
+    finally:
+        dismiss(home)
+
+
+def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -> Submitted:
     if spec.cluster:
         spec = replace(spec, cluster=os.path.abspath(spec.cluster))  # the controller may run elsewhere
+    if os.path.isfile(to):
+        raise JobRefused(f"--to is a file; it must be a directory or a URL ({to}).")
     store = store_from_url(to or (f"{new_place(spec.title).rpartition('/')[0]}/{spec.name}" if spec.name
                                   else new_place(spec.title)))
     channels, problems = checked(spec, home, store.url)
@@ -181,12 +194,14 @@ def submit(
     name = spec.name or store.url.rstrip("/").rpartition("/")[2]
     home.check_is_free(name)
     settings = _settings(spec, store)
-    launch = replace(Launch(settings, 0, needs_of(rules_from_settings(settings))),
+    # URLs of receivers may have secrets.
+    spec = replace(spec, settings={name: value for name, value in spec.settings.items() if name != "notify"})
+    launch = replace(Launch(settings, 0, needs_from_settings(settings)),
                      integrations=installed_integrations().found)
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)
     packed = None if spec.algorithm else pack(directory, secrets=secrets, away=_away(store.url, home))
-    manifest = new_manifest(settings, command=secrets.hide_words(spec.words), clock=SystemClock(), name=name)
+    manifest = new_manifest(settings, command=secrets.hide_words(spec.shown), clock=SystemClock(), name=name)
     with noted_submission(home, name, store, manifest.run_id):
         try:
             # First, because it claims the place.
@@ -204,7 +219,8 @@ def submit(
             copy_pins(packages, store)
         EventLog(store, EVENTS).append("submitted")
         # Last, because the controller may see it at once.
-        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine), environment)
+        home.add(JobRecord(name, store.url, time.time_ns(), spec.engine),
+                 {**environment, **notify_environment(settings)})
     if settings.origin:
         with contextlib.suppress(OSError):  # the job is worth more than its provenance
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
@@ -219,4 +235,6 @@ def _away(url: str, home: JobsHome) -> tuple[Path, ...]:
 
 def _settings(spec: JobSpec, store: Store) -> Settings:
     settings = replace(settings_from_mapping(dict(spec.settings)), to=store.url)
+    if settings.findings_to:  # the watcher may run elsewhere
+        settings = replace(settings, findings_to=os.path.abspath(settings.findings_to))
     return replace(settings, checkpoints=checkpoints_of(settings.checkpoints, spec.checkpoint, spot=spec.spot))

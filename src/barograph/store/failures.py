@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
+import sys
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
@@ -23,8 +16,8 @@ class NoRanges(StoreDenied):
     """The store only reads whole objects."""
 
 
-FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
-"""Errors that obstore raises."""
+LOCAL = (OSError, NotImplementedError, ValueError)
+"""Errors of directories. Those of buckets are `objects.FOREIGN`."""
 
 NO_SPACE = "The store is full."
 """Beginning of the message of each StoreFull."""
@@ -67,17 +60,17 @@ def _reading(
 ) -> _Reading:
     if bucket and "NoSuchBucket" in str(error):
         return StoreUnavailable, NO_BUCKET
-    if isinstance(error, AlreadyExistsError | PreconditionError | FileExistsError):
+    if _is_of_obstore(error, "AlreadyExistsError", "PreconditionError") or isinstance(error, FileExistsError):
         return ObjectExists, "The object already exists."
     if isinstance(error, FileNotFoundError):
         if verb == "get":
             return ObjectNotFound, "The object does not exist."
         return StoreUnavailable, "The directory does not exist."
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+    if _is_of_obstore(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
         return StoreDenied, "Access to the store was denied for these credentials or this user."
     if bucket and "non-partial response" in str(error):
         return NoRanges, "The store only reads whole objects."
-    if verb == "list" and isinstance(error, BaseError) and _BAD_NAME.search(str(error)):
+    if verb == "list" and _is_of_obstore(error, "BaseError") and _BAD_NAME.search(str(error)):
         return StoreDenied, "An object has a name that no file can have."
     number = _error_number(error)
     if number in _NO_ROOM:
@@ -87,6 +80,12 @@ def _reading(
     # A path on a disk may hold any word, so only of buckets is the text asked.
     about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
     return about_keys or (StoreUnavailable, "The store cannot be reached.")
+
+
+def _is_of_obstore(error: BaseException, *names: str) -> bool:
+    """Return whether an error is one of these of obstore, which is not loaded for a directory."""
+    known = sys.modules.get("obstore.exceptions")
+    return known is not None and isinstance(error, tuple(getattr(known, name) for name in names))
 
 
 def _bucket_of(url: str) -> tuple[str, str] | None:

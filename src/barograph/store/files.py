@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from barograph.store.base import Level, ObjectInfo
-from barograph.store.failures import FOREIGN, store_error
+from barograph.store.failures import LOCAL, store_error
 
 _PART_BYTES = 2**20
 _UNFINISHED_NUMBERS = 10**9
@@ -178,7 +178,7 @@ class FileStore:
     def _mapped(self, verb: str, name: str) -> Iterator[None]:
         try:
             yield
-        except FOREIGN as error:
+        except LOCAL as error:
             raise store_error(error, verb=verb, name=name, url=self.url) from error
 
 

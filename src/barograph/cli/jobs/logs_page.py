@@ -9,7 +9,7 @@ import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
 from barograph.errors import StoreUnavailable
-from barograph.jobs.controller import ENSURE_SECS, ensure_controller
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
 

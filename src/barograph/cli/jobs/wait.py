@@ -8,17 +8,17 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
-    output: Annotated[bool, typer.Option("--output", help="Also print the output of its script.")] = False,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
+    output: Annotated[bool, typer.Option("--output", help="Also print the output of the script.")] = False,
     model: Annotated[
         str | None, typer.Option(metavar="DIR", help="Then copy the files of its model to this directory.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Wait until a job ends, and say how it ended.
+    """Wait until a job ends, and report how it ended.
 
-    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C ends the waiting, not
-    the job.
+    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C stops waiting; the
+    job continues.
 
     Examples:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -62,22 +63,27 @@ class LocalEngine:
         self._home = home
         self._cores = cores or cores_to_use()
         self._memory_bytes = memory or memory_bytes()
-        self._gpus = len(names_of_gpus()) if gpus is None else gpus
+        self._given_gpus = gpus
         self._reserved: dict[str, _Reserved] = {}
         self._processes: dict[int, LocalProcess] = {}
+
+    @functools.cached_property
+    def _gpus(self) -> int:
+        """Number of GPUs to share; asked for by the first job that wants one."""
+        return len(names_of_gpus()) if self._given_gpus is None else self._given_gpus
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         """See `Engine.problems`."""
         found = []
         if spec.instances * spec.cpus > self._cores:
-            found.append(f"{_instances(spec)} {spec.cpus:g} CPUs need {spec.instances * spec.cpus:g}; this machine has "
-                         f"{self._cores}.")
+            found.append(f"The job needs {spec.instances * spec.cpus:g} CPUs; this machine has {self._cores}. Lower "
+                         f"{_lower(spec, '--cpus')}.")
         if spec.instances * spec.memory_bytes > self._memory_bytes:
-            found.append(f"{_instances(spec)} {size(spec.memory_bytes)} of memory need "
-                         f"{size(spec.instances * spec.memory_bytes)}; this machine has {size(self._memory_bytes)}.")
+            found.append(f"The job needs {size(spec.instances * spec.memory_bytes)} of memory; this machine has "
+                         f"{size(self._memory_bytes)}. Lower {_lower(spec, '--memory')}.")
         if spec.instances * spec.gpus > self._gpus:
-            found.append(f"{_instances(spec)} {count(spec.gpus, 'GPU')} need {spec.instances * spec.gpus}; this "
-                         f"machine has {self._gpus or 'none'}.")
+            found.append(f"The job needs {count(spec.instances * spec.gpus, 'GPU')}; this machine has "
+                         f"{self._gpus or 'none'}. Lower {_lower(spec, '--gpus')}.")
         if spec.no_network and (problem := limits_problem(limits_here(), no_network=True)):
             found.append(problem)
         if spec.cluster:
@@ -110,7 +116,7 @@ class LocalEngine:
     def _free_cpus(self, spec: JobSpec) -> list[int]:
         """Return CPUs for a job that no other has; none if it asks for parts of CPUs."""
         busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
-        free = [cpu for cpu in limits_here().cpus if cpu not in busy]
+        free = [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
         wanted = spec.instances * int(spec.cpus)
         return free[:wanted] if spec.cpus.is_integer() and len(free) >= wanted else []
 
@@ -268,5 +274,5 @@ def _process(handle: Handle) -> Process:
     return Process(handle["pid"], handle["host"], handle["boot_id"], handle["started_ticks"])
 
 
-def _instances(spec: JobSpec) -> str:
-    return f"{count(spec.instances, 'instance')} with"
+def _lower(spec: JobSpec, option: str) -> str:
+    return f"{option} or --instances" if spec.instances > 1 else option

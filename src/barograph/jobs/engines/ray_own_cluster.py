@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from barograph.errors import JobError, SettingsError
 from barograph.jobs.engines.engine import NotYet
 from barograph.jobs.engines.ray_capacity import Resources
@@ -39,6 +37,8 @@ def cluster_file(path: str) -> dict[str, Any]:
     Raises:
         SettingsError: It cannot be read, or lacks a provider or node types.
     """
+    import yaml  # loaded here, because most jobs have no cluster file
+
     try:
         content: dict[str, Any] = yaml.safe_load(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -205,6 +205,8 @@ class OwnCluster:
             more = {CLUSTER_VARIABLE: self._mark, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
         else:
             words, more = ["up", "--yes", "--no-config-cache", str(self._file)], {}
+        import yaml
+
         self._file.write_text(yaml.safe_dump(content), "utf-8")
         with (self._folder / "log").open("ab") as log:
             # Paths of files to copy are relative to the cluster file.
