@@ -22,7 +22,6 @@ from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBE_SECS = 30.0
-_PROBED = ("network", "writable", "hosts", "mounts")
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
 _SOURCES = Path(_CONFINE).parents[2]
@@ -82,7 +81,7 @@ def limits_here(*, probes: bool = True) -> Available:
         probes: Find out about the network and about writing. Takes 50 ms the first time.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
-    problems = _probed() if probes else dict.fromkeys(_PROBED, "")
+    problems = _probed() if probes else dict.fromkeys(("network", "writable", "hosts", "mounts"), "")
     return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
                      problems["network"], problems["writable"], problems["hosts"], bool(problems["mounts"]))
 
@@ -266,7 +265,7 @@ def _probed() -> dict[str, str]:
     try:
         done = run_to_end(Command((*_wrapper(), "--probe")), timeout_secs=_PROBE_SECS)
         said = json.loads(done.out)
-        return {name: str(said[name]) for name in _PROBED}
+        return {name: str(said[name]) for name in ("network", "writable", "hosts", "mounts")}
     except (OSError, NotCompleted, ValueError, KeyError):
         why = "it needs Linux" if not sys.platform.startswith("linux") else "the kernel does not allow it"
-        return dict.fromkeys(_PROBED, why)
+        return dict.fromkeys(("network", "writable", "hosts", "mounts"), why)

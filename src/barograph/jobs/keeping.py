@@ -22,7 +22,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.model.clock import Clock
 from barograph.store.whole_file import write_whole
 
-_RETRY_SECS, _SOON_SECS = 5.0, 0.1
+_RETRY_SECS = 5.0
 _MOMENT_SECS = 2.0
 
 
@@ -117,7 +117,7 @@ class Keeping:
         try:
             self._engine_named(note.engine).release(note.name)
         except NotYet:
-            self._again_at[note.name] = self._clock.monotonic() + _SOON_SECS
+            pass  # at the next turn
         except BarographError as error:
             self._again_at[note.name] = self._clock.monotonic() + _RETRY_SECS
             print(f"{note.name}: {error}", file=sys.stderr, flush=True)

@@ -183,7 +183,8 @@ class RayEngine:
         if self._own_cluster(job).exists:
             self.release(kept)  # the job has waited, and begun to create its own
             return
-        self.release(kept, is_over=False)
+        link, group = self._link_of_job(kept), self._group(kept)
+        link.remove(group, None, _CLEANS, [group, ""])  # done before what is asked of the cluster later
         self._own_cluster(kept).hand_over(job)
         for name in (kept, job):
             self._own.pop(name, None)
