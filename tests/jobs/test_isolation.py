@@ -553,3 +553,8 @@ def test_limits_of_cpus_and_memory_are_known_without_probes() -> None:
     known, probed = limits_here(probes=False), limits_here()
     assert (known.cpus, known.memory_bytes, known.has_memory_groups) == (
         probed.cpus, probed.memory_bytes, probed.has_memory_groups)
+
+
+def test_all_that_is_probed_is_read() -> None:
+    printed = subprocess.run([*isolation._wrapper(), "--probe"], capture_output=True, check=True).stdout
+    assert tuple(json.loads(printed)) == isolation._PROBED
