@@ -24,7 +24,6 @@ _RECORD, _MARK = "confinement.json", "out-of-memory"
 _PROBED = ("network", "writable")
 """What `confine --probe` finds out."""
 _PROBE_SECS = 30.0
-_PROBED = ("network", "writable", "hosts", "mounts")
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
 _SOURCES = Path(_CONFINE).parents[2]
