@@ -120,6 +120,10 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
+def test_cpus_and_memory_are_known_without_probes() -> None:
+    assert limits_here(probes=False).cpus == limits_here().cpus
+
+
 def test_without_limits_the_command_stays_as_it_is(directory: Path) -> None:
     command = Command(("train.sh", "x"), "/", {"A": "1"})
     assert confined(command, directory=directory).command == command
@@ -543,3 +547,9 @@ def test_another_controller_finds_the_network_of_an_attempt() -> None:
         assert _network(mark) == network
     finally:
         assert kill_marked(INSTANCE_VARIABLE, mark) == 1
+
+
+def test_limits_of_cpus_and_memory_are_known_without_probes() -> None:
+    known, probed = limits_here(probes=False), limits_here()
+    assert (known.cpus, known.memory_bytes, known.has_memory_groups) == (
+        probed.cpus, probed.memory_bytes, probed.has_memory_groups)
