@@ -129,6 +129,12 @@ class Instances:
     def release(self, job: str, *, is_over: bool = True) -> None:
         self.reserved.discard(job)
 
+    def keep(self, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
+
+    def take_over(self, kept: str, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
+
     def close(self) -> None:
         return None
 

@@ -76,7 +76,8 @@ class Instances:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobsHome:
     # Nothing here starts a controller.
-    monkeypatch.setattr("barograph.jobs.submitting.ensure_controller", lambda home: False)
+    for name in ("announce", "ensure_controller"):
+        monkeypatch.setattr(f"barograph.jobs.submitting.{name}", lambda home: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     return JobsHome(tmp_path / "home")
@@ -291,6 +292,33 @@ def test_a_controller_removes_leftovers_while_it_runs(home: JobsHome) -> None:
     clock.advance(3)
     made.turn()
     assert files(home.path / "secrets") == ["open.json"]
+
+
+def test_a_controller_removes_leftovers_before_it_ends(home: JobsHome) -> None:
+    made = controller(home, Instances())
+    made.turn()
+    (home.path / "secrets").mkdir(parents=True)
+    (home.path / "secrets" / "gone.json").write_text("{}")
+    made.close()
+    assert files(home.path / "secrets") == []
+
+
+def test_a_job_that_is_tried_again_later_keeps_the_controller_waiting(
+    home: JobsHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(home, "digits")
+    create = FileStore.create
+
+    def created(self: FileStore, name: str, data: bytes) -> None:
+        if name.endswith("00000002.json"):
+            raise StoreFull("The store is full.")
+        create(self, name, data)
+
+    monkeypatch.setattr(FileStore, "create", created)
+    made = controller(home, Instances())
+    made.turn()
+    assert state(home, "digits").phase is Phase.RUNNING
+    assert not made.has_decided
 
 
 def test_what_killed_processes_were_writing_to_the_store_is_removed_at_the_end(home: JobsHome) -> None:

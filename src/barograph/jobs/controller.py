@@ -71,6 +71,7 @@ class Controller:
         self._keeping = Keeping(home, self._engine, clock)
         self._kept = 0
         self._leftovers_at = 0.0
+        self._has_decided = False
 
     def turn(self) -> int:
         """Take a look at every job that is not over, at kept instances, and at what killed processes left.
@@ -78,8 +79,9 @@ class Controller:
         Returns:
             How many jobs are not over, and how many have kept their instances.
         """
-        self._care("leftovers", self._remove_leftovers)
-        self._kept = self._keeping.turn()
+        self._has_decided = False
+        self._care("leftovers of killed processes", self._remove_leftovers)
+        self._care("kept instances", self._release_kept)
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
@@ -114,11 +116,16 @@ class Controller:
             self._leftovers_at = self._clock.monotonic() + _LEFTOVERS_SECS
             remove_leftovers(self._home)
 
+    def _release_kept(self) -> None:
+        self._kept = self._keeping.turn()
+
     def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
         """Let a job have its turn; note in `waiting` that its queue has no instances for it."""
         job = self._jobs[record.name]
         if job.turn(may_start=job.queue not in waiting):
             waiting.add(job.queue)
+        # Not of a job whose turn failed: it would be looked at again and again until it is tried again.
+        self._has_decided |= job.has_decided
 
     @property
     def is_busy(self) -> bool:
@@ -130,7 +137,7 @@ class Controller:
     @property
     def has_decided(self) -> bool:
         """Whether the last turn changed a job; what follows from it is due at once."""
-        return any(job.has_decided for job in self._jobs.values())
+        return self._has_decided
 
     def prepare(self, engine: str) -> None:
         """Prepare an engine, if there is one of this name, for a job that is being submitted from this environment."""
@@ -138,7 +145,9 @@ class Controller:
             self._engine(engine).prepare()
 
     def close(self) -> None:
-        """Release the engines; instances go on."""
+        """Remove what killed processes left meanwhile, and release the engines; instances go on."""
+        self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
+        self._care("leftovers of killed processes", self._remove_leftovers)
         for engine in self._engines.values():
             engine.close()
 

@@ -117,7 +117,7 @@ class Engine(Protocol):
         ...
 
     def take_over(self, kept: str, job: str) -> None:
-        """Let a job have what is kept after another one that needed the same. `reserve` follows."""
+        """Let a job have what is kept after another one that needed the same; raises as `release`."""
         ...
 
     def close(self) -> None:
