@@ -77,7 +77,7 @@ class Instances:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobsHome:
     # Nothing here starts a controller.
     for name in ("announce", "ensure_controller"):
-        monkeypatch.setattr(f"barograph.jobs.submitting.{name}", lambda home: False)
+        monkeypatch.setattr(f"barograph.jobs.submitting.{name}", lambda *_: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     return JobsHome(tmp_path / "home")
