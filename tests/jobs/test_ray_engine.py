@@ -159,7 +159,7 @@ def test_a_cluster_that_scales_may_get_larger_nodes(engine: RayEngine, link: Sta
 
 def test_an_autoscaler_adds_only_the_nodes_of_its_cluster_file(engine: RayEngine, link: StandIn) -> None:
     link.cluster = RayNodes((node(SMALL),), scales=True, config=yaml.safe_load(FAKE))
-    assert engine.problems(spec(cpus=4.0, instances=3), "file:///runs/digits") == []
+    assert engine.problems(spec(cpus=4.0, instances=3), "/runs/digits") == []
     assert engine.problems(spec(cpus=4.0, instances=4)) == [
         "4 instances with 4 CPUs do not fit into the Ray cluster on this machine with its autoscaler: it has room for "
         "3."]
@@ -173,7 +173,7 @@ def test_an_autoscaler_adds_only_the_nodes_of_its_cluster_file(engine: RayEngine
 
 def test_a_directory_is_no_store_for_nodes_that_an_autoscaler_adds_elsewhere(engine: RayEngine, link: StandIn) -> None:
     link.cluster = RayNodes((node(SMALL),), scales=True, config={**yaml.safe_load(FAKE), "provider": {"type": "aws"}})
-    (problem,) = engine.problems(spec(), "file:///runs/digits")
+    (problem,) = engine.problems(spec(), "/runs/digits")
     assert "which nodes that the autoscaler of the Ray cluster on this machine adds cannot reach" in problem
     assert engine.problems(spec(), "s3://bucket/digits") == []
 
@@ -196,7 +196,7 @@ def test_the_cluster_file_is_found_at_the_process_of_the_autoscaler(tmp_path: Pa
 def test_a_directory_is_a_store_only_if_all_nodes_share_it(
     engine: RayEngine, link: StandIn, tmp_path: Path
 ) -> None:
-    url = (tmp_path / "runs" / "a job").as_uri()
+    url = store_from_url(tmp_path / "runs" / "a job").url
     link.cluster = RayNodes((node(SMALL), node(SMALL, is_here=False)), scales=False)
     (problem,) = engine.problems(spec(), url)
     assert "which other nodes of the Ray cluster" in problem
@@ -237,7 +237,7 @@ def test_data_in_directories_is_refused_if_other_nodes_do_not_have_it(
 
 
 def test_a_cluster_that_is_not_there_is_the_problem(engine: RayEngine, link: StandIn) -> None:
-    assert engine.problems(spec(), "file:///runs/digits") == ["There is no cluster."]
+    assert engine.problems(spec(), "/runs/digits") == ["There is no cluster."]
 
 
 def test_no_network_is_refused_because_nodes_do_not_enforce_it(engine: RayEngine, link: StandIn) -> None:
@@ -314,7 +314,7 @@ def test_what_is_not_released_is_tried_again(engine: RayEngine, link: StandIn) -
 
 
 def test_the_cluster_is_that_of_the_submitting_shell(engine: RayEngine, home: JobsHome, link: StandIn) -> None:
-    home.add(JobRecord("digits", "file:///runs/digits", 1, "ray"), {"RAY_ADDRESS": "10.0.0.1:6379", "A": "b"})
+    home.add(JobRecord("digits", "/runs/digits", 1, "ray"), {"RAY_ADDRESS": "10.0.0.1:6379", "A": "b"})
     engine.reserve("digits", spec())
     assert link.address == link.environment["RAY_ADDRESS"] == "10.0.0.1:6379"
     assert "A" not in link.environment
@@ -611,11 +611,11 @@ def test_a_cluster_file_says_what_there_can_be(tmp_path: Path, engine: RayEngine
     file = tmp_path / "cluster.yaml"
     file.write_text(FAKE)
     assert node_types(cluster_file(str(file))) == [({"CPU": 0}, 1), ({"CPU": 4}, 3)]
-    assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=3), "file:///runs/digits") == []
+    assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=3), "/runs/digits") == []
     assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=4)) == [
         f"4 instances with 4 CPUs do not fit into the cluster file {file}: it has room for 3."]
     file.write_text(FAKE.replace("fake_multinode", "aws").replace("{CPU: 4}", "{}"))
-    (problem,) = engine.problems(spec(cluster=str(file), cpus=64.0), "file:///runs/digits")
+    (problem,) = engine.problems(spec(cluster=str(file), cpus=64.0), "/runs/digits")
     assert "Use a bucket" in problem
 
 

@@ -12,7 +12,7 @@ from barograph.jobs.engines.engine import Handle, NotYet, Order
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
-from barograph.jobs.engines.ray_places import local_channels, probe_of
+from barograph.jobs.engines.ray_places import is_directory, local_channels, probe_of
 from barograph.jobs.home import HOME_VARIABLE, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.processes.ray_cli import is_ray_installed
@@ -89,7 +89,7 @@ class RayEngine:
         if probe and (without := [node.address for node in nodes.nodes if probe in node.missing]):
             found.append(f"The job would be stored in a directory of this machine, which other nodes of {where} cannot "
                          f"reach, such as {without[0]}. Use a bucket: --to s3://… ({url})")
-        elif url.startswith("file:") and nodes.config and not is_on_this_machine(nodes.config):
+        elif probe and nodes.config and not is_on_this_machine(nodes.config):
             found.append("The job would be stored in a directory of this machine, which nodes that the autoscaler of "
                          f"{where} adds cannot reach. Use a bucket: --to s3://… ({url})")
         return found
@@ -272,7 +272,7 @@ def _problems_of_file(spec: JobSpec, url: str) -> list[str]:
         return [str(error)]
     types = node_types(content)
     found = [] if types is None else problems_of_capacity(spec, types, f"the cluster file {spec.cluster}")
-    if url.startswith("file:") and not is_on_this_machine(content):
+    if is_directory(url) and not is_on_this_machine(content):
         found.append("The job would be stored in a directory of this machine, which the nodes of the cluster cannot "
                      f"reach. Use a bucket: --to s3://… ({url})")
     if not is_on_this_machine(content) and not content.get("file_mounts"):

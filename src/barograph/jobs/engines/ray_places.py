@@ -8,11 +8,20 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from barograph.jobs.spec import JobSpec
 
 _WILDCARD = re.compile(r"[*?\[]")
+
+
+def is_directory(url: str) -> bool:
+    """Return whether the URL of a store, as the store gives it, is a directory.
+
+    Example:
+        >>> is_directory("/runs/digits"), is_directory("s3://bucket/digits"), is_directory("")
+        (True, False, False)
+    """
+    return bool(url) and "://" not in url
 
 
 @contextlib.contextmanager
@@ -20,12 +29,12 @@ def probe_of(url: str) -> Iterator[str]:
     """Yield the path of a file that only machines have which share the directory of a store; "": it is in a bucket.
 
     Args:
-        url: URL of the store, which need not exist yet.
+        url: URL of the store, as the store gives it. It need not exist yet.
     """
-    if not url.startswith("file:"):
+    if not is_directory(url):
         yield ""
         return
-    directory = _existing(Path(unquote(urlsplit(url).path)))
+    directory = _existing(Path(url))
     try:
         descriptor, probe = tempfile.mkstemp(prefix=".barograph-", dir=directory)
     except OSError:
