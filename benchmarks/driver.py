@@ -20,6 +20,7 @@ from benchmarks import (
     frameworks,
     job_checkpoints,
     job_data,
+    job_survival,
     jobs,
     judging,
     kernel_report,
@@ -249,6 +250,17 @@ def measure_job_data(choice: argparse.Namespace) -> dict[str, Any]:
     return _reported(choice, "Data of a job", job_data, job_data.measure_job_data, job_data.print_job_data)
 
 
+def measure_job_survival(choice: argparse.Namespace) -> dict[str, Any]:
+    """What jobs survive, and what is left of them."""
+    heading("Jobs under kill -9")
+    effort = job_survival.QUICK if choice.quick else job_survival.Effort()
+    if choice.rounds:
+        effort = replace(effort, trainings=choice.rounds, cleanups=choice.rounds, on_ray=0)
+    report = job_survival.measure_job_survival(effort, seed=choice.seed, only=choice.survival)
+    job_survival.print_job_survival(report)
+    return report
+
+
 def measure_weights(choice: argparse.Namespace) -> dict[str, Any]:
     """Whether the bits are the same."""
     return _reported(
@@ -301,6 +313,7 @@ PARTS: Mapping[str, Callable[[argparse.Namespace], Any]] = {
     "checkpoint": measure_checkpoint,
     "job-checkpoints": measure_job_checkpoints,
     "job-data": measure_job_data,
+    "job-survival": measure_job_survival,
     "weights": measure_weights,
     "networks": measure_networks,
 }
@@ -347,6 +360,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1, help="threads of training and recording, for frameworks")
     parser.add_argument("--programs", type=_names_among(coverage.PROGRAMS), default=list(coverage.PROGRAMS),
                         help="programs for coverage: " + ", ".join(coverage.PROGRAMS))
+    parser.add_argument("--survival", type=_names_among(job_survival.NAMES), default=list(job_survival.NAMES),
+                        help="measurements of job-survival: " + ", ".join(job_survival.NAMES))
     parser.add_argument("--tools", type=_names_among(logs.TOOLS), default=list(logs.TOOLS), help="tools for log")
     return parser
 

@@ -71,7 +71,7 @@ def measure_jobs(effort: Effort) -> dict[str, Any]:
     measured: dict[str, dict[str, list[float]]] = {row: {} for row in _ROWS}
     loads: list[float] = []
     with (tempfile.TemporaryDirectory(prefix="barograph-bench-", ignore_cleanup_errors=True) as scratch,
-          _cluster(Path(scratch)) as (environment, dashboard)):
+          cluster(Path(scratch)) as (environment, dashboard)):
         ways = _ways()
         for number in range(effort.rounds):
             progress(f"jobs, round {number + 1} of {effort.rounds}")
@@ -180,7 +180,7 @@ def _wait_for(folder: Path, number: int) -> list[dict[str, float]]:
 
 
 @contextlib.contextmanager
-def _cluster(scratch: Path) -> Iterator[tuple[dict[str, str], str]]:
+def cluster(scratch: Path) -> Iterator[tuple[dict[str, str], str]]:
     """Run a cluster of one node; yield the environment of its users, and the address of its dashboard."""
     port, dashboard = _free_port(), _free_port()
     environment = {**clean_environment(scratch), "TMPDIR": tempfile.gettempdir(), "RAY_AUTH_MODE": "disabled",

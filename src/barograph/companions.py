@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 
 from barograph.capture.recording import Recording
-from barograph.model.launch import LAUNCH_VARIABLE
-from barograph.model.notify import notify_to_json
 from barograph.model.question import question_now
-from barograph.processes.command import environment_without, own_module
 from barograph.processes.local_process import LocalProcess
 from barograph.runs.state.places import away_from
 from barograph.runs.writing.gathering import PATIENCE_SECS, start_gathering
+from barograph.watch.watch_command import watch_command
 
 LAST_WORDS_SECS = 15.0
 """How long to wait for the last findings after the training."""
@@ -23,19 +20,9 @@ _FAREWELL_SECS = 2.0
 
 def start_watcher(recorded: Recording, words_to: int) -> LocalProcess | None:
     """Start the watcher process. Returns None if it cannot be started; training continues without it."""
-    environment = environment_without([LAUNCH_VARIABLE])
-    settings = recorded.session.settings
-    # Explicit, because a watcher loads rules that are not installed, and writes files, only on request.
-    arguments = ["watch", recorded.url, "--brief", "--rules", ",".join(settings.rules) or "none"]
-    if settings.notify:
-        # Not on the command line, which every user of this machine can read.
-        environment["BAROGRAPH_NOTIFY"] = json.dumps([notify_to_json(item) for item in settings.notify])
-    if settings.findings_to:
-        arguments += ["--findings-to", settings.findings_to]
     try:
         # In its own session: Ctrl-C is for the training only; the watcher still has to report its end.
-        return LocalProcess(own_module("barograph", *arguments, environment=environment), stdout=words_to,
-                            stderr=words_to)
+        return LocalProcess(watch_command(recorded.url, recorded.session.settings), stdout=words_to, stderr=words_to)
     except OSError as error:
         recorded.session.guard.caught(error, "starting the watcher")
         return None

@@ -60,7 +60,6 @@ to do; paths come last. Errors of other libraries are converted where they enter
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -303,6 +302,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
         'There are none.'
     """
     names = sorted(known)
+    import difflib  # loaded here: most processes meet no such error
+
     matches = difflib.get_close_matches(name, names, n=1)
     if matches:
         return f'Did you mean "{matches[0]}"?'

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from barograph.jobs.home import JobRecord, JobsHome
+
 Call = Callable[..., Any]
 
 COMMANDS = ("watch", "show", "keys", "doctor")
@@ -123,3 +125,14 @@ def test_a_prefix_above_runs_in_a_bucket_names_them(call: Call, s3_url: str, cop
     store_from_url(f"{s3_url}/mine").put("run.json", (copy / "run.json").read_bytes())
 
     assert refused(call("show", s3_url)) == f"{s3_url} is not a run, but a run is below it: {s3_url}/mine."
+
+
+@pytest.mark.parametrize("command", ["show", "doctor"])
+def test_the_run_of_a_job_is_found_by_the_name_of_the_job_from_any_directory(
+    call: Call, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str,
+) -> None:
+    monkeypatch.setenv("BAROGRAPH_HOME", str(tmp_path / "home"))
+    JobsHome().add(JobRecord("digits", copy.as_uri(), 1, "local"), {})
+    monkeypatch.chdir(tmp_path / "home")
+
+    assert str(copy) in call(command, "digits").out

@@ -38,8 +38,12 @@ def test_repeated_steps_would_not_have_been_paid_on_demand() -> None:
 def test_a_job_that_repeats_too_much_cost_more_than_on_demand() -> None:
     found = bill(TWO_HOURS_ON_SPOT, price=1.0, spot_price=0.5, steps=1, repeated_steps=3, interruptions=3)
     assert found.savings_percent == -100
-    assert found.line == ("cost 1.00 for 2.0 instance hours; 0.50 on demand (100% more than on demand); "
-                          "3 interruptions, 3 repeated steps")
+    assert found.line == "cost 1.00 for 2 h 0 min of instances; 0.50 on demand (100% more than on demand)"
+
+
+def test_small_costs_are_not_rounded_to_nothing() -> None:
+    found = bill([Interval(0, 20, spot=True)], price=3.0, spot_price=1.0)
+    assert found.line == "cost 0.0056 for 20.0 s of instances; 0.017 on demand (67% saved)"
 
 
 def test_an_instance_that_runs_is_paid_until_now() -> None:
@@ -55,10 +59,10 @@ def test_a_clock_that_was_set_back_gives_no_money_back() -> None:
 def test_unknown_prices_make_unknown_costs() -> None:
     unpriced = bill(TWO_HOURS_ON_SPOT)
     assert math.isnan(unpriced.cost)
-    assert unpriced.line == "2.0 instance hours"
+    assert unpriced.line == "2 h 0 min of instances"
     spot_only = bill(TWO_HOURS_ON_SPOT, spot_price=0.5)
-    assert (spot_only.cost, spot_only.line) == (1.0, "cost 1.00 for 2.0 instance hours")
-    assert bill([Interval(0, 3600)], price=2.0).line == "cost 2.00 for 1.0 instance hours"
+    assert (spot_only.cost, spot_only.line) == (1.0, "cost 1.00 for 2 h 0 min of instances")
+    assert bill([Interval(0, 3600)], price=2.0).line == "cost 2.00 for 1 h 0 min of instances"
 
 
 def test_a_bill_is_strict_json_without_unknown_figures() -> None:

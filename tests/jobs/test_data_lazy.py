@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,15 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from barograph.errors import JobError, JobRefused
+from barograph.errors import BarographError, JobError, JobRefused, StoreUnavailable
 from barograph.jobs.data import lazy
 from barograph.jobs.data.channel import Channel, Mode
 from barograph.jobs.data.delivery import Delivery, deliver
 from barograph.jobs.data.lazy import lazy_problem
 from barograph.jobs.data.lazy_blocks import BlockFile
-from barograph.jobs.data.listing import DataListing
+from barograph.jobs.data.lazy_server import LazyFiles
+from barograph.jobs.data.listing import DataListing, DataObject
 from barograph.jobs.data.mounts import mounts, stale_mounts, unmount
+from barograph.jobs.data.object_reader import ObjectReader
+from barograph.jobs.data.progress import Tally
+from barograph.jobs.data.settings import DeliverySettings
 from barograph.jobs.data.source import objects_of
+from barograph.processes.command import Command
+from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.store.urls import store_from_url
 
 FILES = {"a.bin": b"first", "empty": b"", "ünï/日本.bin": b"unicode", "sub/deep/large.bin": bytes(range(256)) * 20_000}
@@ -148,7 +155,12 @@ import sys, threading
 from pathlib import Path
 from barograph.jobs.data.channel import Channel, Mode
 from barograph.jobs.data.delivery import deliver
+from barograph.jobs.data.object_reader import ObjectReader
+from barograph.jobs.data.progress import Tally
+from barograph.jobs.data.settings import DeliverySettings
 from barograph.jobs.data.source import objects_of
+from barograph.processes.command import Command
+from barograph.processes.local_process import PIPE, LocalProcess
 channel, root = Channel("train", sys.argv[1], Mode.LAZY), Path(sys.argv[2])
 with deliver(channel, objects_of(channel), root / "job" / "train", index=0, count=1, cache=root / "cache",
              progress=print, cancelled=threading.Event()):
@@ -271,3 +283,32 @@ def test_another_process_reuses_what_was_fetched(tmp_path: Path) -> None:
     assert second.file.read(0, 1_000_000) == first.data
     assert second.fetched == []
     second.file.close()
+
+
+@pytest.mark.parametrize(("is_of_store", "kind"), [("true", StoreUnavailable), ("false", JobError)])
+def test_a_store_that_cannot_be_read_is_no_fault_of_the_data(is_of_store: str, kind: type[BarographError]) -> None:
+    said = f'{{"failure": "It failed.", "is_of_store": {is_of_store}}}'
+    process, tally = LocalProcess(Command(("echo", said)), stdout=PIPE), Tally("train", 1, 1)
+    lazy._Messages(process, tally).close()
+    process.wait()
+    assert type(tally.failure) is kind
+    assert str(tally.failure) == "It failed."
+
+
+def test_the_server_says_whether_the_store_failed(
+    local: DataListing, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(ObjectReader):
+        error: BarographError = StoreUnavailable("It failed.")
+
+        def read(self, item: DataObject, start: int, end: int) -> memoryview:
+            raise self.error
+
+    tally = Tally("train", 1, 1)
+    reader = Failing(local, DeliverySettings(), tally, threading.Event())
+    files = LazyFiles(local, tmp_path / "cache", reader, tally)
+    for reader.error in (StoreUnavailable("It failed."), JobError("It failed.")):
+        with pytest.raises(OSError, match="Input/output error"):
+            files.read("/a.bin", 5, 0, files.open("/a.bin", os.O_RDONLY))
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert said == [{"failure": "It failed.", "is_of_store": True}, {"failure": "It failed.", "is_of_store": False}]

@@ -83,7 +83,7 @@ def test_an_empty_directory_has_no_objects(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("source", "message"), [
     ("dat", 'there is no "dat" in {tmp}. Did you mean "data"?'),
     ("data/sbu/c.csv", 'there is no "sbu" in {tmp}/data. Did you mean "sub"?'),
-    ("data/a.csv/x", 'there is no "a.csv"'),
+    ("data/a.csv/x", "a.csv is a file"),
     ("data/*.parquet", 'No file of channel train matches "*.parquet". The directory has: .hidden, a.csv'),
     ("missing/*.csv", 'there is no "missing" in {tmp}'),
 ])

@@ -94,17 +94,18 @@ def test_a_request_stops_a_queued_job_at_once_and_a_running_one_with_a_checkpoin
         Phase.STOPPED, "Stopped: requested by the user.", -15)
 
 
-@pytest.mark.parametrize(("now", "wanted"), [(3709.0, None), (3711.0, End("it reached max-runtime (1 h 0 min)"))])
+@pytest.mark.parametrize(("now", "wanted"), [(3709.0, None), (
+    3711.0, End("it reached max-runtime (1 h 0 min); raise it to train longer"))])
 def test_max_runtime_counts_from_the_start_of_the_instances(now: float, wanted: End | None) -> None:
     assert decide(RUNNING, replace(SPEC, max_runtime_secs=3600.0), now) == wanted
 
 
 def test_max_wait_counts_from_the_submission_and_names_what_was_waited_for() -> None:
     spec = replace(SPEC, max_wait_secs=60.0)
-    assert decide(RUNNING, spec, 161.0) == End("it reached max-wait (1 min 0 s)")
+    assert decide(RUNNING, spec, 161.0) == End("it reached max-wait (1 min 0 s); raise it to wait longer")
     waiting = state_after([Event("waiting", 101.0, {"reason": "Waits for 2 CPUs."})], QUEUED)
     assert decide(waiting, spec, 161.0) == Finish(
-        Phase.FAILED, "Not finished within 1 min 0 s (max-wait). Waits for 2 CPUs.")
+        Phase.FAILED, "Not finished within 1 min 0 s (max-wait). Waits for 2 CPUs. Raise --max-wait to wait longer.")
 
 
 def test_a_job_that_is_over_stays_so() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,28 +19,32 @@ import pytest
 
 from barograph.errors import JobRefused
 from barograph.jobs import confine, isolation
+from barograph.jobs.engines.local import INSTANCE_VARIABLE, _network
 from barograph.jobs.isolation import (
     Available,
     Confinement,
     clean_up,
     confined,
+    has_own_network,
+    held_network,
     limits_here,
     limits_problem,
     memory_reason,
-    network_holder,
-    shared_network,
     was_out_of_memory,
 )
 from barograph.jobs.launchers import World, launch_plan
+from barograph.machine.marked import kill_marked
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
 from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.processes.run_to_end import Completed, run_to_end
 from barograph.processes.streamed_process import StreamedProcess
+from sagemaker_toolkit import NAMES_RESOLVE
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
 needs_network = pytest.mark.skipif(bool(limits_here().network_problem), reason=limits_here().network_problem)
+needs_names = pytest.mark.skipif(not NAMES_RESOLVE, reason="no mount namespace can be entered here")
 needs_landlock = pytest.mark.skipif(bool(limits_here().writable_problem), reason=limits_here().writable_problem)
 
 MIB = 2**20
@@ -98,11 +104,24 @@ def groups() -> list[Path]:
     return [] if probe is None else sorted(probe.path.parent.glob("barograph-*"))
 
 
+@contextlib.contextmanager
+def network_of_test() -> Iterator[int]:
+    network = held_network(os.environ)
+    try:
+        yield network
+    finally:
+        os.kill(network, signal.SIGKILL)
+
+
 def wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + LONGEST_SECS
     while (state := Path(f"/proc/{pid}/stat")).exists() and b") Z" not in state.read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_cpus_and_memory_are_known_without_probes() -> None:
+    assert limits_here(probes=False).cpus == limits_here().cpus
 
 
 def test_without_limits_the_command_stays_as_it_is(directory: Path) -> None:
@@ -302,8 +321,6 @@ def test_without_network_only_this_machine_is_reached(directory: Path) -> None:
 
 @needs_network
 def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as server:
         code = f"import socket; socket.create_connection(('127.0.0.1', {server.getsockname()[1]}))"
         done = run(confined(python(code), directory=directory, no_network=True))
@@ -313,20 +330,47 @@ def test_a_server_of_this_machine_is_not_reached(directory: Path) -> None:
 @needs_network
 def test_several_processes_share_a_network_of_their_own(directory: Path) -> None:
     code = "import os; print(os.readlink('/proc/self/ns/net'))"
-    with shared_network() as network:
+    with network_of_test() as network:
         spaces = [run(confined(python(code), directory=directory, no_network=True, network_of=network)).out
                   for _ in range(2)]
         assert spaces[0] == spaces[1] == f"{os.readlink(f'/proc/{network}/ns/net')}\n".encode()
         assert os.readlink("/proc/self/ns/net") not in spaces[0].decode()
+        assert has_own_network(network)
     wait_until_gone(network)
+    assert not has_own_network(network)
+    assert not has_own_network(os.getpid())
 
 
 @needs_network
-def test_the_holder_of_a_network_ends_with_its_input() -> None:
-    holder = LocalProcess(network_holder(), stdin=PIPE)
-    assert holder.stdin is not None
-    holder.stdin.close()
-    assert holder.wait(LONGEST_SECS) == 0
+def test_a_network_outlives_who_made_it() -> None:
+    code = ("import os; from barograph.jobs.isolation import held_network; "
+            "print(held_network({'MARK': 'x'}), flush=True); os._exit(0)")
+    network = int(run_to_end(python(code), timeout_secs=LONGEST_SECS).out)
+    try:
+        assert has_own_network(network)
+    finally:
+        os.kill(network, signal.SIGKILL)
+    wait_until_gone(network)
+
+
+@needs_names
+def test_the_names_of_the_instances_resolve_for_the_command_only(directory: Path) -> None:
+    before = Path("/etc/hosts").read_bytes()
+    code = ("import socket; print([socket.gethostbyname(name) for name in ('algo-1', 'algo-2', 'localhost')], "
+            "socket.gethostbyaddr('127.0.0.1')[0])")
+    made = confined(python(code), directory=directory, hosts={"algo-1": "127.0.0.1", "algo-2": "10.9.8.7"})
+    name = socket.gethostbyaddr("127.0.0.1")[0]
+    assert run(made).out.decode() == f"['127.0.0.1', '10.9.8.7', '127.0.0.1'] {name}\n"
+    assert Path("/etc/hosts").read_bytes() == before
+
+
+@pytest.mark.parametrize(("names", "expected"), [(1, False), (2, True)])
+def test_a_user_namespace_is_entered_for_the_names_of_several_instances_only(
+    names: int, expected: bool, directory: Path
+) -> None:
+    hosts = {f"algo-{number}": "127.0.0.1" for number in range(names)}
+    made = confined(Command(("x",)), directory=directory, hosts=hosts, available=SPACIOUS)
+    assert json.loads(made.command.arguments[-2])["hosts"] == [str(directory / "hosts"), expected]
 
 
 @needs_landlock
@@ -378,6 +422,29 @@ def test_a_user_without_privileges_gets_a_network_of_their_own(tmp_path: Path) -
     done = subprocess.run([system, "-I", "-S", str(script), '{"network": "new"}', system, "-c", code], user=65534,
                           group=65534, extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
     assert (done.stdout, done.stderr) == ("65534 lo\n", "")
+
+
+def test_a_user_without_privileges_gets_names_and_a_network_of_their_own(tmp_path: Path) -> None:
+    system = shutil.which("python3", path="/usr/bin")
+    if os.geteuid() or system is None:
+        pytest.skip("needs root, and a Python that everybody may run")
+    script, hosts = Path(tmp_path, "confine.py"), Path(tmp_path, "hosts")
+    shutil.copy(confine.__file__, script)
+    hosts.write_text("10.9.8.7 algo-2\n")
+    for folder in (hosts, script, *script.parents[:-2]):
+        folder.chmod(0o755)
+    code = "import os, socket; print(os.getuid(), socket.gethostbyname('algo-2'))"
+    for network in ({}, {"network": "new"}):
+        settings = json.dumps({"hosts": [str(hosts), True], **network})
+        done = subprocess.run([system, "-I", "-S", str(script), settings, system, "-c", code], user=65534, group=65534,
+                              extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
+        assert (done.stdout, done.stderr) == ("65534 10.9.8.7\n", "")
+    code = "import os; print(open('/etc/hosts').read().count('algo-2'), os.readlink('/proc/self/ns/user'))"
+    for hosts_given in ([str(hosts), False], [str(tmp_path / "none"), True]):  # not allowed, and not possible
+        done = subprocess.run([system, "-I", "-S", str(script), json.dumps({"hosts": hosts_given}), system, "-c", code],
+                              user=65534, group=65534, extra_groups=[], capture_output=True, text=True, check=False,
+                              cwd="/")
+        assert (done.stdout, done.stderr) == (f"0 {os.readlink('/proc/self/ns/user')}\n", "")
 
 
 def test_a_failed_system_call_says_what_is_missing() -> None:
@@ -457,7 +524,7 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
         "import torch, torch.distributed as dist\ndist.init_process_group('gloo')\n"
         "t = torch.ones(1) * dist.get_rank()\ndist.all_reduce(t)\n"
         "print('sum', t.item(), flush=True)\ndist.destroy_process_group()\n")
-    with shared_network() as network:
+    with network_of_test() as network:
         started = []
         for index in (0, 1):
             work = tmp_path / f"instance-{index}"
@@ -470,3 +537,19 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
             assert process.wait(LONGEST_SECS) == 0
             assert b"sum 1.0" in process.output().out
             made.clean_up()
+
+
+@needs_network
+def test_another_controller_finds_the_network_of_an_attempt() -> None:
+    mark = f"job-{os.getpid()}/0-network/"
+    network = _network(mark)
+    try:
+        assert _network(mark) == network
+    finally:
+        assert kill_marked(INSTANCE_VARIABLE, mark) == 1
+
+
+def test_limits_of_cpus_and_memory_are_known_without_probes() -> None:
+    known, probed = limits_here(probes=False), limits_here()
+    assert (known.cpus, known.memory_bytes, known.has_memory_groups) == (
+        probed.cpus, probed.memory_bytes, probed.has_memory_groups)

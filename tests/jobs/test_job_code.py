@@ -349,8 +349,11 @@ def test_an_archive_that_grows_without_end_is_refused(target: Path, monkeypatch:
     assert list(target.iterdir()) == []
 
 
-@pytest.mark.parametrize("data", [b"not an archive", gzip.compress(b"x" * 2000), gzip.compress(bytes(5000))[:20],
-                                  gzip.compress(os.urandom(3000))[:-900]])
+@pytest.mark.parametrize("data", [
+    pytest.param(b"not an archive", id="text"), pytest.param(gzip.compress(b"x" * 2000), id="no tar"),
+    pytest.param(gzip.compress(bytes(5000))[:20], id="cut off"),
+    pytest.param(gzip.compress(os.urandom(3000))[:-900], id="noise"),
+])
 def test_a_damaged_archive_is_refused(data: bytes, target: Path) -> None:
     with pytest.raises(JobError, match="Cannot unpack the archive of the code"):
         unpack(data, target)

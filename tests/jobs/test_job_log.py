@@ -27,6 +27,25 @@ def test_events_are_read_in_order_and_once(store) -> None:
     assert reader.new() == []
 
 
+def test_events_that_were_read_before_the_store_failed_are_not_lost(store) -> None:
+    log, reader = EventLog(store, "job/events"), EventLog(store, "job/events")
+    for kind in ("submitted", "starting", "started"):
+        log.append(kind)
+    get, failing = store.get, ["job/events/00000001.json"] * 2
+
+    def flaky(name: str):
+        if name in failing:
+            failing.remove(name)
+            raise StoreUnavailable("The store cannot be reached.")
+        return get(name)
+
+    store.get = flaky
+    assert [event.kind for event in reader.new()] == ["submitted"]
+    with pytest.raises(StoreUnavailable):
+        reader.new()
+    assert [event.kind for event in reader.new()] == ["starting", "started"]
+
+
 def test_of_two_controllers_only_one_decides(store) -> None:
     first, second = EventLog(store, "job/events"), EventLog(store, "job/events")
     first.append("starting", attempt=0)
@@ -101,8 +120,25 @@ def test_of_too_much_output_the_beginning_and_the_end_are_kept(store) -> None:
     log.add(b"end\n")
     log.write(last=True)
     text = "".join(LogReader(store, 0, 0).new())
-    assert text.startswith("begin\n[barograph: 2,097,154 bytes of output were left out]\n2222")
+    assert text.startswith("begin\n[barograph: of output above 100 bytes only the end is stored]\n"
+                           "[barograph: 2,097,154 bytes of output were left out]\n2222")
     assert text.endswith("2\nend\n")
+
+
+def test_output_waits_for_a_store_that_is_unreachable_and_comes_in_parts(store) -> None:
+    log = InstanceLog(store, 0, 0, secrets=Secrets(), clock=lambda: 0.0)
+    for number in range(5):
+        log.add(f"{number}".encode() * 2**19 + b"\n")
+    put, store.put = store.put, None
+    with pytest.raises(TypeError):
+        log.write()
+    store.put = put
+    log.write()
+    assert "".join(LogReader(store, 0, 0).new()) == "0" * 2**19 + "\n"
+    log.write()
+    log.write(last=True)
+    text = "".join(LogReader(store, 0, 0).new())
+    assert text == "".join(f"{number}" * 2**19 + "\n" for number in range(5))
 
 
 def test_checkpoints_of_a_script_are_there_again(store, tmp_path) -> None:

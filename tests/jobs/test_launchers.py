@@ -14,6 +14,7 @@ import pytest
 from barograph.errors import JobRefused
 from barograph.jobs.frameworks import Framework, framework_of
 from barograph.jobs.launchers import LaunchPlan, World, exit_code_of, free_ports, launch_plan, thread_variables
+from barograph.processes.command import Command
 
 START_SECS = 600.0
 
@@ -106,15 +107,27 @@ def test_a_shell_script_finds_the_python_of_the_job(tmp_path: Path) -> None:
     assert done.stdout.decode().split() == [str(python), str(tmp_path / "environment")]
 
 
-def test_torch_is_started_by_torchrun_once_per_instance(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("import torch\n")
-    world = World(("10.0.0.1", "10.0.0.2"), 1, 3, 4000, "job-7")
-    (command,) = plan(["train.py", "--lr", "1"], tmp_path, world, python="PY").commands
-    assert list(command.arguments) == [
-        "PY", "-u", "-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", "1", "--nproc-per-node", "3",
-        "--master-addr", "10.0.0.1", "--master-port", "4000", "--rdzv-id", "job-7", "--max-restarts", "0",
-        "train.py", "--lr", "1"]
-    assert command.environment == {}
+def test_workers_of_torch_get_what_torchrun_gives_them(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import json, os, sys\nif 0:\n    import torch\n"
+        "sys.stdout.write(json.dumps({'args': sys.argv, **os.environ}) + '\\n')\n")
+    world = World(("127.0.0.1",), 0, 2, free_ports(), "job-7")
+    torchrun = Command((
+        sys.executable, "-u", "-m", "torch.distributed.run", "--nnodes", "1", "--node-rank", "0", "--nproc-per-node",
+        "2", "--master-addr", "127.0.0.1", "--master-port", str(world.port), "--rdzv-id", "job-7", "--max-restarts",
+        "0", "train.py", "--lr", "1"), str(tmp_path))
+    ours, theirs = (
+        sorted((json.loads(line) for line in outputs([each])[1].splitlines() if line.startswith("{")),
+               key=lambda item: str(item["RANK"]))
+        for each in (plan(["train.py", "--lr", "1"], tmp_path, world), LaunchPlan((torchrun,))))
+    assert len(ours) == len(theirs) == 2
+    for own, other in zip(ours, theirs, strict=True):
+        # torchrun reads the file of errors and the signals itself.
+        missing = other.keys() - own.keys() - {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
+        assert missing <= {"OMP_NUM_THREADS", "PYTHONUNBUFFERED", "KINETO_USE_DAEMON"}, missing
+        assert {name for name in other.keys() & own.keys() if own[name] != other[name]} <= {
+            "TORCHELASTIC_USE_AGENT_STORE"}
+        assert own["TORCHELASTIC_USE_AGENT_STORE"] == "False"
 
 
 def test_tensorflow_gets_the_cluster_and_its_place(tmp_path: Path) -> None:
@@ -140,6 +153,15 @@ def test_any_other_command_is_copied(tmp_path: Path) -> None:
     assert commands[1].environment == {
         "RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "NODE_RANK": "1",
         "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "4000"}
+
+
+@pytest.mark.parametrize(("first", "shell"), [
+    ("#!/usr/bin/env bash\n", ("/usr/bin/env", "bash")), ("#!/bin/sh -e\n", ("/bin/sh", "-e")), ("echo\n", ("sh",)),
+])
+def test_a_shell_script_is_started_with_its_shell(first: str, shell: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text(first)
+    assert plan(["train.sh", "--lr", "1"], tmp_path, World()).commands[0].arguments == (*shell, "train.sh", "--lr", "1")
+    assert plan(["elsewhere.sh"], tmp_path, World()).commands[0].arguments == ("elsewhere.sh",)
 
 
 @pytest.mark.parametrize("words", [["torchrun", "train.py"], ["python", "-m", "torch.distributed.run", "train.py"],
@@ -193,7 +215,7 @@ def test_a_failed_worker_of_torch_fails_its_instance(tmp_path: Path) -> None:
     plans = [launch_plan(["train.py"], World(processes=2, port=free_ports()), directory=tmp_path, environment={})]
     assert plans[0].framework is Framework.TORCH
     codes, text = outputs(plans)
-    assert codes == [1], text
+    assert (exit_code_of(codes), sorted(codes)) == (1, [0, 1]), text
 
 
 def test_two_instances_of_jax_meet(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_files_are_those_of_sagemaker(tmp_path: Path) -> None:
     def read(name: str) -> object:
         return json.loads((tmp_path / "input" / "config" / f"{name}.json").read_text())
 
-    assert read("hyperparameters") == {"lr": "0.1", "amp": "True", "seed": "3"}
+    assert read("hyperparameters") == {"lr": "0.1", "amp": "true", "seed": "3"}
     assert read("inputdataconfig") == {
         "train": {"TrainingInputMode": "File", "S3DistributionType": "ShardedByS3Key", "RecordWrapperType": "None"},
         "my-val": {"TrainingInputMode": "Pipe", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}}
@@ -46,7 +46,22 @@ def test_the_variables_are_those_of_sagemaker(tmp_path: Path) -> None:
     assert (found["SM_CURRENT_HOST"], found["SM_CURRENT_HOST_RANK"], found["SM_HOST_COUNT"]) == ("algo-2", "1", "2")
     assert (found["SM_MASTER_ADDR"], found["SM_MASTER_PORT"]) == ("10.0.0.1", "29500")
     assert found["SM_MODEL_DIR"] == f"{tmp_path}/model"
-    assert found["TRAINING_JOB_NAME"] == "digits"
+    assert found["TRAINING_JOB_NAME"] == found["SAGEMAKER_JOB_NAME"] == "digits"
+    assert found["SAGEMAKER_BASE_DIR"] == str(tmp_path)
+
+
+def test_hyperparameters_are_numbers_and_lists_where_their_text_is(tmp_path: Path) -> None:
+    spec = JobSpec(("train.py", "--sizes", "8", "16", "--amp"), hyperparameters={"lr": "1e-2", "opt": "adam"})
+    found = variables(InstanceLayout(tmp_path), spec, PLACE, job="digits", gpus=0)
+    assert json.loads(found["SM_HPS"]) == {"sizes": [8, 16], "amp": True, "lr": 0.01, "opt": "adam"}
+    assert (found["SM_HP_SIZES"], found["SM_HP_LR"], found["SM_HP_OPT"]) == ("[8,16]", "0.01", "adam")
+
+
+def test_names_with_a_dash_are_there_as_they_are_and_as_shells_read_them(tmp_path: Path) -> None:
+    spec = JobSpec(("train.py", "--batch-size", "8"), data={"my-val": "./val"})
+    found = variables(InstanceLayout(tmp_path), spec, PLACE, job="digits", gpus=0)
+    assert found["SM_HP_BATCH-SIZE"] == found["SM_HP_BATCH_SIZE"] == "8"
+    assert found["SM_CHANNEL_MY-VAL"] == found["SM_CHANNEL_MY_VAL"] == f"{tmp_path}/input/data/my-val"
 
 
 def test_channels_in_arguments_become_directories(tmp_path: Path) -> None:

@@ -72,11 +72,15 @@ class Instances:
     def problems(self, spec: JobSpec) -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         return "" if self._trace.next_free(self._now) == self._now else "Waits for capacity."
 
     def start(self, order: Order) -> Handle:
         log = EventLog(self._store, instance_folder(order.attempt, order.index), clock=self._clock.unix)
+        log.append("ready")
         if order.index == 0:
             if order.attempt:
                 log.append("resumed", steps=int(self._saved), repeated=int(self._work - self._saved))

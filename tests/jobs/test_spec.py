@@ -40,6 +40,29 @@ def test_an_unknown_option_names_the_nearest() -> None:
         spec_from_options({"command": ["a"], "instance": 2})
 
 
+@pytest.mark.parametrize(("options", "message"), [
+    ({"max_wait": "6"}, 'max-wait is "6", without a unit'),
+    ({"no_network": "yes"}, "no-network is 'yes'; it must be true or false."),
+    ({"max_restarts": -1}, "max-restarts is -1; it must be an integer, at least 0."),
+    ({"spot_price": 0}, "spot-price is 0; it must be a number above 0."),
+    ({"budget": "5%"}, '"budget" is a setting of the recording. Write it below [settings].'),
+    ({"checkpoint_evry": "auto"}, '"checkpoint-evry" is not an option of a job. Did you mean "checkpoint-every"?'),
+])
+def test_options_are_named_as_they_are_typed(options: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        spec_from_options({"command": ["a"], **options})
+    assert str(caught.value).startswith(message)
+
+
+def test_a_job_file_has_the_options_by_their_names_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('command = ["train.py"]\ncheckpoint-every = "10min"\nenv = ["TOKEN"]\nno-network = true\n'
+                    '[data]\ntrain = {source = "s3://bucket/digits", mode = "pipe", sharded = true, shuffle = 7}\n')
+    spec = spec_from_file(file)
+    assert (spec.checkpoint, spec.environment, spec.no_network) == ("10min", ("TOKEN",), True)
+    assert spec.data == {"train": "s3://bucket/digits:pipe:sharded:shuffle=7"}
+
+
 def test_a_job_file_has_the_options(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text('command = ["train.py"]\ninstances = 2\nmax-wait = "1h"\n[hyperparameters]\nlr = 0.1\n'
@@ -47,6 +70,29 @@ def test_a_job_file_has_the_options(tmp_path: Path) -> None:
     spec = spec_from_file(file)
     assert spec.words == ("train.py", "--lr", "0.1")
     assert (spec.instances, spec.max_wait_secs, spec.data) == (2, 3600.0, {"train": "s3://bucket/digits"})
+
+
+def test_a_channel_may_be_a_table(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('command = ["train.py"]\ndata.val = "./val"\n'
+                    '[data.train]\nsource = "s3://bucket/digits"\nmode = "pipe"\nsharded = true\nshuffle = 7\n')
+    data = {"val": "./val", "train": "s3://bucket/digits:pipe:sharded:shuffle=7"}
+    assert spec_from_file(file).data == data
+    table = {"source": "s3://bucket/digits", "mode": "pipe", "sharded": True, "shuffle": 7}
+    assert spec_from_options({"command": ["train.py"], "data": {"val": "./val", "train": table}}).data == data
+
+
+@pytest.mark.parametrize(("channel", "message"), [
+    (7, "Channel train is 7; it must be a string or a table with a source."),
+    ({"source": "x", "mod": "pipe"}, '"mod" is not a setting of channel train. Did you mean "mode"?'),
+    ({"mode": "pipe"}, 'Channel train has no source. Add source = "PATH or URL".'),
+    ({"source": "s3://bucket/digits:lazy"},
+     "The source of channel train ends like a suffix. Rename it (s3://bucket/digits:lazy)."),
+])
+def test_a_wrong_channel_is_named(channel: object, message: str) -> None:
+    with pytest.raises((SettingsError, UnknownName)) as caught:
+        spec_from_options({"command": ["a"], "data": {"train": channel}})
+    assert str(caught.value) == message
 
 
 def test_a_job_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
@@ -68,3 +114,13 @@ def test_the_title_is_the_script() -> None:
     assert JobSpec(("torchrun", "src/train.py")).title == "train"
     assert JobSpec(algorithm="xgboost").title == "xgboost"
     assert JobSpec(("bash", "fit.sh")).title == "fit"
+
+
+def test_the_algorithm_is_shown_before_its_hyperparameters() -> None:
+    assert JobSpec(algorithm="xgboost", hyperparameters={"eta": "0.2"}).shown == ("xgboost", "--eta", "0.2")
+    assert JobSpec(("train.py",), hyperparameters={"lr": "1"}).shown == ("train.py", "--lr", "1")
+
+
+def test_a_target_needs_an_algorithm() -> None:
+    with pytest.raises(SettingsError, match="A target is for built-in algorithms only"):
+        spec_from_options({"command": ["train.py"], "target": "price"})

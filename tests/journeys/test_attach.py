@@ -288,7 +288,8 @@ def test_the_watcher_of_attach_prints_findings_and_stops_the_training(desk: Any)
     stopped = ended.err.index("Barograph stopped this training: N101 non-finite: ")
     summed_up = ended.err.index("barograph: ", stopped + 40)
     assert opened < stopped < summed_up
-    assert "  state     p0 stopped (N101 non-finite: " in ended.err
+    assert ended.err.count("p0 stopped the training after ") == 2, "when it happened, and in the summary"
+    assert "  state     " not in ended.err, "the line of the action says it"
     assert desk.ending()["state"] == "stopped"
     assert "Traceback" not in ended.err
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barograph.errors import BarographError
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.machine.marked import marked_processes
 from barograph.store.urls import store_from_url
@@ -61,6 +62,14 @@ def agents(desk: Any, name: str) -> list[Mapping[str, Any]]:
     return [event.data["handle"] for event in log.new() if event.kind == "started"]
 
 
+def recorded_steps(desk: Any, name: str) -> int:
+    """Return how many losses are in the store."""
+    try:
+        return len(desk.open(f"barograph-runs/{name}").series("loss:cross_entropy").values)
+    except BarographError:
+        return 0
+
+
 def nothing_left(desk: Any) -> Callable[[], bool]:
     """Return what tells whether no process of the jobs and no directory of an instance is left."""
     def is_so() -> bool:
@@ -94,7 +103,7 @@ def test_a_job_that_cannot_run_is_refused_before_it_starts(jobs: Any) -> None:
     jobs.write("train.py", "")
     many = jobs.end(jobs.start("barograph", "submit", "--cpus", "100000", "train.py"))
     assert many.code == 2
-    assert "1 instance with 100000 CPUs need 100000; this machine has" in many.err
+    assert "The job needs 100000 CPUs; this machine has" in many.err
     missing = jobs.end(jobs.start("barograph", "submit", "--dry-run", "trian.py", "{data.train}"))
     assert missing.code == 2
     assert "problem: No script at trian.py.\n" in missing.text
@@ -108,8 +117,11 @@ def test_an_instance_that_is_killed_is_replaced_and_the_training_goes_on_where_i
     jobs.write("hold", "")
     words = ("--checkpoint-every", "every=1", "train.py", "6", str(jobs.folder / "hold"))
     killed = submit(jobs, "--name", "killed", *words)
-    jobs.wait_until(lambda: "epoch 2" in jobs.end(jobs.start("barograph", "logs", killed)).text, "it has trained")
+    jobs.wait_until(lambda: recorded_steps(jobs, killed) == 12, "three epochs are recorded")
     handle = agents(jobs, killed)[0]
+    # Losses reach the store up to two seconds after they were logged, checkpoints at once.
+    records = jobs.folder / "barograph-runs" / killed / "records"
+    jobs.wait_until(lambda: any(records.rglob("*.parquet")), "its losses are in the store")
     (jobs.folder / "hold").unlink()
     for pid in marked_processes("BAROGRAPH_INSTANCE", handle["mark"]):
         os.kill(pid, signal.SIGKILL)
@@ -198,3 +210,15 @@ def test_a_program_that_is_missing_and_a_directory_that_cannot_be_written_are_na
 def test_unknown_jobs_name_the_nearest(jobs: Any) -> None:
     none = jobs.end(jobs.start("barograph", "stop", "digits"))
     assert (none.code, none.err) == (2, 'barograph: There is no job named "digits". There are no jobs.\n')
+
+
+def test_findings_reach_the_file_and_the_program_that_were_typed(jobs: Any) -> None:
+    jobs.write("nan.py", "import barograph\nrun = barograph.attach(explicit_steps=True)\nfor step in range(5):\n"
+                         "    run.step(1.0 if step < 3 else float('nan'))\n")
+    jobs.write("tell.sh", f"#!/bin/sh\ncat >> '{jobs.folder}/told.json'\n")
+    (jobs.folder / "tell.sh").chmod(0o755)
+    done = jobs.end(jobs.start("barograph", "submit", "--wait", "--findings-to", "found.jsonl", "--notify",
+                               f"command:{jobs.folder}/tell.sh", "nan.py"))
+    assert done.code == 0, done.err
+    assert "NaN" in (jobs.folder / "found.jsonl").read_text()
+    assert "NaN" in (jobs.folder / "told.json").read_text()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +20,9 @@ from ray.core.generated import autoscaler_pb2
 
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView, view_of
+from barograph.jobs.launchers import free_ports
 from barograph.jobs.state import JobState
-from barograph.machine.marked import marked_processes
+from barograph.machine.marked import kill_marked, marked_processes
 from journeys.conftest import Desk, Ended
 
 WAITING = """
@@ -127,6 +131,14 @@ class Place:
                 if "barograph.jobs.controller" in (words := process.info["cmdline"] or ())
                 and str(self._home.path) in words]
 
+    def kill_drivers(self) -> int:
+        """Kill the drivers of the controllers; return how many there were."""
+        drivers = [child for controller in self.controllers() for child in controller.children()
+                   if "barograph.processes.ray_driver" in child.cmdline()]
+        for driver in drivers:
+            driver.kill()
+        return len(drivers)
+
     def node(self, node_id: str) -> Any:
         return next(node for node in self.cluster.worker_nodes if node.node_id == node_id)
 
@@ -226,14 +238,123 @@ def test_a_killed_controller_is_replaced_and_the_instances_go_on(place: Place) -
     assert not (place.desk.folder / "started-1").exists()
 
 
-def test_a_killed_driver_is_replaced_and_the_instances_go_on(place: Place) -> None:
+def test_drivers_that_are_killed_in_every_phase_are_replaced_and_the_instances_go_on(place: Place) -> None:
     place.desk.write("wait.py", WAITING)
     assert place.submit("wait.py", place.desk.folder).code == 0
+    place.desk.wait_until(place.kill_drivers, "a driver joined the cluster")
+    place.wait_until(lambda state: state.handles, "its instance was started")
+    assert place.kill_drivers() == 1
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
-    (controller,) = place.controllers()
-    (driver,) = [child for child in controller.children() if "barograph.processes.ray_driver" in child.cmdline()]
-    driver.kill()
+    place.desk.wait_until(place.kill_drivers, "a driver watched the instance")
+    (place.desk.folder / "go").touch()
+    place.wait_until(lambda state: state.phase.is_over, "the job ended")
+    place.kill_drivers()  # while the instance is released
     assert place.finish().interruptions == 0
+    assert not (place.desk.folder / "started-1").exists()
+
+
+def test_the_same_job_file_gives_the_same_losses_on_this_machine_and_on_a_cluster(place: Place) -> None:
+    place.desk.write("train.py", TRAINING.replace("time.sleep", "float"))
+    place.desk.write("job.toml", f'command = ["train.py", "{place.desk.folder}"]\ncpus = 1\n')
+    for engine in ("ray", "local"):
+        done = place.desk.end(place.desk.start("barograph", "submit", "--engine", engine, "--to", engine, "--wait",
+                                               "job.toml"))
+        assert done.code == 0, done.err
+    losses = [place.desk.open(engine).series("loss:cross_entropy").values.tolist() for engine in ("ray", "local")]
+    assert len(losses[0]) == 120
+    assert losses[0] == losses[1]
+
+
+def test_a_job_that_waits_for_capacity_says_so_and_is_stopped(place: Place) -> None:
+    place.desk.write("wait.py", WAITING)
+    words = ("submit", "--engine", "ray", "--to", "all", "--instances", "2", "wait.py", place.desk.folder)
+    assert place.desk.end(place.desk.start("barograph", *words)).code == 0
+    place.desk.wait_until((place.desk.folder / "started-0").exists, "it had all nodes")
+    assert place.submit("wait.py", place.desk.folder).code == 0
+    place.wait_until(lambda state: state.reason == "Waits for 1 instance with 1 CPU of the Ray cluster; 0 CPUs were "
+                                                   "free.", "it waits with a reason")
+    assert place.desk.end(place.desk.start("barograph", "stop", "run")).code == 0
+    assert place.wait_until(lambda state: state.phase.is_over, "the job ended").phase == "stopped"
+    (place.desk.folder / "go").touch()
+    place.end("stopped")
+
+
+LISTING = b"""<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>bucket</Name><Prefix>digits/</Prefix>
+<KeyCount>1</KeyCount><MaxKeys>1000</MaxKeys><IsTruncated>false</IsTruncated><Contents><Key>digits/a</Key>
+<LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag><Size>3</Size>
+<StorageClass>STANDARD</StorageClass></Contents></ListBucketResult>"""
+
+
+class SlowBucket(http.server.BaseHTTPRequestHandler):
+    """A bucket with one object, which nobody gets until it is released."""
+
+    asked, released = threading.Event(), threading.Event()
+
+    def do_GET(self) -> None:
+        body = LISTING
+        if "list-type" not in self.path:
+            self.asked.set()
+            self.released.wait()
+            body = b"abc"
+        self.send_response(200)
+        for name, value in (("Content-Length", str(len(body))), ("ETag", '"1"'),
+                            ("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")):
+            self.send_header(name, value)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            self.wfile.write(body)
+
+    def log_message(self, *words: Any) -> None:
+        """Print nothing."""
+
+
+def test_a_job_gets_its_data_elsewhere_when_its_node_is_lost_during_the_copy(place: Place) -> None:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), SlowBucket)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place.desk.environment |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}", "AWS_ALLOW_HTTP": "true",
+                               "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_REGION": "here"}
+    place.desk.write("read.py", "import sys\nassert open(sys.argv[1] + '/a').read() == 'abc'\n")
+    try:
+        done = place.submit("--data", "train=s3://bucket/digits", "read.py", "{data.train}")
+        assert done.code == 0, done.err
+        place.desk.wait_until(SlowBucket.asked.is_set, "the data was asked for")
+        lost = place.state().handles[0]["node"]
+        place.cluster.remove_node(place.node(lost), allow_graceful=False)
+        SlowBucket.released.set()
+        state = place.finish()
+    finally:
+        SlowBucket.released.set()
+        server.shutdown()
+        server.server_close()
+        place.cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    assert (state.attempt, state.interruptions) == (1, 1)
+    assert state.handles[0]["node"] != lost
+
+
+def test_a_cluster_that_demands_a_token_says_so_and_takes_the_right_one(desk: Desk) -> None:
+    token, mark, port = "a" * 64, str(desk.folder), free_ports(1)
+    desk.environment |= {
+        "RAY_ADDRESS": f"127.0.0.1:{port}", "RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0",
+        "BAROGRAPH_HOME": str(desk.folder / "home")}
+    desk.write("empty.py", "")
+    words = ("submit", "--engine", "ray", "--to", "run", "--wait", "empty.py")
+    try:
+        desk.environment |= {"RAY_AUTH_TOKEN": token, "BAROGRAPH_TEST_HEAD": mark}
+        head = desk.python("-m", "ray.scripts.scripts", "start", "--head", "--port", str(port), "--num-cpus",
+                                    "1", "--node-ip-address", "127.0.0.1", "--include-dashboard=false",
+                                    "--object-store-memory", "80000000")
+        assert head.code == 0, head.err
+        desk.environment |= {"BAROGRAPH_TEST_HEAD": "", "RAY_AUTH_TOKEN": "b" * 64}
+        refused = desk.end(desk.start("barograph", *words))
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused.err
+        assert "its authentication token is missing or wrong; set RAY_AUTH_MODE=token" in refused.err
+        desk.environment["RAY_AUTH_TOKEN"] = token
+        done = desk.end(desk.start("barograph", *words))
+        assert done.code == 0, done.err
+    finally:
+        kill_marked("BAROGRAPH_TEST_HEAD", mark)
 
 
 def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controller(place: Place) -> None:
@@ -243,6 +364,10 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
     assert place.submit("--cluster", "cluster.yaml", "wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     assert marked_processes("BAROGRAPH_CLUSTER", "run@")
+    address = (place.desk.folder / "home" / "clusters" / "run" / "address").read_text()
+    place.desk.environment["RAY_ADDRESS"] = address
+    assert f"no node of the Ray cluster at {address} with its autoscaler has that. The largest: 1 CPU." in \
+        place.submit("--cpus", "2", "wait.py", ".").err
     for process in place.controllers():
         process.kill()
         process.wait(60)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from barograph.machine.container import Container
-from barograph.machine.host import CORES_APART_SECS, MANY_CORES, Host
+from barograph.machine.host import CORES_APART_SECS, MANY_CORES, Host, interface_of
 
 Times = namedtuple("Times", ["user", "system", "idle", "iowait", "guest"])
 NO_CONTAINER = Container(Path("no such folder"))
@@ -177,3 +177,10 @@ def test_processes_killed_for_lack_of_memory_are_counted(tmp_path: Path, file: s
     (tmp_path / file).write_text(text)
 
     assert Container(tmp_path).kills() == kills
+
+
+def test_the_interface_of_an_address_is_found() -> None:
+    loopback = interface_of("127.0.0.1")
+    assert loopback in psutil.net_if_addrs()
+    assert interface_of("127.0.0.2") == loopback
+    assert interface_of("192.0.2.1") == "eth0"

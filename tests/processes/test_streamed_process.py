@@ -78,6 +78,18 @@ def test_a_process_does_not_wait_for_its_reader(python: Any) -> None:
     assert process.output() == Output()
 
 
+def test_a_process_waits_once_too_much_of_its_output_waits(python: Any) -> None:
+    process = StreamedProcess(python("print('x' * 5_000_000)"), most_waiting_bytes=1_000_000)
+    assert process.wait(1.0) is None
+    parts, code = [], None
+    while code is None:
+        code = process.poll()
+        parts.append(process.output(0.1).out)
+    assert code == 0
+    assert max(map(len, parts)) < 1_200_000
+    assert b"".join(parts) == b"x" * 5_000_000 + b"\n"
+
+
 def test_a_huge_line_comes_in_pieces(python: Any) -> None:
     process = StreamedProcess(python(HUGE_LINE))
     pieces, err = [], b""

@@ -179,3 +179,10 @@ def test_a_directory_that_cannot_be_synced_is_no_reason_to_refuse(
     store = store_from_url(tmp_path / "run")
     with pytest.raises(StoreError) if refused else nullcontext():
         store.create("attempts/0000.json", b"x")
+
+
+def test_missing_credentials_are_one_sentence_without_how_they_were_looked_for() -> None:
+    foreign = GenericError("Error performing PUT http://169.254.169.254/latest/api/token in 3s - 403: denied")
+    assert str(store_error(foreign, verb="list", name="", url="s3://bucket/x")) == (
+        "No credentials for the store. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. "
+        "(list everything in s3://bucket/x)")

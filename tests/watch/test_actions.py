@@ -231,6 +231,21 @@ def test_what_was_asked_by_a_watcher_that_was_killed_at_once_is_not_said_to_have
     assert again.actions == ["would have stopped the training at step 1, because of X901 high"]
 
 
+def test_a_training_that_was_stopped_would_not_have_been_stopped_by_another_finding(
+    store: Store, training: Any, clock: ManualClock, high: type[Rule]
+) -> None:
+    training.steps(0.5, 2.0)
+    watcher(store, clock, high, Told(), "stop").poll()
+    training.steps(0.1, 0.1, 0.1, 0.1, 3.0)  # what it did before it read the request
+    training.end()
+    told = Told()
+    again = watcher(store, clock, high, told, "stop")
+    again.poll()
+
+    assert len(summary_of(store, again.judged).findings) == 2
+    assert told.actions == []
+
+
 def test_what_would_have_been_done_stands_in_the_summary(
     store: Store, training: Any, clock: ManualClock, high: type[Rule]
 ) -> None:

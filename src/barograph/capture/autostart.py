@@ -11,7 +11,7 @@ import time
 from barograph.capture import armed, surroundings
 from barograph.capture.command_note import leave_word
 from barograph.capture.integrations import installed_integrations
-from barograph.model.launch import LAUNCH_VARIABLE, integrations_from_launch
+from barograph.model.launch_variable import LAUNCH_VARIABLE, integrations_from_launch
 
 
 def arm() -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from barograph.model.launch import COMMAND_NOTE_VARIABLE, LAUNCH_VARIABLE
+from barograph.model.launch_variable import COMMAND_NOTE_VARIABLE, LAUNCH_VARIABLE
 
 if TYPE_CHECKING:
     from barograph.capture.surroundings import Surroundings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence
@@ -65,7 +64,7 @@ def _stop_if_idle() -> None:
         sys.meta_path.remove(_finder)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds modules by the usual finders, and calls back when an awaited module is loaded."""
 
     def find_spec(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from barograph.model.launch import InstalledIntegration
+from barograph.model.launch_variable import InstalledIntegration
 from barograph.plugins import installed_plugins, is_ours, package_of
 
 if TYPE_CHECKING:

@@ -23,6 +23,9 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 EXIT_ERROR = 2
 """Exit code after an error of ours: a wrong path, name or setting, a store that cannot be reached."""
 
+_SHOWS = frozenset({"-h", "--help", "--dry-run"})
+"""Options with which `barograph submit` starts nothing."""
+
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -108,6 +111,14 @@ def _loaded_for(arguments: Sequence[str]) -> Sequence[str]:
     return COMMANDS
 
 
+def _announce_job() -> None:
+    """Start the controller before the command is loaded and the job is prepared: both take as long."""
+    from barograph.jobs.controller_process import announce
+    from barograph.jobs.home import JobsHome
+
+    announce(JobsHome())
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exits with the code of what was called.
 
@@ -115,6 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
         arguments: What follows the program's name; None: those of this process.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["submit"] and not _SHOWS.intersection(arguments):
+        _announce_job()
     try:
         application(_loaded_for(arguments))(arguments, prog_name="barograph")
     except BarographError as error:

@@ -71,13 +71,27 @@ def run_at(place: str) -> RunReader:
 
 
 def place_called(name: str) -> str | None:
-    """Return the path of a run by name in the default root; None if there is none, or the name is a path.
+    """Return the place of a run by its name in the default root, or by the name of its job on this machine.
+
+    Returns:
+        None if there is none, or the name is a path.
 
     Raises:
         AmbiguousName: Several runs have the name; the message lists them.
     """
     if "/" in name or os.sep in name or Path(name).exists():
         return None
+    return _place_in_catalog(name) or _place_of_job(name)
+
+
+def _place_of_job(name: str) -> str | None:
+    # Loaded here: few runs are named by their job.
+    from barograph.jobs.home import JobsHome
+
+    return next((record.url for record in JobsHome().all() if record.name == name), None)
+
+
+def _place_in_catalog(name: str) -> str | None:
     root = root_place()
     if "://" not in root and not Path(root).is_dir():
         return None

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from barograph.cli.trust import check_settings_file
 from barograph.errors import SettingsError
 from barograph.model.actions import INTERVENTIONS
 from barograph.model.settings import Settings, settings_from_mapping
@@ -44,7 +43,8 @@ def default_config() -> str:
     return DEFAULT_CONFIG if os.path.lexists(DEFAULT_CONFIG) else ""
 
 
-def settings_from_options(options: Mapping[str, Any], config: str | None, *, trusts: bool = False) -> Settings:
+def settings_from_options(options: Mapping[str, Any], config: str | None, *, trusts: bool = False,
+                          of_job: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings: those typed, on top of those of the file, on top of the defaults.
 
     Args:
@@ -52,6 +52,7 @@ def settings_from_options(options: Mapping[str, Any], config: str | None, *, tru
             `action_settings`, `recorder` and `checkpoints` add to what the file says.
         config: Path of a TOML file; None: `barograph.toml`, if there is one here.
         trusts: The user trusts the folder of that file.
+        of_job: Settings of a job file, on top of those of that file.
 
     Raises:
         SettingsError: Something is wrong with one of them; the message says which. Or the file would start programs,
@@ -59,10 +60,12 @@ def settings_from_options(options: Mapping[str, Any], config: str | None, *, tru
     """
     base = Settings()
     if file := config or default_config():
+        from barograph.cli.trust import check_settings_file  # loaded here: most directories have no such file
+
         path = Path(file)
         base = settings_from_file(path)
         check_settings_file(path, base, named=config is not None, trusts=trusts)
-    return on_top_of(base, options)
+    return on_top_of(on_top_of(base, of_job or {}), options)
 
 
 def on_top_of(base: Settings, options: Mapping[str, Any]) -> Settings:

@@ -7,6 +7,7 @@ from typing import Any
 import typer.core
 
 from barograph.cli.command_list import GROUPS, SUMMARIES
+from barograph.cli.plain_values import take_plain_values
 
 
 class RootGroup(typer.core.TyperGroup):
@@ -19,6 +20,12 @@ class RootGroup(typer.core.TyperGroup):
             with formatter.section(title):
                 formatter.write_dl([(f"{name:<{width}}", summary) for name, summary in commands.items()])
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words before the command."""
+        take_plain_values(self, ctx)
+        words: list[str] = super().parse_args(ctx, args)
+        return words
+
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return commands and options with a prefix."""
         from typer._click.shell_completion import CompletionItem
@@ -30,6 +37,8 @@ class RootGroup(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; with completions if a shell completes it."""
         command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            take_plain_values(command, ctx)
         if ctx.resilient_parsing and command is not None:
             from barograph.cli.completing import complete_words_of
 

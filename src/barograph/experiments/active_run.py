@@ -11,7 +11,6 @@ from barograph.errors import SessionClosed, SettingsError
 from barograph.experiments.artifacts import root_of
 from barograph.experiments.checking import refuse_senseless
 from barograph.experiments.exhibiting import Exhibiting
-from barograph.experiments.shown import links_in_journal
 from barograph.model.clock import Clock, SystemClock
 from barograph.model.items import (
     ArtifactLink,
@@ -27,7 +26,7 @@ from barograph.model.manifest import EndState
 from barograph.model.step import Mode
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
-from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal
+from barograph.runs.state.journal import JOURNAL_OF_RUN, Journal, links_in_journal
 from barograph.store.base import Store
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from barograph.experiments.artifacts import SCHEME, bytes_in, root_of
 from barograph.experiments.table_artifact import PARQUET, sheet_from_parquet
 from barograph.model.exhibit_json import exhibit_from_bytes, is_exhibit_json
 from barograph.model.exhibits import Exhibit, NotShown, Picture
-from barograph.model.items import ArtifactLink, Verb
-from barograph.runs.state.journal import JOURNAL_OF_ROOT, JOURNAL_OF_RUN, Journal
+from barograph.model.items import ArtifactLink
+from barograph.runs.state.journal import JOURNAL_OF_ROOT, links_in_journal
 from barograph.store.base import Store
 
 MOST_EXHIBITS = 60
@@ -33,17 +33,6 @@ def exhibits_of(roots: Sequence[Store], links: Iterable[ArtifactLink]) -> tuple[
     found = tuple(_exhibit(roots, link) for link in in_order[:MOST_EXHIBITS])
     left_out = len(in_order) - MOST_EXHIBITS
     return (*found, NotShown("More tables and figures", f"{left_out:,} are not shown.")) if left_out > 0 else found
-
-
-def links_in_journal(run: Store, uid: str) -> list[ArtifactLink]:
-    """Return the artifacts that a run logged, in that order.
-
-    Raises:
-        DamagedChunk, NewerFormat, StoreError: The journal cannot be read.
-    """
-    journal = Journal(run, JOURNAL_OF_RUN)
-    return [ArtifactLink(**entry.data) for name in journal.names() for entry in journal.read(name).entries
-            if entry.uid == uid and entry.verb in (Verb.INPUT, Verb.OUTPUT)]
 
 
 def exhibits_of_run(run: Store, uid: str) -> tuple[Exhibit, ...]:

@@ -9,10 +9,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from barograph.errors import BarographError, DamagedChunk, JobRefused, ObjectNotFound
+from barograph.errors import BarographError, DamagedChunk, JobRefused, ObjectNotFound, SettingsError
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json, channel_from_text
 from barograph.jobs.data.listing import DataListing, listing_from_json
 from barograph.jobs.data.progress import DeliveryProgress
+from barograph.jobs.home import JobsHome
 from barograph.jobs.job_log import NOW, instance_folder
 from barograph.jobs.spec import JobSpec
 from barograph.model.items import ArtifactLink, Entry, Verb
@@ -47,15 +48,15 @@ class ListedChannel(NamedTuple):
         return ", ".join([*parts, *words])
 
 
-def listed_channels(spec: JobSpec, directory: Path) -> tuple[list[ListedChannel], list[str]]:
+def listed_channels(spec: JobSpec, directory: Path, home: JobsHome) -> tuple[list[ListedChannel], list[str]]:
     """Return the channels of a job with their objects, and what is wrong with them, a sentence each.
 
     Args:
         spec: The job.
         directory: What paths are relative to.
+        home: Directory of the jobs of this user.
 
     Raises:
-        SettingsError: A channel is not valid.
         StoreUnavailable: A bucket cannot be reached.
     """
     found: list[ListedChannel] = []
@@ -67,19 +68,23 @@ def listed_channels(spec: JobSpec, directory: Path) -> tuple[list[ListedChannel]
     from barograph.jobs.data.pipes import pipe_problem
     from barograph.jobs.data.sharding import problems_of
     from barograph.jobs.data.source import objects_of
+    from barograph.jobs.leftovers import probe_directory
 
     for name, text in spec.data.items():
-        channel = channel_from_text(f"{name}={text}", directory=directory)
         try:
+            channel = channel_from_text(f"{name}={text}", directory=directory)
             listing = objects_of(channel)
-        except JobRefused as error:
+        except (JobRefused, SettingsError) as error:
             problems.append(str(error))
             continue
         found.append(ListedChannel(channel, listing))
         problems += problems_of(channel, listing, spec.instances)
     modes = {item.channel.mode for item in found}
     if spec.engine == "local":
-        problems += [lazy_problem()] * (Mode.LAZY in modes) + [pipe_problem()] * (Mode.PIPE in modes)
+        if Mode.LAZY in modes:
+            with probe_directory(home) as place:
+                problems.append(lazy_problem(place))
+        problems += [pipe_problem()] * (Mode.PIPE in modes)
     return found, [problem for problem in problems if problem]
 
 

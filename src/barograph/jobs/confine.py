@@ -6,7 +6,7 @@
 
 Started as a file and without third-party packages, so that it takes milliseconds and that the environment of the
 command, which may record every Python, does not concern it. What it does to itself ends with the process.
-`--probe` prints why a limit cannot be had here; `--hold` keeps a network namespace open until its input ends.
+`--probe` prints why a limit cannot be had here; `--hold` keeps a network namespace open until it is killed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ import ctypes
 import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_NEW_USER, _NEW_NET = 0x10000000, 0x40000000
+_NEW_USER, _NEW_NET, _NEW_MOUNTS = 0x10000000, 0x40000000, 0x00020000
+_BIND, _RECURSIVE, _FOLLOW = 0x1000, 0x4000, 0x80000
+"""Flags of `mount`; a mount with the last one follows changes outside its namespace, and the other way round not."""
 _GET_FLAGS, _SET_FLAGS, _IS_UP = 0x8913, 0x8914, 1
 _NO_NEW_PRIVILEGES = 38
 _CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446
@@ -32,7 +35,8 @@ _CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 """Rights of Landlock that change files: writing, removing and making all kinds of them."""
 _ALWAYS_WRITABLE = ("/dev", "/proc")
 _SHARED_MEMORY = "/dev/shm"
-_NETWORK = "a network namespace"
+_NETWORK, _MOUNTS = "a network namespace", "a mount namespace"
+_HOSTS = "/etc/hosts"
 _FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -46,8 +50,8 @@ def main(words: Sequence[str]) -> int:
     if words[0] == "--hold":
         enter_network()
         print("ready", flush=True)
-        sys.stdin.buffer.read()
-        return 0
+        while True:
+            signal.pause()
     try:
         confine(json.loads(words[0]))
     except OSError as error:
@@ -69,7 +73,8 @@ def confine(settings: Mapping[str, Any]) -> None:
     Args:
         settings: "procs": file of a control group to join; "cpu_set": CPUs; "watcher": command that limits memory, to
             which this process's number is appended as its first argument; "network": "new", or number of a process
-            whose namespace is joined; "writable": directories. Each may be absent.
+            whose namespace is joined; "hosts": file that is /etc/hosts for the command, and whether a user namespace
+            may be entered for it; "writable": directories. Each may be absent.
 
     Raises:
         OSError: A limit cannot be set.
@@ -85,27 +90,59 @@ def confine(settings: Mapping[str, Any]) -> None:
         enter_network()
     elif "network" in settings:
         join_network(int(settings["network"]))
+    if "hosts" in settings:
+        name_hosts(*settings["hosts"])
     if "writable" in settings:
         limit_writing(settings["writable"])
 
 
 def enter_network() -> None:
-    """Enter a new network namespace that has only the loopback interface.
-
-    Without privileges a user namespace comes with it, in which this user has the same number.
-    """
-    if _libc.unshare(_NEW_NET):
-        user, group = os.geteuid(), os.getegid()
-        _checked(_libc.unshare(_NEW_USER | _NEW_NET), _NETWORK)
-        with _named(_NETWORK):
-            for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"),
-                               ("gid_map", f"{group} {group} 1")):
-                with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
-                    file.write(text)
+    """Enter a new network namespace that has only the loopback interface."""
+    _enter(_NEW_NET, _NETWORK)
     with _named(_NETWORK), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
         _, flags = struct.unpack("16sh14x", fcntl.ioctl(any_socket, _GET_FLAGS, request))
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _IS_UP))
+
+
+def name_hosts(path: str, may_enter_user_namespace: bool) -> None:
+    """Show a file as /etc/hosts to this process and those that it starts, where this machine allows it.
+
+    Args:
+        path: The file.
+        may_enter_user_namespace: If nothing else is allowed. `sudo` and containers do not work there.
+    """
+    if _libc.unshare(_NEW_MOUNTS):
+        # First in a child: there is no way back from a user namespace.
+        if not may_enter_user_namespace or _problem(lambda: _mount_hosts_apart(path)):
+            return
+        _mount_hosts_apart(path)
+    else:
+        with contextlib.suppress(OSError):
+            _mount_hosts(path)
+
+
+def _mount_hosts_apart(path: str) -> None:
+    _enter(_NEW_MOUNTS, _MOUNTS)
+    _mount_hosts(path)
+
+
+def _mount_hosts(path: str) -> None:
+    for source, target, flags in ((None, "/", _RECURSIVE | _FOLLOW), (path, _HOSTS, _BIND)):
+        _checked(_libc.mount(source and os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None),
+                 f"a mount at {target}")
+
+
+def _enter(kind: int, what: str) -> None:
+    """Enter a new namespace. Without privileges a user namespace comes with it: this user has the same number there."""
+    if not _libc.unshare(kind):
+        return
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(_NEW_USER | kind), what)
+    with _named(what):
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
 
 
 def join_network(pid: int) -> None:

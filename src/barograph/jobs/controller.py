@@ -1,6 +1,6 @@
 """The controller of a user's jobs on this machine: one process that manages them all, and ends when none is left.
 
-    python -m barograph.jobs.controller HOME
+    python -m barograph.jobs.controller HOME [--announced ENGINE]
 
 It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
 which goes on from the events in the stores: agents and scripts do not notice.
@@ -8,39 +8,50 @@ which goes on from the events in the stores: agents and scripts do not notice.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 
-from barograph.errors import BarographError
-from barograph.jobs.engines.engine import Engine
-from barograph.jobs.engines.local import LocalEngine
-from barograph.jobs.engines.ray import RayEngine
+from barograph.errors import BarographError, DamagedChunk
+from barograph.jobs.controller_process import ANNOUNCED, Announcement, controller_lock
+from barograph.jobs.engines.engine import Engine, NotYet
+from barograph.jobs.engines.engines import engines
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.keeping import Keeping
+from barograph.jobs.leftovers import remove_leftovers
 from barograph.jobs.managed_job import ManagedJob
-from barograph.machine.host_lock import HostLock
-from barograph.model.clock import Clock
-from barograph.processes.command import own_module
-from barograph.processes.local_process import LocalProcess
+from barograph.model.clock import Clock, SystemClock
 
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
 _RETRY_SECS = 5.0
+_LEFTOVERS_SECS = 2.0
+_SOON_SECS = 0.1
+_FRESH_SECS = 10.0
+"""How long a job that begins to wait is looked at as often as one that runs: instances may be free."""
 
 
 class SteadyClock:
-    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job."""
+    """A clock whose wall time follows the monotonic one: a jump of the system's clock ends no job.
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    Args:
+        clock: The clock that may jump.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._offset = self._clock.unix() - self._clock.monotonic()
 
     def monotonic(self) -> float:
-        """Return `time.monotonic()`."""
-        return time.monotonic()
+        """Return seconds that never go back."""
+        return self._clock.monotonic()
 
     def unix(self) -> float:
         """Return seconds since 1970 UTC, as they were when this clock was made and have passed since."""
-        return self._offset + time.monotonic()
+        return self._offset + self._clock.monotonic()
 
 
 class Controller:
@@ -57,33 +68,86 @@ class Controller:
         self._engines: dict[str, Engine] = {}
         self._jobs: dict[str, ManagedJob] = {}
         self._again_at: dict[str, float] = {}
+        self._keeping = Keeping(home, self._engine, clock)
+        self._kept = 0
+        self._leftovers_at = 0.0
+        self._has_decided = False
 
     def turn(self) -> int:
-        """Take a look at every job that is not over; return how many there are."""
+        """Take a look at every job that is not over, at kept instances, and at what killed processes left.
+
+        Returns:
+            How many jobs are not over, and how many have kept their instances.
+        """
+        self._has_decided = False
+        self._care("leftovers of killed processes", self._remove_leftovers)
+        self._care("kept instances", self._release_kept)
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
+        for record in records:
+            # All of them before any turn: one that waits must not take what the instances of another one use.
+            if record.name not in self._jobs:
+                self._care(record.name, functools.partial(self._manage, record))
         waiting: set[str] = set()
         # Those that run first, so that what they release is there for those that wait.
         for record in sorted(records, key=lambda item: (not self._is_running(item), item.number)):
-            if self._clock.monotonic() < self._again_at.get(record.name, 0.0):
-                continue
-            try:
-                job = self._jobs.get(record.name) or self._managed(record)
-                if job.turn(may_start=record.engine not in waiting):
-                    waiting.add(record.engine)
-            except BarographError as error:
-                self._again_at[record.name] = self._clock.monotonic() + _RETRY_SECS
-                print(f"{record.name}: {error}", file=sys.stderr, flush=True)
-        return len(records)
+            if record.name in self._jobs:
+                self._care(record.name, functools.partial(self._turn_of, record, waiting))
+        return len(records) + self._kept
+
+    def _care(self, name: str, do: Callable[[], None]) -> None:
+        """Do something for a job, or again in a while if that fails: one job must not hold up the others."""
+        if self._clock.monotonic() < self._again_at.get(name, 0.0):
+            return
+        try:
+            do()
+        except NotYet:
+            self._again_at[name] = self._clock.monotonic() + _SOON_SECS
+        except BarographError as error:
+            self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
+            _log(f"{name}: {error}")
+        except Exception:  # noqa: BLE001 - it is logged
+            self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
+            _log(f"{name}: {traceback.format_exc()}")
+
+    def _remove_leftovers(self) -> None:
+        if self._clock.monotonic() >= self._leftovers_at:
+            self._leftovers_at = self._clock.monotonic() + _LEFTOVERS_SECS
+            remove_leftovers(self._home)
+
+    def _release_kept(self) -> None:
+        self._kept = self._keeping.turn()
+
+    def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
+        """Let a job have its turn; note in `waiting` that its queue has no instances for it."""
+        job = self._jobs[record.name]
+        if job.turn(may_start=job.queue not in waiting):
+            waiting.add(job.queue)
+        # Not of a job whose turn failed: it would be looked at again and again until it is tried again.
+        self._has_decided |= job.has_decided
 
     @property
     def is_busy(self) -> bool:
-        """Whether an instance runs."""
-        return any(job.state.handles for job in self._jobs.values())
+        """Whether an instance runs, is kept for a job, or a job has just begun to wait for some."""
+        now = self._clock.unix()
+        return bool(self._kept) or any(
+            job.state.handles or now - job.state.since_unix < _FRESH_SECS for job in self._jobs.values())
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether the last turn changed a job; what follows from it is due at once."""
+        return self._has_decided
+
+    def prepare(self, engine: str) -> None:
+        """Prepare an engine, if there is one of this name, for a job that is being submitted from this environment."""
+        if engine in self._made:
+            self._engine(engine).prepare()
 
     def close(self) -> None:
-        """Release the engines; instances go on."""
+        """Remove what killed processes left meanwhile, and release the engines; instances go on."""
+        self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
+        self._care("leftovers of killed processes", self._remove_leftovers)
         for engine in self._engines.values():
             engine.close()
 
@@ -91,52 +155,59 @@ class Controller:
         job = self._jobs.get(record.name)
         return job is not None and bool(job.state.handles)
 
-    def _managed(self, record: JobRecord) -> ManagedJob:
-        if record.engine not in self._engines:
-            self._engines[record.engine] = self._made[record.engine]()
-        job = self._jobs[record.name] = ManagedJob(record, self._home, self._engines[record.engine], self._clock)
-        return job
+    def _manage(self, record: JobRecord) -> None:
+        engine = self._engine(record.engine)
+        try:
+            self._jobs[record.name] = ManagedJob(record, self._home, engine, self._clock, self._keeping)
+        except DamagedChunk as error:
+            # Nobody can manage it any more. Its store still tells what is wrong.
+            _log(f"{record.name}: {error} It was ended.")
+            engine.release(record.name)
+            self._home.close(record)
+
+    def _engine(self, name: str) -> Engine:
+        if name not in self._engines:
+            self._engines[name] = self._made[name]()
+        return self._engines[name]
 
 
-def ensure_controller(home: JobsHome) -> bool:
-    """Start a controller unless one runs; return whether one was started.
-
-    Raises:
-        OSError: It cannot be started.
-    """
-    lock = _lock(home)
-    if not lock.take():
-        return False
-    lock.release()
-    with home.controller_log.open("ab") as log:
-        LocalProcess(own_module("barograph.jobs.controller", str(home.path)), stdout=log, stderr=log).let_go()
-    return True
-
-
-def main(path: str) -> int:
-    """Manage the jobs of a directory until none is left."""
+def main(path: str, *words: str) -> int:
+    """Manage the jobs of a directory until none is left, and none is announced."""
     home = JobsHome(path)
-    lock = _lock(home)
-    while lock.take():
-        controller = Controller(home, engines(home), SteadyClock())
-        while controller.turn():
-            time.sleep(_TURN_SECS if controller.is_busy else _IDLE_TURN_SECS)
-        controller.close()
-        lock.release()
-        if not any(not record.over for record in home.all()):
-            break  # a job that was added while the lock was held is not left without a controller
-    return 0
+    lock, job = controller_lock(home), Announcement(ANNOUNCED in words)
+    engine = words[-1] if words else ""
+    while True:
+        is_expected = job.is_expected()
+        if lock.take():
+            _manage(home, job, engine)
+            lock.release()
+            if all(record.over for record in home.all()):
+                return 0  # a job that was added while the lock was held is not left without a controller
+        elif not is_expected:
+            return 0  # the other controller sees the job
+        else:
+            job.is_expected(_IDLE_TURN_SECS)
 
 
-def engines(home: JobsHome) -> dict[str, Callable[[], Engine]]:
-    """Return the engines by name."""
-    return {"local": lambda: LocalEngine(home), "ray": lambda: RayEngine(home)}
+def _log(text: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk; the jobs go on
+        print(text.rstrip(), file=sys.stderr, flush=True)
 
 
-def _lock(home: JobsHome) -> HostLock:
-    home.path.mkdir(parents=True, exist_ok=True)
-    return HostLock("jobs", home.path)
+def _manage(home: JobsHome, job: Announcement, engine: str) -> None:
+    controller = Controller(home, engines(home), SteadyClock())
+    controller.prepare(engine)
+    while True:
+        is_expected = job.is_expected()  # first: a job that was announced is seen by the turn below
+        if not controller.turn() and not is_expected:
+            break
+        pause = 0.0 if controller.has_decided else _TURN_SECS if controller.is_busy else _IDLE_TURN_SECS
+        if is_expected:
+            job.is_expected(pause)
+        else:
+            time.sleep(pause)
+    controller.close()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from barograph.model.plain import plain
-from barograph.watch.figures import count
+from barograph.watch.figures import duration
 
 _HOUR_SECS = 3600.0
 
@@ -63,19 +63,18 @@ class Bill:
         """One line for people.
 
         Example:
-            >>> bill([Interval(0, 7200, spot=True)], price=1.0, spot_price=0.3, interruptions=1).line
-            'cost 0.60 for 2.0 instance hours; 2.00 on demand (70% saved); 1 interruption, 0 repeated steps'
+            >>> bill([Interval(0, 7200, spot=True)], price=1.0, spot_price=0.3).line
+            'cost 0.60 for 2 h 0 min of instances; 2.00 on demand (70% saved)'
         """
-        what = f"{self.instance_hours:.1f} instance hours"
+        what = f"{duration(self.instance_hours * _HOUR_SECS)} of instances"
         if not math.isnan(self.cost):
-            what = f"cost {self.cost:.2f} for {what}"
+            what = f"cost {_amount(self.cost)} for {what}"
         if self.spot_hours and not math.isnan(self.on_demand_cost):
             more_or_less = "saved" if self.savings_percent >= 0 else "more than on demand"
             saved = "" if math.isnan(self.savings_percent) else (
                 f" ({abs(self.savings_percent):.0f}% {more_or_less})")
-            what += f"; {self.on_demand_cost:.2f} on demand{saved}"
-        interrupted = f"; {count(self.interruptions, 'interruption')}, {count(self.repeated_steps, 'repeated step')}"
-        return what + (interrupted if self.interruptions else "")
+            what += f"; {_amount(self.on_demand_cost)} on demand{saved}"
+        return what
 
     def to_json(self) -> dict[str, Any]:
         """Return strict JSON data; figures that are unknown are null."""
@@ -107,6 +106,10 @@ def bill(intervals: Iterable[Interval], *, price: float = math.nan, spot_price: 
     billable = hours[False] + (hours[True] * spot_price / price if hours[True] else 0.0)
     return Bill(both, hours[True], cost, on_demand, _savings(cost, on_demand), both * _HOUR_SECS,
                 billable * _HOUR_SECS, interruptions, repeated_steps)
+
+
+def _amount(cost: float) -> str:
+    return f"{cost:.2f}" if cost >= 0.1 or not cost else f"{cost:.2g}"
 
 
 def _priced(hours: float, price: float) -> float:

@@ -14,6 +14,10 @@ from barograph.watch.figures import duration
 
 MOST_FAILURES = 3
 """Attempts one after another that fail although their instances are there: another one would fail too."""
+_PAUSES_SECS = (0.0, 5.0, 60.0)
+"""Time before an attempt, by the number of failures before it: what cannot be reached may be back."""
+_RANKS = {Outcome.LOST: 0, Outcome.FAILED: 1, Outcome.SCRIPT: 3, Outcome.INTERRUPTED: 4}
+_ANNOUNCED_RANK = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +79,27 @@ def decide(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     """Return what to do next; None: wait for more events."""
     if state.phase.is_over:
         return None
+    if state.damaged:
+        return Finish(Phase.FAILED, f"One of its events is damaged, so it cannot go on. Submit it again "
+                                    f"({state.damaged}).")
     if state.phase is Phase.QUEUED:
         return _of_queued(state, spec, now_unix)
-    if state.open_instances or (len(state.handles) < spec.instances and not state.ended):
+    missing = spec.instances - len(state.handles.keys() | state.ended.keys())
+    will_start = state.phase is Phase.RUNNING and missing and not _failed(state.ended)
+    if state.open_instances or will_start:
         return _of_running(state, spec, now_unix)
-    return _of_ended(state, spec, now_unix)
+    return _of_ended(state, spec)
 
 
-def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
+def _of_queued(state: JobState, spec: JobSpec, now_unix: float) -> Decision | None:
     if state.stop:
         return Finish(Phase.STOPPED, _sentence("Stopped", state.stop))
     if now_unix - state.submitted_unix >= spec.max_wait_secs:
         why = f" {state.reason}" if state.reason else ""
-        return Finish(Phase.FAILED, f"Not finished within {duration(spec.max_wait_secs)} (max-wait).{why}")
+        return Finish(Phase.FAILED, f"Not finished within {duration(spec.max_wait_secs)} (max-wait).{why} "
+                                    "Raise --max-wait to wait longer.")
+    if now_unix - state.since_unix < _PAUSES_SECS[min(state.failures, len(_PAUSES_SECS) - 1)]:
+        return None
     return Start(state.attempt + 1)
 
 
@@ -97,16 +109,18 @@ def _of_running(state: JobState, spec: JobSpec, now_unix: float) -> Decision | N
     if state.stop:
         return End(state.stop)
     if state.trained_secs + now_unix - state.since_unix >= spec.max_runtime_secs:
-        return End(f"it reached max-runtime ({duration(spec.max_runtime_secs)})")
+        return End(f"it reached max-runtime ({duration(spec.max_runtime_secs)}); raise it to train longer")
     if now_unix - state.submitted_unix >= spec.max_wait_secs:
-        return End(f"it reached max-wait ({duration(spec.max_wait_secs)})")
-    if any(end.outcome is not Outcome.FINISHED for end in state.ended.values()):
+        return End(f"it reached max-wait ({duration(spec.max_wait_secs)}); raise it to wait longer")
+    if _failed(state.ended):
         return End()  # the others cannot go on without it
     return None
 
 
-def _of_ended(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
-    if all(end.outcome is Outcome.FINISHED for end in state.ended.values()):
+def _of_ended(state: JobState, spec: JobSpec) -> Decision:
+    if not _failed(state.ended):
+        if len(state.ended) < spec.instances:  # it was stopped before all were started
+            return Finish(Phase.STOPPED, _sentence("Stopped", state.stop))
         return Finish(Phase.FINISHED, exit_code=0)
     which, end = _cause(state.ended)
     who = f"Instance {which + 1} of {spec.instances}: " if spec.instances > 1 else ""
@@ -124,15 +138,18 @@ def _of_ended(state: JobState, spec: JobSpec, now_unix: float) -> Decision:
     return Requeue(end.outcome, reason)
 
 
-def _cause(ended: Mapping[int, Ended]) -> tuple[int, Ended]:
-    """Return the instance that ended the attempt: a failed script, else a lost instance, else an interrupted one.
+def _failed(ended: Mapping[int, Ended]) -> dict[int, Ended]:
+    return {index: end for index, end in ended.items() if end.outcome is not Outcome.FINISHED}
 
-    The scripts of the others fail because a peer is gone: of a lost instance and a failed script, the lost instance is
-    the cause.
+
+def _cause(ended: Mapping[int, Ended]) -> tuple[int, Ended]:
+    """Return the instance that ended the attempt: a lost one, else one that was taken away after a notice, else one
+    whose script failed, else one that was asked to end.
+
+    The scripts of the others fail because a peer is gone: then that peer is the cause.
     """
-    order = (Outcome.LOST, Outcome.FAILED, Outcome.SCRIPT, Outcome.INTERRUPTED)
-    failed = [item for item in ended.items() if item[1].outcome is not Outcome.FINISHED]
-    return min(failed, key=lambda item: (order.index(item[1].outcome), item[0]))
+    return min(_failed(ended).items(), key=lambda item: (
+        _ANNOUNCED_RANK if item[1].announced else _RANKS[item[1].outcome], item[0]))
 
 
 def _sentence(what: str, why: str) -> str:

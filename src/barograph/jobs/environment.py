@@ -15,13 +15,13 @@ import shutil
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import barograph
 from barograph.errors import JobError, JobRefused
+from barograph.jobs.environment_cache import hold, prune, remove
 from barograph.jobs.requirements import Kind, content_digest, is_package
 from barograph.jobs.requirements import Requirements as Requirements
 from barograph.jobs.requirements import requirements_of as requirements_of
@@ -39,7 +39,7 @@ _LONGEST_REASON = 400
 _MOST_CAUSES = 3
 _NO_REASON = ("warning:", "Using ", "Creating ", "Resolved ")
 """Beginnings of the lines of uv that say what it was doing."""
-_PART, _GONE = ".part", ".gone"
+_PART = ".part"
 _INSTALLED = "barograph-installed.txt"
 _OF_OTHERS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "UV_PROJECT", "UV_PYTHON")
 _UNREACHABLE = ("Failed to fetch", "error sending request", "Request failed", "dns error", "timed out",
@@ -100,6 +100,8 @@ def prepare(
 
 def _known(cache: Path, digest: str) -> PreparedEnvironment | None:
     """Return an environment of the cache; None if it is not there, or its Python is gone."""
+    if not hold(cache / digest):
+        return None
     python = python_in(cache / digest)
     try:
         return PreparedEnvironment(python, digest, (cache / digest / _INSTALLED).read_text("utf-8").rstrip("\n")) \
@@ -122,13 +124,14 @@ def _built_once(builder: _Uv, requirements: Requirements, cache: Path, digest: s
             _remove_unfinished(cache, but=digest)
             place, part = cache / digest, cache / f"{digest}{_PART}"
             for path in (part, place):
-                _remove(path)
+                remove(path)
             try:
                 _build(builder, requirements, part)
                 os.rename(part, place)
             finally:
-                _remove(part)
+                remove(part)
             known = _known(cache, digest)
+            prune(cache)
         if known is None:
             raise JobError(f"The environment was built, and is gone ({cache / digest}).")
         return known
@@ -327,7 +330,7 @@ def _add_barograph(place: Path) -> None:
     """Make this Barograph importable, with its entry points, which find the integrations of frameworks."""
     source = Path(barograph.__file__).parent
     packages = next(python_in(place).parent.parent.glob("lib/python*/site-packages"), place / "Lib" / "site-packages")
-    _remove(packages / "barograph")
+    remove(packages / "barograph")
     # A link, so that it is always the same code as here. The digest of the environment names its place and version.
     try:
         (packages / "barograph").symlink_to(source, target_is_directory=True)
@@ -335,7 +338,7 @@ def _add_barograph(place: Path) -> None:
         shutil.copytree(source, packages / "barograph", ignore=shutil.ignore_patterns("__pycache__"))
     distribution = importlib.metadata.distribution("barograph")
     notes = packages / f"barograph-{distribution.version}.dist-info"
-    _remove(notes)
+    remove(notes)
     notes.mkdir()
     for name in ("METADATA", "entry_points.txt"):
         (notes / name).write_text(distribution.read_text(name) or "", encoding="utf-8")
@@ -372,16 +375,6 @@ def _remove_unfinished(cache: Path, *, but: str) -> None:
         lock = HostLock(f"environment {cache / digest}", cache)
         if digest != but and lock.take():
             try:
-                _remove(part)
+                remove(part)
             finally:
                 lock.release()
-
-
-def _remove(path: Path) -> None:
-    """Remove a file or folder, if it is there. Renamed first: what still writes into it is not in the way."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
-    elif path.exists():
-        gone = path.with_name(f".{uuid.uuid4().hex}{_GONE}")
-        os.rename(path, gone)
-        shutil.rmtree(gone, ignore_errors=True)

@@ -2,7 +2,9 @@
 
     jobs/NAME.json      where the job's store is, and its place in the queue
     secrets/NAME.json   environment variables of the submitting shell, readable by the user only
+    submitting/ID.json  submissions that have begun, see `leftovers`
     work/NAME/          directories of its instances
+    kept/NAME.json      see `keeping`
     cache/              environments and data that jobs share
     controller.log      what the controller prints
 """
@@ -10,17 +12,22 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import platform
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from barograph.errors import JobRefused, UnknownJob, nearest
+from barograph.errors import DamagedChunk, JobRefused, UnknownJob, nearest
+from barograph.machine.host_lock import HostLock
 
 HOME_VARIABLE = "BAROGRAPH_HOME"
 """Environment variable with the directory of the jobs."""
+
+_LISTED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,27 @@ class JobRecord:
     over: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedRecord:
+    """A file that should describe a job and does not.
+
+    Attributes:
+        name: Name of the job.
+        path: The file.
+        why: What is wrong with it.
+    """
+
+    name: str
+    path: Path
+    why: str
+
+    @property
+    def reason(self) -> str:
+        """What happened and what to do, for people."""
+        return (f"The record of the job is damaged: {self.why}. Delete the file to forget the job; its processes and "
+                f"directories are removed, too ({self.path}).")
+
+
 class JobsHome:
     """The jobs of a user on this machine.
 
@@ -51,6 +79,7 @@ class JobsHome:
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path or os.environ.get(HOME_VARIABLE) or _state_directory()).absolute()
+        self._known: dict[str, tuple[tuple[int, int, int], JobRecord | DamagedRecord]] = {}
 
     @property
     def cache(self) -> Path:
@@ -66,12 +95,28 @@ class JobsHome:
         """Directory of a job's instances."""
         return self.path / "work" / name
 
+    def unique(self, name: str) -> str:
+        """Name of a job that no other user or directory on this machine has.
+
+        Also of two users or directories on different machines.
+        """
+        return f"{name}@{hashlib.sha256(f'{platform.node()}:{self.path}'.encode()).hexdigest()[:8]}"
+
     def check_is_free(self, name: str) -> None:
         """Raise `JobRefused` if there is a job of that name, or none can be entered."""
         with self._mapped():
             (self.path / "jobs").mkdir(parents=True, exist_ok=True)
         if (self.path / "jobs" / f"{name}.json").exists():
             raise JobRefused(f'There is a job named "{name}" already. Use another --name.')
+
+    def write_submitting(self, identity: str, note: Mapping[str, object]) -> Path:
+        """Write a note of a submission that begins; return its file.
+
+        Raises:
+            JobRefused: It cannot be written.
+        """
+        self._write("submitting", identity, dict(note), replaces=True)
+        return self.path / "submitting" / f"{identity}.json"
 
     def add(self, record: JobRecord, environment: Mapping[str, str]) -> None:
         """Enter a job.
@@ -83,26 +128,54 @@ class JobsHome:
         Raises:
             JobRefused: There is a job of that name.
         """
-        self._write("secrets", record.name, dict(environment), replaces=True)
+        self.check_is_free(record.name)
+        # Of two submissions at the same moment, the later one must not replace the secrets of the other.
+        lock = HostLock(f"job {record.name}", self.path)
         try:
+            if not lock.take():
+                raise FileExistsError
+            self.check_is_free(record.name)
+            self._write("secrets", record.name, dict(environment), replaces=True)
             self._write("jobs", record.name, asdict(record), replaces=False)
         except FileExistsError:
             raise JobRefused(f'There is a job named "{record.name}" already. Use another --name.') from None
+        finally:
+            lock.release()
 
     def all(self) -> list[JobRecord]:
-        """Return all jobs in the order of submission."""
-        records = []
-        for file in (self.path / "jobs").glob("*.json"):
-            with contextlib.suppress(OSError, ValueError, TypeError):
-                records.append(JobRecord(**json.loads(file.read_bytes())))
+        """Return all jobs in the order of submission, without those whose record is damaged."""
+        records = [record for record in self._read() if isinstance(record, JobRecord)]
         return sorted(records, key=lambda record: (record.number, record.name))
+
+    def damaged(self) -> list[DamagedRecord]:
+        """Return the records that cannot be read, by name."""
+        records = [record for record in self._read() if isinstance(record, DamagedRecord)]
+        return sorted(records, key=lambda record: record.name)
+
+    def _read(self) -> list[JobRecord | DamagedRecord]:
+        """Return all records. A controller asks many times a second, so those that have not changed are kept."""
+        found: dict[str, tuple[tuple[int, int, int], JobRecord | DamagedRecord]] = {}
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.path / "jobs") as entries:
+            for entry in entries:
+                if entry.name.endswith(".json") and not entry.name.startswith("."):
+                    with contextlib.suppress(FileNotFoundError):
+                        status = entry.stat()
+                        stamp = status.st_ino, status.st_mtime_ns, status.st_size
+                        known = self._known.get(entry.name)
+                        found[entry.name] = known if known and known[0] == stamp else (stamp, _record(Path(entry.path)))
+        self._known = found
+        return [record for _, record in found.values()]
 
     def named(self, name: str) -> JobRecord:
         """Return a job by its name, or by the beginning or the end of it if that is unique.
 
         Raises:
             UnknownJob: There is no such job, or there are several.
+            DamagedChunk: Its record is damaged.
         """
+        for damaged in self.damaged():
+            if damaged.name == name:
+                raise DamagedChunk(damaged.reason)
         records = self.all()
         found = [record for record in records if record.name == name] or [
             record for record in records if record.name.startswith(name) or record.name.endswith(name)] if name else []
@@ -110,8 +183,11 @@ class JobsHome:
             return found[0]
         names = [record.name for record in found or records]
         if found:
-            raise UnknownJob(f'"{name}" is the beginning or the end of several jobs: {", ".join(names[-5:])}.')
-        raise UnknownJob(f'There is no job named "{name}". {nearest(name, names) if names else "There are no jobs."}')
+            raise UnknownJob(f'"{name}" is the beginning or the end of several jobs: {", ".join(names[-_LISTED:])}.')
+        near = nearest(name, names) if names else "There are no jobs."
+        if len(names) > _LISTED and near.startswith("There are"):
+            near = f"The newest: {', '.join(reversed(names[-_LISTED:]))}. To list all:  barograph jobs --all"
+        raise UnknownJob(f'There is no job named "{name}". {near}')
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment variables for the script of a job; empty once it has ended."""
@@ -120,6 +196,13 @@ class JobsHome:
         except (OSError, ValueError):
             return {}
         return values
+
+    def set_environment(self, name: str, values: Mapping[str, str]) -> None:
+        """Replace what `environment` returns; with nothing, delete it."""
+        if values:
+            self._write("secrets", name, dict(values), replaces=True)
+        else:
+            (self.path / "secrets" / f"{name}.json").unlink(missing_ok=True)
 
     def close(self, record: JobRecord) -> None:
         """Note that a job has ended, and delete its secrets and its instances' directories."""
@@ -150,12 +233,34 @@ class JobsHome:
         try:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(data, file)
+                file.flush()
+                os.fsync(file.fileno())
             if replaces:
                 os.replace(part, target)
             else:
                 os.link(part, target)
         finally:
             part.unlink(missing_ok=True)
+
+
+def _record(path: Path) -> JobRecord | DamagedRecord:
+    name = path.name.removesuffix(".json")
+    try:
+        data = json.loads(path.read_bytes())
+        record = JobRecord(**data)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return DamagedRecord(name, path, error.strerror or str(error))
+    except (ValueError, RecursionError):
+        return DamagedRecord(name, path, "it is not JSON" if path.stat().st_size else "it is empty")
+    except TypeError:
+        return DamagedRecord(name, path, "its entries are wrong")
+    wrong = [field.name for field in fields(record)
+             if type(getattr(record, field.name)).__name__ != field.type]
+    if wrong:
+        return DamagedRecord(name, path, f'its entry "{wrong[0]}" is wrong')
+    return record if record.name == name else DamagedRecord(name, path, f'it describes another job, "{record.name}"')
 
 
 def _state_directory() -> Path:

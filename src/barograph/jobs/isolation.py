@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,11 +17,14 @@ from barograph.jobs.launchers import thread_variables
 from barograph.machine.host import memory_bytes as memory_of_machine
 from barograph.machine.memory_group import MemoryGroup, memory_group
 from barograph.processes.command import Command
-from barograph.processes.local_process import PIPE, LocalProcess
+from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
+_PROBED = ("network", "writable")
+"""What `confine --probe` finds out."""
 _PROBE_SECS = 30.0
+_PROBED = ("network", "writable", "hosts", "mounts")
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
 _SOURCES = Path(_CONFINE).parents[2]
@@ -70,10 +73,15 @@ class Confinement:
 
 
 @functools.cache
-def limits_here() -> Available:
-    """Return what this machine can enforce. Takes some milliseconds the first time."""
+def limits_here(*, probes: bool = True) -> Available:
+    """Return what this machine can enforce.
+
+    Args:
+        probes: Find out about the network and about writing. Takes 50 ms the first time. Otherwise there seems to be
+            no problem with them.
+    """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
-    problems = _probed()
+    problems = _probed() if probes else dict.fromkeys(_PROBED, "")
     return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
                      problems["network"], problems["writable"])
 
@@ -81,7 +89,7 @@ def limits_here() -> Available:
 def confined(
     command: Command, *, directory: Path, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
     memory_bytes: int | None = None, no_network: bool = False, network_of: int | None = None,
-    writable: tuple[Path, ...] = (), available: Available | None = None,
+    writable: tuple[Path, ...] = (), hosts: Mapping[str, str] | None = None, available: Available | None = None,
 ) -> Confinement:
     """Return a command with limits. Commands with one directory share the limit of memory.
 
@@ -94,16 +102,17 @@ def confined(
         cpu_set: The CPUs to run on. Only who knows what else runs here can choose them.
         memory_bytes: Memory of all processes together.
         no_network: Only the loopback interface is there.
-        network_of: A process of `shared_network` or `network_holder`, whose loopback interface is shared. None: a new
-            one.
+        network_of: A process of `held_network`, whose loopback interface is shared. None: a new one.
         writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
             Those that are missing are created.
+        hosts: Names of the instances and their addresses. The command finds them in /etc/hosts where this machine
+            allows it; a single instance does not enter a user namespace for its own name.
         available: What can be enforced. None: as `limits_here`.
 
     Raises:
         JobRefused: A limit cannot be enforced here; the message says why.
     """
-    available = available or limits_here()
+    available = available or limits_here(probes=bool(no_network or writable))
     problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network,
                              writable=bool(writable))
     if problem:
@@ -117,6 +126,8 @@ def confined(
         settings |= _memory_settings(directory, memory_bytes)
     if no_network:
         settings["network"] = "new" if network_of is None else network_of
+    if hosts and sys.platform == "linux" and os.path.isfile("/etc/hosts"):
+        settings["hosts"] = [_hosts_file(directory, hosts), len(hosts) > 1]
     if writable:
         settings["writable"] = [os.path.abspath(path) for path in writable]
     if cpus is not None:
@@ -147,34 +158,34 @@ def limits_problem(
     return ""
 
 
-def network_holder() -> Command:
-    """Return a command that keeps a network namespace for several confined commands.
+def held_network(environment: Mapping[str, str]) -> int:
+    """Start a process that keeps a network namespace for several commands; return its number for `network_of`.
 
-    It prints "ready" once they can join it by its process number (`network_of`), and ends when its standard input does.
-    """
-    return Command((*_wrapper(), "--hold"))
+    It stays until it is killed, also when this process ends. Processes that joined keep the namespace while they run.
 
-
-@contextlib.contextmanager
-def shared_network() -> Iterator[int]:
-    """Keep a network namespace within the `with` block. Return its process for `network_of` of `confined`.
-
-    It also ends with this process. Processes that joined it keep it while they run.
+    Args:
+        environment: Its environment, by which it can be found.
 
     Raises:
-        JobRefused: It cannot be created here.
+        JobRefused: There is no such namespace here.
+        OSError: It cannot be started.
     """
-    holder = LocalProcess(network_holder(), stdin=PIPE, stdout=PIPE)
-    assert holder.stdin is not None
+    holder = LocalProcess(Command((*_wrapper(), "--hold"), environment=environment), stdin=DEVNULL, stdout=PIPE)
     assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        try:
-            if not holder.stdout.readline():
-                raise JobRefused(f"--no-network cannot be enforced here: {limits_here().network_problem}.")
-            yield holder.pid
-        finally:
-            holder.kill()
-            holder.wait()
+    with holder.stdout:
+        is_ready = holder.stdout.readline()
+    holder.let_go()
+    if not is_ready:
+        raise JobRefused(f"--no-network cannot be enforced here: {limits_here().network_problem}.")
+    return holder.pid
+
+
+def has_own_network(pid: int) -> bool:
+    """Return whether a process is there and in another network namespace than this one."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+    except OSError:
+        return False
 
 
 def was_out_of_memory(directory: Path) -> bool:
@@ -220,6 +231,16 @@ def _memory_settings(directory: Path, limit_bytes: int) -> dict[str, object]:
                         os.fspath(mark)]}
 
 
+def _hosts_file(directory: Path, hosts: Mapping[str, str]) -> str:
+    """Write the machine's /etc/hosts with more names, and return its path."""
+    path = directory / "hosts"
+    lines = [Path("/etc/hosts").read_bytes().rstrip(b"\n"),
+             *(f"{address}\t{name}".encode() for name, address in hosts.items()), b""]
+    # The new names come last: an address that has a name already keeps it in reverse.
+    path.write_bytes(b"\n".join(lines))
+    return os.fspath(path)
+
+
 def _noted(directory: Path) -> list[MemoryGroup]:
     try:
         return [MemoryGroup(Path(path)) for path in json.loads((directory / _RECORD).read_text("utf-8"))]
@@ -244,7 +265,7 @@ def _probed() -> dict[str, str]:
     try:
         done = run_to_end(Command((*_wrapper(), "--probe")), timeout_secs=_PROBE_SECS)
         said = json.loads(done.out)
-        return {name: str(said[name]) for name in ("network", "writable")}
+        return {name: str(said[name]) for name in _PROBED}
     except (OSError, NotCompleted, ValueError, KeyError):
         why = "it needs Linux" if not sys.platform.startswith("linux") else "the kernel does not allow it"
-        return {"network": why, "writable": why}
+        return dict.fromkeys(_PROBED, why)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from barograph.errors import JobError
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import LogReader
 from barograph.jobs.job_log import STOP
@@ -110,7 +111,7 @@ class SubmittedJob:
         return self._view.report()
 
     def wait(self, timeout_secs: float | None = None, *, wait: Callable[[float], object] = time.sleep) -> Self:
-        """Wait for the end of the job.
+        """Wait for the end of the job, also while its store is unreachable.
 
         Args:
             timeout_secs: Longest time to wait; None: any time.
@@ -120,7 +121,11 @@ class SubmittedJob:
             JobError: The job failed or was stopped; the message says why. Or it has not ended in time.
         """
         deadline = None if timeout_secs is None else time.monotonic() + timeout_secs
-        while not (state := self._view.refresh()).phase.is_over:
+        home, ensure_at = JobsHome(), 0.0
+        while not (state := self._view.latest()).phase.is_over:
+            if time.monotonic() >= ensure_at:  # the controller may have been killed
+                ensure_at = time.monotonic() + ENSURE_SECS
+                ensure_controller(home)
             if deadline is not None and time.monotonic() >= deadline:
                 raise JobError(f"The job {self.name} has not ended within {timeout_secs:g} s.")
             wait(_LOOK_SECS)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound
+from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreError
 from barograph.runs.format.layout import JOB
 from barograph.runs.format.metadata import CLAIM, sealed, unsealed
 from barograph.runs.state.claim import new_claim
@@ -29,6 +29,8 @@ SPEC, LAUNCH, CODE = f"{JOB}/spec.json", f"{JOB}/launch.json", f"{JOB}/code"
 EVENTS, REQUESTS, INSTANCES, LOGS = f"{JOB}/events", f"{JOB}/requests", f"{JOB}/instances", f"{JOB}/logs"
 NOW = "now.json"
 STOP = f"{REQUESTS}/stop.json"
+DAMAGED = "damaged"
+"""Kind of an event whose file is damaged; "name" is its name."""
 
 
 class NotLeading(Exception):
@@ -77,8 +79,12 @@ class EventLog:
                 body = unsealed(self._store.get(name), name)
             except ObjectNotFound:
                 return found
+            except StoreError:
+                if found:
+                    return found  # the next call returns the rest, or raises
+                raise
             except DamagedChunk:
-                body = {"kind": "damaged", "time_unix": self._clock()}
+                body = {"kind": DAMAGED, "time_unix": self._clock(), "data": {"name": name}}
             self._next += 1
             found.append(Event(str(body["kind"]), float(body["time_unix"]), body.get("data", {})))
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from barograph.errors import BarographError, DamagedChunk, ObjectNotFound
+from barograph.errors import BarographError, DamagedChunk, ObjectNotFound, StoreUnavailable
 from barograph.jobs.cost import Bill, Interval, bill
-from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.home import DamagedRecord, JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, NOW, EventLog, instance_folder
 from barograph.jobs.state import JobState, Phase, state_after
 from barograph.jobs.submission import Submission, read_submission
@@ -33,7 +33,7 @@ class JobReport:
         url: Its store, which is also that of its run.
         phase: What it is doing, or how it ended; None if it cannot be read.
         doing: What its first instance is doing: "starting", "preparing", "downloading", "training",
-            "uploading"; "" if none runs.
+            "uploading"; "" if none runs. Of a job that cannot be read: "damaged" or "unreadable".
         reason: Why it waits, or why it ended; why it cannot be read.
         command: What it runs.
         engine: Where.
@@ -110,24 +110,35 @@ class JobView:
         """Read what has happened, and return the state of the job.
 
         Raises:
+            DamagedChunk: One of its events is damaged, and how it ended is unknown.
             StoreError: The store cannot be read.
         """
         self.state = state_after(self._log.new(), self.state)
+        if self.state.damaged and not self.state.phase.is_over:
+            raise DamagedChunk(f"An event of the job {self.name} is damaged: its checksum does not match "
+                               f"({self.store.url}/{self.state.damaged}).")
         return self.state
+
+    def latest(self) -> JobState:
+        """Return the state of the job as `refresh`; the last one that is known while the store is unreachable."""
+        try:
+            return self.refresh()
+        except StoreUnavailable:
+            return self.state
 
     def report(self) -> JobReport:
         """Return the job as it is now; errors as `refresh`."""
         state, spec = self.refresh(), self.submission.spec
         now = time.time()
         runs = state.phase in (Phase.RUNNING, Phase.STOPPING)
-        trained = state.trained_secs + (now - state.since_unix if runs else 0.0)
+        trained = state.trained_secs + (max(0.0, now - state.since_unix) if runs else 0.0)
         ended = state.since_unix if state.phase.is_over else math.nan
         beats = [beat for worker in workers_of(self.store, state.attempt)
                  if (beat := heartbeat_of(self.store, worker)) is not None] if state.attempt >= 0 else []
         lead = max(beats, key=lambda beat: beat.step, default=None)
         return JobReport(
             self.name, self.store.url, state.phase, self._what_it_does() if runs else "", state.reason,
-            spec.words or (spec.algorithm,), spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
+            spec.shown, spec.engine, spec.instances, state.attempt, state.submitted_unix, ended,
             max(0.0, (now if math.isnan(ended) else ended) - state.submitted_unix - trained), trained,
             lead.step if lead else 0, lead.loss if lead else math.nan, state.interruptions, state.repeated_steps,
             state.exit_code, state.users_fault, *self._downloaded(), self._bill(now, lead.step if lead else 0))
@@ -175,13 +186,23 @@ def view_of(name: str, home: JobsHome) -> JobView:
     return JobView(record.name, store_from_url(record.url))
 
 
-def reports_of(records: Iterable[JobRecord]) -> list[JobReport]:
+def reports_of(records: Iterable[JobRecord | DamagedRecord]) -> list[JobReport]:
     """Return the reports of jobs. A job that cannot be read says why in `reason`."""
     return [_report(record) for record in records]
 
 
-def _report(record: JobRecord) -> JobReport:
+def _report(record: JobRecord | DamagedRecord) -> JobReport:
+    if isinstance(record, DamagedRecord):
+        return JobReport(record.name, str(record.path), None, "damaged", record.reason)
     try:
         return JobView(record.name, store_from_url(record.url)).report()
     except BarographError as error:
-        return JobReport(record.name, record.url, None, reason=str(error), engine=record.engine)
+        return _unreadable(record, "damaged" if isinstance(error, DamagedChunk) else "unreadable", str(error))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        # Its checksums are right: another Barograph wrote it.
+        return _unreadable(record, "unreadable", f"It cannot be understood: {type(error).__name__}: {error} "
+                                                 f"({record.url}).")
+
+
+def _unreadable(record: JobRecord, state: str, reason: str) -> JobReport:
+    return JobReport(record.name, record.url, None, state, reason, engine=record.engine)

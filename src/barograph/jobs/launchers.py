@@ -68,9 +68,10 @@ def launch_plan(
 ) -> LaunchPlan:
     """Return the commands that start a script on one instance.
 
-    A job of one process is started as it is. PyTorch scripts are started by torchrun. Others are started in copies with
-    RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT in their environment, for
-    TensorFlow with TF_CONFIG, for JAX with JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
+    A job of one process is started as it is. Otherwise the script is started in copies with RANK, WORLD_SIZE,
+    LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK, MASTER_ADDR and MASTER_PORT in their environment, for PyTorch with all
+    variables that torchrun sets, for TensorFlow with TF_CONFIG, for JAX with JAX_COORDINATOR_ADDRESS,
+    JAX_NUM_PROCESSES and JAX_PROCESS_ID.
 
     Args:
         words: The script, or a program, with its arguments.
@@ -88,7 +89,7 @@ def launch_plan(
     variables = {**_threads(cpus, world.processes), **environment, **_activated(python, environment)}
     python = python or sys.executable
     script = _script_words(words)
-    started = (python, "-u", *script) if script else tuple(words)
+    started = (python, "-u", *script) if script else _program_words(words, directory)
     if world.size == 1:
         return LaunchPlan((Command(started, os.fspath(directory), variables),))
     _check_no_launcher(words, script, world)
@@ -96,9 +97,6 @@ def launch_plan(
         framework = framework_of(Path(directory, script[0]), environment=environment) \
             if script and script[0] != "-m" else Framework.NONE
     variables = {**_interfaces(world), **variables}
-    if framework is Framework.TORCH:
-        return LaunchPlan((Command((python, "-u", *_torchrun(world), *script), os.fspath(directory), variables),),
-                          framework)
     return LaunchPlan(tuple(
         Command(started, os.fspath(directory), {**variables, **_of_process(world, local), **_of_framework(
             framework, world, world.index * world.processes + local)})
@@ -152,11 +150,16 @@ def _is_free(host: str, port: int) -> bool:
     return True
 
 
+def is_python(program: str) -> bool:
+    """Return whether a program is a Python, by its name."""
+    return _PYTHON.fullmatch(os.path.basename(program)) is not None
+
+
 def _script_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return what a Python is to run, as in `python WORDS`; empty if the program is something else."""
     if words[0].endswith(".py"):
         return tuple(words)
-    if _PYTHON.fullmatch(os.path.basename(words[0])):
+    if is_python(words[0]):
         rest = list(words[1:])
         while rest and rest[0] == "-u":
             del rest[0]
@@ -164,6 +167,18 @@ def _script_words(words: Sequence[str]) -> tuple[str, ...]:
         if rest and (rest[0].endswith(".py") or rest[0] == "-m") and os.path.basename(words[0]) == words[0]:
             return tuple(rest)
     return ()
+
+
+def _program_words(words: Sequence[str], directory: Path) -> tuple[str, ...]:
+    """Return what starts a program: a shell script with the shell of its first line, executable or not."""
+    if not words[0].endswith((".sh", ".bash")):
+        return tuple(words)
+    try:
+        with Path(directory, words[0]).open("rb") as file:
+            first = file.readline().decode("utf-8", "replace")
+    except OSError:
+        return tuple(words)  # one that PATH finds
+    return (*(first[2:].split() if first.startswith("#!") else ["sh"]), *words)
 
 
 def _check_no_launcher(words: Sequence[str], script: Sequence[str], world: World) -> None:
@@ -196,13 +211,6 @@ def _interfaces(world: World) -> dict[str, str]:
     return dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), interface)
 
 
-def _torchrun(world: World) -> tuple[str, ...]:
-    # Without restarts of its own: those of an agent whose peers are gone never succeed. The job restarts all of them.
-    return ("-m", "torch.distributed.run", "--nnodes", str(len(world.hosts)), "--node-rank", str(world.index),
-            "--nproc-per-node", str(world.processes), "--master-addr", world.hosts[0], "--master-port",
-            str(world.port), "--rdzv-id", world.attempt, "--max-restarts", "0")
-
-
 def _of_process(world: World, local: int) -> dict[str, str]:
     return {"RANK": str(world.index * world.processes + local), "WORLD_SIZE": str(world.size), "LOCAL_RANK": str(local),
             "LOCAL_WORLD_SIZE": str(world.processes), "NODE_RANK": str(world.index), "MASTER_ADDR": world.hosts[0],
@@ -210,6 +218,8 @@ def _of_process(world: World, local: int) -> dict[str, str]:
 
 
 def _of_framework(framework: Framework, world: World, rank: int) -> dict[str, str]:
+    if framework is Framework.TORCH:
+        return _of_torchrun(world, rank)
     if framework is Framework.TENSORFLOW:
         addresses = [f"{host}:{world.port + index * world.processes + local}"
                      for index, host in enumerate(world.hosts) for local in range(world.processes)]
@@ -218,3 +228,14 @@ def _of_framework(framework: Framework, world: World, rank: int) -> dict[str, st
         return {"JAX_COORDINATOR_ADDRESS": f"{world.hosts[0]}:{world.port}", "JAX_NUM_PROCESSES": str(world.size),
                 "JAX_PROCESS_ID": str(rank)}
     return {}
+
+
+def _of_torchrun(world: World, rank: int) -> dict[str, str]:
+    """Return what torchrun adds to the environment of a worker. See docs/why/torchrun-is-not-started.md."""
+    return {
+        "GROUP_RANK": str(world.index), "GROUP_WORLD_SIZE": str(len(world.hosts)), "ROLE_NAME": "default",
+        "ROLE_RANK": str(rank), "ROLE_WORLD_SIZE": str(world.size), "TORCHELASTIC_RUN_ID": world.attempt,
+        # The job restarts all workers. The process of rank 0 serves the store of the rendezvous.
+        "TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_MAX_RESTARTS": "0", "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+    }

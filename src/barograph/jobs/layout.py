@@ -2,7 +2,7 @@
 
     BASE/input/config/{hyperparameters,inputdataconfig,resourceconfig}.json
     BASE/input/data/CHANNEL/
-    BASE/code/  BASE/model/  BASE/checkpoints/  BASE/output/{data/,failure,success}
+    BASE/code/  BASE/model/  BASE/checkpoints/  BASE/output/{data/,intermediate/,failure,success}
 
 Source: AWS, "How Amazon SageMaker AI Provides Training Information"; sagemaker-training 5.1.4, whose own program
 `train` accepts the layout.
@@ -15,10 +15,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from barograph.jobs.data.channel import Mode, channel_from_text
+from barograph.jobs.given_environment import with_values
 from barograph.jobs.spec import JobSpec
 from barograph.provenance.parameters import parameters_of
+
+_GROUP = "homogeneousCluster"
+_LOG_LEVEL = 20
+_NO_VARIABLES = ("additional_framework_parameters", "channel_input_dirs", "distribution_hosts", "hyperparameters",
+                 "is_master", "job_name", "master_hostname", "topology")
+"""Parts of the training environment without a variable of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +74,15 @@ class InstanceLayout:
         """What the script writes here is stored beside the model."""
         return self.output / "data"
 
+    @property
+    def intermediate(self) -> Path:
+        """What the script writes here is stored, too."""
+        return self.output / "intermediate"
+
     def make(self) -> None:
         """Create the directories."""
-        for folder in (self.config, self.data, self.code, self.model, self.checkpoints, self.output_data):
+        for folder in (self.config, self.data, self.code, self.model, self.checkpoints, self.output_data,
+                       self.intermediate):
             folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -80,11 +94,13 @@ class Place:
         index: From 0.
         addresses: Addresses of all instances, in order.
         port: Port for the rendezvous on the first one.
+        interface: Network interface through which the others reach this one.
     """
 
     index: int
     addresses: tuple[str, ...]
     port: int
+    interface: str = "lo"
 
     @property
     def hosts(self) -> list[str]:
@@ -106,44 +122,36 @@ def write_config(layout: InstanceLayout, spec: JobSpec, place: Place) -> None:
     """Write the JSON files that describe the job."""
     for name, data in (
         ("hyperparameters", hyperparameters_of(spec)), ("inputdataconfig", _channels(spec)),
-        ("resourceconfig", _resources(place)),
+        ("resourceconfig", _resources(spec, place)),
     ):
         (layout.config / f"{name}.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
 
 
 def variables(layout: InstanceLayout, spec: JobSpec, place: Place, *, job: str, gpus: int) -> dict[str, str]:
-    """Return the environment variables for the script."""
-    given = hyperparameters_of(spec)
-    script = next((word for word in spec.command if word.endswith((".py", ".sh"))), "")
-    found = {
-        "SM_MODEL_DIR": str(layout.model), "SM_INPUT_DIR": str(layout.base / "input"),
-        "SM_INPUT_DATA_DIR": str(layout.data), "SM_INPUT_CONFIG_DIR": str(layout.config),
-        "SM_OUTPUT_DIR": str(layout.output), "SM_OUTPUT_FAILURE": str(layout.output / "failure"),
-        "SM_OUTPUT_DATA_DIR": str(layout.output_data), "SM_CHECKPOINT_DIR": str(layout.checkpoints),
-        "SM_LOG_LEVEL": "20", "SM_MASTER_ADDR": place.addresses[0], "SM_MASTER_PORT": str(place.port),
-        "SM_SOURCE_DIR": str(layout.code), "SM_MODULE_DIR": str(layout.code),
-        "SM_ENTRY_SCRIPT": script, "SM_USER_ENTRY_POINT": script, "SM_MODULE_NAME": Path(script).stem,
-        "SM_CHANNELS": json.dumps(sorted(spec.data)), "SM_HPS": json.dumps(given),
-        "SM_USER_ARGS": json.dumps(list(spec.words[1:])), "SM_CURRENT_HOST": host_name(place.index),
-        "SM_CURRENT_INSTANCE_TYPE": spec.engine, "SM_CURRENT_INSTANCE_GROUP": "homogeneousCluster",
-        "SM_HOSTS": json.dumps(place.hosts), "SM_HOST_COUNT": str(len(place.hosts)),
-        "SM_CURRENT_HOST_RANK": str(place.index), "SM_NETWORK_INTERFACE_NAME": "lo",
-        "SM_NUM_CPUS": str(max(1, int(spec.cpus))), "SM_NUM_GPUS": str(gpus),
-        "SM_RESOURCE_CONFIG": json.dumps(_resources(place)), "SM_INPUT_DATA_CONFIG": json.dumps(_channels(spec)),
-        "SM_FRAMEWORK_MODULE": "", "TRAINING_JOB_NAME": job,
+    """Return the environment variables for the script: those of sagemaker-training, and of its successor."""
+    environment = _training_environment(layout, spec, place, job, gpus)
+    given, channels = environment["hyperparameters"], environment["channel_input_dirs"]
+    found = {name: value for name, value in environment.items() if name not in _NO_VARIABLES}
+    found |= {
+        "input_data_dir": str(layout.data), "output_failure": str(layout.output / "failure"),
+        "checkpoint_dir": str(layout.checkpoints), "source_dir": str(layout.code),
+        "entry_script": environment["user_entry_point"], "master_addr": place.addresses[0], "master_port": place.port,
+        "host_count": len(place.hosts), "current_host_rank": place.index, "channels": list(channels), "hps": given,
+        "framework_params": {}, "user_args": list(spec.words[1:]), "training_env": environment,
+        **{f"channel_{name}": path for name, path in channels.items()},
+        **{f"hp_{name}": value for name, value in given.items()},
     }
-    found |= {f"SM_CHANNEL_{_upper(name)}": str(layout.data / name) for name in spec.data}
-    found |= {f"SM_HP_{_upper(name)}": value for name, value in given.items()}
-    found["SM_TRAINING_ENV"] = json.dumps({
-        "job_name": job, "model_dir": found["SM_MODEL_DIR"], "output_data_dir": found["SM_OUTPUT_DATA_DIR"],
-        "channel_input_dirs": {name: str(layout.data / name) for name in spec.data}, "hyperparameters": given,
-        "current_host": found["SM_CURRENT_HOST"], "hosts": place.hosts, "num_cpus": int(spec.cpus), "num_gpus": gpus,
-    })
-    return found
+    texts = {f"SM_{name}".upper(): _text(value) for name, value in found.items()}
+    # sagemaker-training keeps a "-" of a name, which no shell can read; its successor does not.
+    texts |= {re.sub(r"\W", "_", name): value for name, value in texts.items()}
+    return {**texts, "SAGEMAKER_BASE_DIR": str(layout.base), "SAGEMAKER_JOB_NAME": job, "TRAINING_JOB_NAME": job,
+            "CURRENT_HOST": place.hosts[place.index]}
 
 
-def filled(words: Sequence[str], layout: InstanceLayout, channels: Sequence[str]) -> tuple[str, ...]:
-    """Return words with `{data.NAME}` replaced by the directories of the channels.
+def filled(
+    words: Sequence[str], layout: InstanceLayout, channels: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return words with `{data.NAME}` replaced by directories of channels, and `{env.NAME}` by values of variables.
 
     Example:
         >>> filled(["--in", "{data.train}/a.csv"], InstanceLayout(Path("/job")), ["train"])
@@ -153,7 +161,7 @@ def filled(words: Sequence[str], layout: InstanceLayout, channels: Sequence[str]
     done = list(words)
     for name, place in places.items():
         done = [word.replace(name, place) for word in done]
-    return tuple(done)
+    return with_values(done, environment or {})
 
 
 def unknown_channels(words: Sequence[str], channels: Sequence[str]) -> list[str]:
@@ -163,9 +171,13 @@ def unknown_channels(words: Sequence[str], channels: Sequence[str]) -> list[str]
 
 
 def hyperparameters_of(spec: JobSpec) -> dict[str, str]:
-    """Return the hyperparameters of a job by name, as strings: those in the arguments of its script too."""
+    """Return the hyperparameters of a job by name, as strings: those in the arguments of its script too.
+
+    Values that are no strings are written as JSON, as SageMaker writes them.
+    """
     words = tuple(spec.command)
-    found = {name: str(value) for name, value in parameters_of(words).items()} if words else {}
+    found = {name: value if isinstance(value, str) else json.dumps(value)
+             for name, value in parameters_of(words).items()} if words else {}
     return {**found, **spec.hyperparameters}
 
 
@@ -186,14 +198,51 @@ def _channels(spec: JobSpec) -> Mapping[str, Mapping[str, str]]:
     } for name, source in sorted(spec.data.items()) for channel in [channel_from_text(f"{name}={source}")]}
 
 
-def _resources(place: Place) -> dict[str, object]:
-    group = {"instance_group_name": "homogeneousCluster", "instance_type": "local", "hosts": place.hosts}
+def _training_environment(
+    layout: InstanceLayout, spec: JobSpec, place: Place, job: str, gpus: int
+) -> dict[str, Any]:
+    """Return what sagemaker-training calls the training environment."""
+    script = next((word for word in spec.command if word.endswith((".py", ".sh"))), "")
+    resources = _resources(spec, place)
     return {
-        "current_host": host_name(place.index), "hosts": place.hosts, "network_interface_name": "lo",
-        "current_instance_type": "local", "current_group_name": "homogeneousCluster", "instance_groups": [group],
+        "additional_framework_parameters": {},
+        "channel_input_dirs": {name: str(layout.data / name) for name in sorted(spec.data)},
+        "current_host": place.hosts[place.index], "current_instance_group": _GROUP,
+        "current_instance_group_hosts": place.hosts, "current_instance_type": spec.engine,
+        "distribution_hosts": [], "distribution_instance_groups": [], "framework_module": None, "hosts": place.hosts,
+        "hyperparameters": _typed_hyperparameters(spec), "input_config_dir": str(layout.config),
+        "input_data_config": _channels(spec), "input_dir": str(layout.base / "input"), "instance_groups": [_GROUP],
+        "instance_groups_dict": {_GROUP: resources["instance_groups"][0]}, "is_hetero": False,
+        "is_master": place.index == 0, "job_name": job, "log_level": _LOG_LEVEL, "master_hostname": place.hosts[0],
+        "model_dir": str(layout.model), "module_dir": str(layout.code), "module_name": Path(script).stem,
+        "network_interface_name": place.interface, "num_cpus": max(1, int(spec.cpus)), "num_gpus": gpus,
+        "num_neurons": 0, "output_data_dir": str(layout.output_data), "output_dir": str(layout.output),
+        "output_intermediate_dir": str(layout.intermediate), "resource_config": resources, "topology": [],
+        "user_entry_point": script,
     }
 
 
-def _upper(name: str) -> str:
-    return re.sub(r"\W", "_", name).upper()
+def _resources(spec: JobSpec, place: Place) -> dict[str, Any]:
+    group = {"instance_group_name": _GROUP, "instance_type": spec.engine, "hosts": place.hosts}
+    return {
+        "current_host": host_name(place.index), "hosts": place.hosts, "network_interface_name": place.interface,
+        "current_instance_type": spec.engine, "current_group_name": _GROUP, "instance_groups": [group],
+    }
 
+
+def _typed_hyperparameters(spec: JobSpec) -> dict[str, Any]:
+    """Return the hyperparameters as scripts find them in `SM_HPS`: numbers, lists and the like are no strings."""
+    found: dict[str, Any] = {}
+    for name, text in hyperparameters_of(spec).items():
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _text(value: object) -> str:
+    """Return the value of a variable as sagemaker-training writes it."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -8,6 +8,7 @@ from barograph.errors import JobError
 from barograph.model.items import ArtifactLink
 from barograph.runs.format.layout import MANIFEST
 from barograph.runs.format.metadata import manifest_from_bytes
+from barograph.runs.state.journal import links_in_journal
 from barograph.store.base import Store
 from barograph.store.inside import Inside
 
@@ -20,9 +21,6 @@ def outputs_of(run: Store) -> tuple[ArtifactLink, ...]:
     Raises:
         StoreError, DamagedChunk: The run cannot be read.
     """
-    # Loaded here, because most commands about jobs ask for no files.
-    from barograph.experiments.shown import links_in_journal
-
     uid = manifest_from_bytes(run.get(MANIFEST), MANIFEST).run_id
     found = {link.name: link for link in links_in_journal(run, uid) if "model/" in link.name or "output/" in link.name}
     return tuple(found[name] for name in sorted(found))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -116,6 +115,8 @@ def _given(directory: Path, path: str) -> Requirements:
 
 
 def _project(path: Path) -> dict[str, Any]:
+    import tomllib  # loaded here, because most scripts are in no project
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:

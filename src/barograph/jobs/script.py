@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from barograph import capture
+from barograph.errors import JobRefused
 from barograph.jobs.instance_log import InstanceLog
 from barograph.jobs.launchers import exit_code_of
 from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.model.resume import ResumeOrder
 from barograph.processes.command import Command
-from barograph.processes.local_process import Group
+from barograph.processes.local_process import Group, LocalProcess
 from barograph.processes.streamed_process import StreamedProcess
 
 GRACE_SECS = 120.0
 """Time between SIGTERM and SIGKILL, as on SageMaker."""
 _BOOTSTRAP = Path(capture.__path__[0]) / "inject"
+_OF_COMMAND = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC)
+_PEERS_SECS = 30.0
+"""The same for processes whose peer failed: they may wait for it for ever. As with torchrun."""
 _TAIL_BYTES = 64 * 1024
+_MOST_WAITING_BYTES = 16 * 2**20
+"""A script that prints more while the store is slow waits, so that its output does not fill the memory."""
+
+
+class Trained(NamedTuple):
+    """The end of a script: its exit code, the end of its output, and whether it ran until it was asked to end."""
+
+    code: int
+    tail: str
+    was_asked: bool
 
 
 def recording_environment(
@@ -52,6 +68,7 @@ class Script:
         ends_with_us: End them if this process is killed.
 
     Raises:
+        JobRefused: The program does not exist, or cannot be run.
         OSError: One cannot be started.
     """
 
@@ -63,15 +80,24 @@ class Script:
         try:
             for command in commands:
                 self._processes.append(StreamedProcess(command, group=Group.SESSION, merged=True,
-                                                       ends_with_us=ends_with_us))
-        except BaseException:
+                                                       ends_with_us=ends_with_us,
+                                                       most_waiting_bytes=_MOST_WAITING_BYTES))
+        except BaseException as error:
             self.kill()
+            if isinstance(error, OSError) and error.errno in _OF_COMMAND:
+                raise JobRefused(f"The script cannot be started: {error.strerror} "
+                                 f"({error.filename or commands[0].arguments[0]}).") from error
             raise
 
     @property
     def pid(self) -> int:
         """Number of its first process."""
         return self._processes[0].pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether one of its processes has not ended; one that has may still have output to take."""
+        return any(LocalProcess.poll(process) is None for process in self._processes)
 
     @property
     def tail(self) -> str:
@@ -89,7 +115,7 @@ class Script:
             self._log.add(output)
             self._tail = (self._tail + output)[-_TAIL_BYTES:]
         if any(codes) and self._kill_at is None:
-            self.terminate(GRACE_SECS)
+            self.terminate(_PEERS_SECS)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self.kill()
         if None in codes:
@@ -97,11 +123,16 @@ class Script:
         return exit_code_of([code for code in codes if code is not None])
 
     def terminate(self, grace_secs: float) -> None:
-        """Send SIGTERM to the processes, and SIGKILL after the grace period, while `turn` is called."""
+        """Send SIGTERM to the processes, and SIGKILL after the grace period, while `turn` is called.
+
+        Called again, it may shorten the grace period.
+        """
+        kill_at = time.monotonic() + grace_secs
         if self._kill_at is None:
-            self._kill_at = time.monotonic() + grace_secs
+            self._kill_at = kill_at
             for process in self._processes:
                 process.terminate()
+        self._kill_at = min(self._kill_at, kill_at)
 
     def kill(self) -> None:
         """Kill the processes."""

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from barograph.errors import SettingsError, UnknownName, nearest
+from barograph.jobs.data.channel import channel_from_json, text_of
+from barograph.model.settings import Settings
 from barograph.model.units import bytes_from, seconds_from
 from barograph.provenance.parameters import replaced
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs"}
+_SECONDS = {"max_wait": "max_wait_secs", "max_runtime": "max_runtime_secs", "keep_alive": "keep_alive_secs"}
 _WHOLE = {"instances": 1, "processes": 1, "gpus": 0, "retries": 0}
 _PRICES = ("price", "spot_price")
 _FLAGS = ("spot", "no_network")
-_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint")
+_FIELDS = {"checkpoint_every": "checkpoint", "env": "environment"}
+"""Options whose fields have other names."""
+_TEXTS = ("name", "engine", "algorithm", "target", "requirements", "cluster", "checkpoint", "env_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ class JobSpec:
         spot: Instances may be taken away at any time.
         max_wait_secs: Longest time from the submission to the end, waiting included; infinite: no limit.
         max_runtime_secs: Longest time of training; infinite: no limit.
+        keep_alive_secs: How long its instances stay after it, for the next similar job.
         max_restarts: Restarts after lost instances; None: any number until `max_wait_secs`.
         retries: Restarts after an error of the script.
         price, spot_price: Price of an instance per hour; NaN if unknown.
@@ -50,6 +54,7 @@ class JobSpec:
         no_network: The script has no network but its own machine.
         requirements: File with the packages of the script; "": found beside it; "none": those of this Python.
         environment: Names of environment variables of the submitting shell that the script gets. Values are not stored.
+        env_file: File with further variables, a line NAME=VALUE for each. Values are not stored.
         settings: Settings of the recording, as in `barograph.toml`.
     """
 
@@ -69,6 +74,7 @@ class JobSpec:
     spot: bool = False
     max_wait_secs: float = math.inf
     max_runtime_secs: float = math.inf
+    keep_alive_secs: float = 0.0
     max_restarts: int | None = None
     retries: int = 0
     price: float = math.nan
@@ -77,6 +83,7 @@ class JobSpec:
     no_network: bool = False
     requirements: str = ""
     environment: tuple[str, ...] = ()
+    env_file: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -104,6 +111,11 @@ class JobSpec:
     def words(self) -> tuple[str, ...]:
         """The command with the hyperparameters."""
         return (*self.command, *(word for name, value in self.hyperparameters.items() for word in (f"--{name}", value)))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """What the job runs, for people: the algorithm or the command, with the hyperparameters."""
+        return (self.algorithm, *self.words) if self.algorithm else self.words
 
     @property
     def title(self) -> str:
@@ -139,15 +151,18 @@ def spec_from_options(options: Mapping[str, Any]) -> JobSpec:
     known = ("command", "hyperparameters", "data", "cpus", "memory", "max_restarts", "environment", "settings",
              *_SECONDS, *_WHOLE, *_PRICES, *_FLAGS, *_TEXTS)
     values: dict[str, Any] = {}
-    for name, value in options.items():
+    for option, value in options.items():
+        name = _FIELDS.get(option, option)
         if name not in known:
-            raise UnknownName(f'"{name}" is not an option of a job. {nearest(name, known)}')
+            raise _unknown(option, known)
         if value is not None:
             values.update(_checked(name, value))
     spec = JobSpec(**values)
     if bool(spec.command) == bool(spec.algorithm):
         raise SettingsError("A job has two things to run: a command and an algorithm. Remove one." if spec.command else
                             "A job needs something to run: a script, or --algorithm NAME.")
+    if spec.target and not spec.algorithm:
+        raise SettingsError("A target is for built-in algorithms only. Add --algorithm NAME, or remove --target.")
     return spec
 
 
@@ -166,6 +181,8 @@ def entries_of_file(path: Path) -> dict[str, Any]:
     Raises:
         SettingsError: The file cannot be read.
     """
+    import tomllib  # loaded here, because most jobs are typed
+
     try:
         return {name.replace("-", "_"): value for name, value in tomllib.loads(path.read_text("utf-8")).items()}
     except OSError as error:
@@ -174,10 +191,22 @@ def entries_of_file(path: Path) -> dict[str, Any]:
         raise SettingsError(f"The job file {path} is not valid TOML: {error}.") from error
 
 
+def _unknown(option: str, known: Sequence[str]) -> UnknownName:
+    if option in {item.name for item in fields(Settings)}:
+        return UnknownName(f'"{option}" is a setting of the recording. Write it below [settings].')
+    shown = [_shown({field: name for name, field in _FIELDS.items()}.get(name, name)) for name in known]
+    return UnknownName(f'"{_shown(option)}" is not an option of a job. {nearest(_shown(option), shown)}')
+
+
+def _shown(option: str) -> str:
+    """Return the name of an option as it is typed, without the dashes in front."""
+    return option.replace("_", "-")
+
+
 def _checked(name: str, value: Any) -> dict[str, Any]:
     """Return one option as a field of `JobSpec`."""
     if name in _SECONDS:
-        return {_SECONDS[name]: seconds_from(name, value)}
+        return {_SECONDS[name]: seconds_from(_shown(name), value)}
     if name == "memory":
         return {"memory_bytes": bytes_from(name, value)}
     if name in _WHOLE or name == "max_restarts":
@@ -186,16 +215,19 @@ def _checked(name: str, value: Any) -> dict[str, Any]:
         return {name: _positive(name, value)}
     if name in _FLAGS:
         if not isinstance(value, bool):
-            raise SettingsError(f"{name} is {value!r}; it must be true or false.")
+            raise SettingsError(f"{_shown(name)} is {value!r}; it must be true or false.")
         return {name: value}
     if name in ("command", "environment"):
         return {name: _words(name, value)}
-    if name in ("hyperparameters", "data"):
+    if name == "hyperparameters":
         return {name: {key: _text(item) for key, item in _table(name, value).items()}}
+    if name == "data":
+        return {name: {key: item if isinstance(item, str) else text_of(channel_from_json(key, item))
+                       for key, item in _table(name, value).items()}}
     if name == "settings":
         return {name: dict(_table(name, value))}
     if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}; it must be a string.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a string.")
     if name == "name":
         check_name(value)
     return {name: value}
@@ -209,25 +241,25 @@ def check_name(name: str) -> None:
 
 def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingsError(f"{name} is {value!r}; it must be an integer, at least {least}.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be an integer, at least {least}.")
     return value
 
 
 def _positive(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise SettingsError(f"{name} is {value!r}; it must be a number above 0.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a number above 0.")
     return float(value)
 
 
 def _words(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, Sequence) or not all(isinstance(item, str) for item in value):
-        raise SettingsError(f"{name} is {value!r}; it must be a list of strings.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a list of strings.")
     return tuple(value)
 
 
 def _table(name: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise SettingsError(f"{name} is {value!r}; it must be a table of names and values.")
+        raise SettingsError(f"{_shown(name)} is {value!r}; it must be a table of names and values.")
     return value
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from barograph.jobs.job_log import Event
+from barograph.jobs.job_log import DAMAGED, Event
 
 
 class Phase(StrEnum):
@@ -53,11 +53,13 @@ class Ended:
         outcome: How it ended.
         exit_code: Exit code of the script; None if it did not end by itself.
         reason: One sentence for people.
+        announced: A notice had announced it.
     """
 
     outcome: Outcome
     exit_code: int | None = None
     reason: str = ""
+    announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class JobState:
         attempt: The current or last attempt, from 0; -1 before the first.
         handles: Instances of the attempt that were started: index to how the engine finds it again.
         ended: Instances of the attempt that ended.
+        noted: Number of events of each instance's agent that were taken into account.
         intervals: Start and end of each instance so far; the end is NaN while it runs.
         interruptions: Attempts that ended because an instance was taken away or lost.
         errors: Attempts that ended by an error of the script.
@@ -83,6 +86,7 @@ class JobState:
         notice: Reason of the notice of interruption of the current attempt; "" if none.
         repeated_steps: Steps that were made again after interruptions, as far as known.
         resumed_steps: Steps made before the current attempt that it did not repeat.
+        damaged: Name of the first event whose file is damaged; "" if none is.
     """
 
     phase: Phase = Phase.QUEUED
@@ -91,6 +95,7 @@ class JobState:
     attempt: int = -1
     handles: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     ended: Mapping[int, Ended] = field(default_factory=dict)
+    noted: Mapping[int, int] = field(default_factory=dict)
     intervals: tuple[tuple[float, float], ...] = ()
     interruptions: int = 0
     errors: int = 0
@@ -103,6 +108,7 @@ class JobState:
     notice: str = ""
     repeated_steps: int = 0
     resumed_steps: int = 0
+    damaged: str = ""
 
     @property
     def open_instances(self) -> tuple[int, ...]:
@@ -115,29 +121,34 @@ def state_after(events: Iterable[Event], state: JobState | None = None) -> JobSt
     state = state or JobState()
     for event in events:
         state = _after(state, event)
+        if "number" in event.data:
+            state = replace(state, noted={**state.noted, int(event.data["index"]): int(event.data["number"]) + 1})
     return state
 
 
 def _after(state: JobState, event: Event) -> JobState:
     data, now = event.data, event.time_unix
     match event.kind:
+        case kind if kind == DAMAGED:
+            return replace(state, damaged=state.damaged or str(data["name"]))
         case "submitted":
             return replace(state, submitted_unix=now, since_unix=now)
         case "waiting":
             return replace(state, reason=str(data["reason"]))
         case "starting":
             return replace(state, phase=Phase.RUNNING, since_unix=now, attempt=int(data["attempt"]), handles={},
-                           ended={}, reason="", notice="")
+                           ended={}, noted={}, reason="", notice="")
         case "started":
             return replace(state, handles={**state.handles, int(data["index"]): data["handle"]},
                            intervals=(*state.intervals, (now, math.nan)))
         case "notice":
-            return replace(state, notice=str(data["reason"]))
+            return state if data.get("advisory") else replace(state, notice=str(data["reason"]))
         case "resumed" if data["index"] == 0:
             return replace(state, repeated_steps=state.repeated_steps + int(data["repeated"]),
                            resumed_steps=int(data["steps"]))
         case "ended":
-            end = Ended(Outcome(data["outcome"]), data.get("exit_code"), str(data.get("reason", "")))
+            end = Ended(Outcome(data["outcome"]), data.get("exit_code"), str(data.get("reason", "")),
+                        bool(data.get("announced")))
             return replace(state, ended={**state.ended, int(data["index"]): end},
                            intervals=_closed(state.intervals, now))
         case "stop":
@@ -150,11 +161,12 @@ def _after(state: JobState, event: Event) -> JobState:
                            interruptions=state.interruptions + (cause in (Outcome.LOST, Outcome.INTERRUPTED)),
                            errors=state.errors + (cause is Outcome.SCRIPT),
                            failures=state.failures + 1 if cause is Outcome.FAILED else 0,
-                           trained_secs=state.trained_secs + now - state.since_unix)
+                           trained_secs=state.trained_secs + max(0.0, now - state.since_unix))
         case "over":
             return replace(state, phase=Phase(data["phase"]), since_unix=now, reason=str(data["reason"]),
                            exit_code=data.get("exit_code"), users_fault=bool(data.get("users_fault")),
-                           trained_secs=state.trained_secs + (now - state.since_unix if state.handles else 0.0))
+                           trained_secs=state.trained_secs + (
+                               max(0.0, now - state.since_unix) if state.handles else 0.0))
     return state
 
 

@@ -27,6 +27,7 @@ class Submission:
         below: Working directory within the source folder.
         python: Python that submitted it.
         python_path: Its `PYTHONPATH`.
+        run_id: ID of its run.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Submission:
     below: str = ""
     python: str = ""
     python_path: str = ""
+    run_id: str = ""
 
 
 def write_submission(store: Store, submission: Submission) -> None:

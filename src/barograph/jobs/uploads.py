@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +18,10 @@ from barograph.store.inside import Inside
 from barograph.store.streaming import put_parts
 
 CHECKPOINTS = f"{JOB}/checkpoints"
+_INDEX = "index.json"
 _PART_BYTES = 2**20
+_Stamp = tuple[int, int, int]
+"""Size, time of the last change, and number of a file."""
 
 
 def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: float) -> int:
@@ -28,7 +34,8 @@ def upload_outputs(run: Store, layout: InstanceLayout, index: int, *, now_unix: 
         StoreError: The store rejects it.
     """
     found = [(path, f"{folder}/{path.relative_to(top).as_posix()}")
-             for folder, top in (("model", layout.model), ("output", layout.output_data))
+             for folder, top in (("model", layout.model), ("output", layout.output_data),
+                                 ("output/intermediate", layout.intermediate))
              for path in sorted(top.rglob("*")) if path.is_file()]
     if not found:
         return 0
@@ -55,6 +62,8 @@ def _parts_of_file(path: Path) -> Iterator[bytes]:
 class CheckpointSync:
     """Keeps the checkpoint directory of a script in the job's store.
 
+    The store has the files of one moment: an index names them, and is replaced once all are stored.
+
     Args:
         store: Store of the job.
         directory: What the script knows as `SM_CHECKPOINT_DIR`.
@@ -63,7 +72,10 @@ class CheckpointSync:
 
     def __init__(self, store: Store, directory: Path, index: int) -> None:
         self._store, self._directory, self._folder = store, directory, f"{CHECKPOINTS}/{index}"
-        self._known: dict[str, tuple[int, int]] = {}
+        self._known: dict[str, _Stamp] = {}
+        self._objects: dict[tuple[str, _Stamp], str] = {}
+        # Of two agents of this instance, neither replaces what the other one stored.
+        self._mine, self._stored = secrets.token_hex(4), 0
 
     def download(self) -> int:
         """Bring the files of the last attempt; return how many there are.
@@ -72,38 +84,76 @@ class CheckpointSync:
             StoreError: The store cannot be read.
         """
         inside = Inside(self._directory)
-        names = self._names()
-        for name in names:
-            inside.write(name, bytes(self._store.get(f"{self._folder}/files/{name}")))
-            self._known[name] = self._stamp(self._directory / name)
-        return len(names)
+        objects = self._index()
+        for name, place in objects.items():
+            inside.write(name, bytes(self._store.get(place)))
+        self._known = {name: stamp for name, stamp in self._files().items() if name in objects}
+        self._objects = {(name, stamp): objects[name] for name, stamp in self._known.items()}
+        self._forget_all_but(set(objects.values()))
+        return len(objects)
 
-    def upload(self, *, is_stopping: Callable[[], bool] = lambda: False) -> None:
-        """Store files that are new or have changed, and forget those that are gone.
+    def upload(self, *, is_stopping: Callable[[], bool] = lambda: False) -> bool:
+        """Store the files if any are new, have changed or are gone; return whether the store has all of them.
+
+        It has not if this is stopping, or if a file changed or vanished meanwhile; the next call stores the rest.
 
         Raises:
             StoreError: The store rejects it.
         """
-        now = {path.relative_to(self._directory).as_posix(): self._stamp(path)
-               for path in sorted(self._directory.rglob("*")) if path.is_file()}
+        now = self._files()
         if now == self._known:
-            return
+            return True
         for name, stamp in now.items():
-            if self._known.get(name) != stamp and not is_stopping():
-                put_parts(self._store, f"{self._folder}/files/{name}", _parts_of_file(self._directory / name))
-        self._store.put(f"{self._folder}/names.json", json.dumps(sorted(now)).encode())
-        for name in self._known.keys() - now.keys():
-            self._store.delete(f"{self._folder}/files/{name}")
-        self._known = now
+            if (name, stamp) in self._objects:
+                continue
+            if is_stopping() or not self._store_file(name, stamp):
+                return False
+        kept = {(name, stamp): self._objects[name, stamp] for name, stamp in now.items()}
+        index = {name: place for (name, _), place in kept.items()}
+        self._store.put(f"{self._folder}/{_INDEX}", json.dumps(index).encode())
+        gone = set(self._objects.values()) - set(index.values())
+        self._known, self._objects = now, kept
+        for place in gone:
+            self._store.delete(place)
+        return True
 
-    def _names(self) -> list[str]:
+    def _store_file(self, name: str, stamp: _Stamp) -> bool:
+        """Store a file; return whether it stayed the same meanwhile."""
+        place = f"{self._folder}/{self._mine}-{self._stored:06d}/{name}"
+        self._stored += 1
         try:
-            names: list[str] = json.loads(bytes(self._store.get(f"{self._folder}/names.json")))
-        except ObjectNotFound:
-            return []
-        return names
+            put_parts(self._store, place, _parts_of_file(self._directory / name))
+        except FileNotFoundError:
+            return False  # a temporary file that was renamed
+        self._objects[name, stamp] = place
+        return _stamp_of(self._directory / name) == stamp
 
-    @staticmethod
-    def _stamp(path: Path) -> tuple[int, int]:
+    def _files(self) -> dict[str, _Stamp]:
+        found: dict[str, _Stamp] = {}
+        for folder, _, names in os.walk(self._directory):
+            for path in (Path(folder, name) for name in names):
+                if (stamp := _stamp_of(path)) is not None:
+                    found[path.relative_to(self._directory).as_posix()] = stamp
+        return dict(sorted(found.items()))
+
+    def _index(self) -> dict[str, str]:
+        try:
+            objects: dict[str, str] = json.loads(bytes(self._store.get(f"{self._folder}/{_INDEX}")))
+        except ObjectNotFound:
+            return {}
+        return objects
+
+    def _forget_all_but(self, places: set[str]) -> None:
+        """Delete what an attempt stored that was lost before it replaced the index."""
+        for item in self._store.list(self._folder):
+            if item.name not in places and item.name != f"{self._folder}/{_INDEX}":
+                self._store.delete(item.name)
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    """Return the stamp of a file; None if it is gone, such as a temporary file that was renamed, or is no file."""
+    try:
         state = path.stat()
-        return state.st_size, state.st_mtime_ns
+    except OSError:
+        return None
+    return (state.st_size, state.st_mtime_ns, state.st_ino) if stat.S_ISREG(state.st_mode) else None

@@ -6,11 +6,12 @@ import time
 
 from barograph.errors import StoreError
 from barograph.jobs.instance_log import InstanceLog
-from barograph.model.launch import LAUNCH_VARIABLE
-from barograph.processes.command import environment_without, own_module
+from barograph.jobs.submission import read_submission
+from barograph.model.launch import LAUNCH_VARIABLE, Launch, launch_from_environment
 from barograph.processes.streamed_process import StreamedProcess
 from barograph.runs.format.layout import WORKERS, metadata_from_name
 from barograph.store.base import Store
+from barograph.watch.watch_command import watch_command
 
 _LOOK_SECS = 0.5
 _LAST_WORDS_SECS = 60.0
@@ -57,9 +58,10 @@ class RunWatcher:
     def _start_if_trained(self) -> None:
         try:
             names = [metadata_from_name(item.name) for item in self._store.list(WORKERS)]
+            if not any(name and name[2] == self._attempt for name in names):
+                return
+            launch = launch_from_environment({LAUNCH_VARIABLE: read_submission(self._store).launch})
         except StoreError:
             return
-        if any(name and name[2] == self._attempt for name in names):
-            self._process = StreamedProcess(own_module(
-                "barograph", "watch", self._store.url, "--brief",
-                environment=environment_without([LAUNCH_VARIABLE])), merged=True)
+        assert isinstance(launch, Launch)  # without one, nothing is recorded, and there are no workers
+        self._process = StreamedProcess(watch_command(self._store.url, launch.settings), merged=True)

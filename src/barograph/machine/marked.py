@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
 
-import psutil
+_PATIENCE_SECS = 20.0
+_FIRST_PAUSE_SECS, _LONGEST_PAUSE_SECS = 0.002, 0.05
 
 
 def marked_processes(variable: str, prefix: str) -> list[int]:
@@ -14,27 +22,60 @@ def marked_processes(variable: str, prefix: str) -> list[int]:
         variable: Name of the environment variable.
         prefix: Beginning of its value.
     """
-    me, found = psutil.Process().pid, []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.pid != me and process.environ().get(variable, "").startswith(prefix):
-                found.append(process.pid)
-    return found
+    sign = f"\0{variable}={prefix}".encode("utf-8", "surrogateescape")
+    me = os.getpid()
+    return [pid for pid, environment in _environments() if pid != me and sign in b"\0" + environment]
+
+
+class Program(NamedTuple):
+    """What a process runs."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+
+
+def program_of(pid: int) -> Program | None:
+    """Return what a process runs; None if it has ended or is another user's."""
+    import psutil  # takes 40 ms to load
+
+    try:
+        process = psutil.Process(pid)
+        return Program(process.cmdline(), process.environ())
+    except (psutil.Error, OSError):
+        return None
 
 
 def kill_marked(variable: str, prefix: str) -> int:
     """Kill the processes that `marked_processes` returns until none is left; return how many were killed."""
-    killed = 0
-    for _ in range(10):  # a process may have started another one meanwhile
-        found = marked_processes(variable, prefix)
-        if not found:
-            break
-        processes = []
+    killed: set[int] = set()
+    deadline, pause = time.monotonic() + _PATIENCE_SECS, _FIRST_PAUSE_SECS
+    # Again and again: a process may have started another one meanwhile.
+    while (found := marked_processes(variable, prefix)) and time.monotonic() < deadline:
         for pid in found:
-            with contextlib.suppress(psutil.Error):
-                process = psutil.Process(pid)
-                process.kill()
-                processes.append(process)
-                killed += 1
-        psutil.wait_procs(processes, timeout=2)
-    return killed
+            with contextlib.suppress(OSError):
+                os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+                killed.add(pid)
+        time.sleep(pause)  # its environment goes with its memory
+        pause = min(_LONGEST_PAUSE_SECS, 2 * pause)
+    return len(killed)
+
+
+def _environments() -> Iterator[tuple[int, bytes]]:
+    """Yield the processes whose environment can be read. A zombie has none."""
+    if sys.platform != "linux":
+        yield from _environments_elsewhere()
+        return
+    # Not through psutil, which takes 40 ms to be loaded, and twice as long.
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError):
+                yield int(name), Path("/proc", name, "environ").read_bytes()
+
+
+def _environments_elsewhere() -> Iterator[tuple[int, bytes]]:
+    import psutil
+
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            yield process.pid, b"\0".join(f"{name}={value}".encode("utf-8", "surrogateescape")
+                                          for name, value in process.environ().items())

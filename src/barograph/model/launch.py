@@ -5,40 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
 
 from barograph.errors import SettingsError
+from barograph.model.launch_variable import (
+    COMMAND_NOTE_VARIABLE,
+    LAUNCH_VARIABLE,
+    InstalledIntegration,
+    integrations_from_launch,
+)
 from barograph.model.resume import ResumeOrder
 from barograph.model.selection import Selection
 from barograph.model.settings import Settings, selection_from_mapping, selection_to_json, settings_from_mapping
 
-LAUNCH_VARIABLE = "BAROGRAPH_LAUNCH"
-"""Environment variable that holds a `Launch` as JSON."""
-
-COMMAND_NOTE_VARIABLE = "BAROGRAPH_COMMAND_NOTE"
-"""Environment variable with the file for the output of a command that does not train.
-
-Its value is `NUMBER:PATH`: the number of the process that started it, and the file.
-"""
-
-
-class InstalledIntegration(NamedTuple):
-    """An installed integration of a framework.
-
-    Attributes:
-        module: Module whose import activates it.
-        listener: Function that installs its hooks, as `module:function`. It takes the recording.
-        package: Package that declares it; "": ours.
-    """
-
-    module: str
-    listener: str
-    package: str = ""
-
-    @property
-    def framework(self) -> str:
-        """The top-level module of the framework."""
-        return self.module.partition(".")[0]
+__all__ = ["COMMAND_NOTE_VARIABLE", "LAUNCH_VARIABLE", "InstalledIntegration", "Launch", "integrations_from_launch",
+           "launch_from_environment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +65,3 @@ def launch_from_environment(environment: Mapping[str, str]) -> Launch | None:
                       integrations_from_launch(data))
     except (ValueError, KeyError, TypeError) as error:
         raise SettingsError(f"{LAUNCH_VARIABLE} was not written by `barograph run`: {error}") from error
-
-
-def integrations_from_launch(data: Mapping[str, Any]) -> tuple[InstalledIntegration, ...] | None:
-    """Return the integrations that a launch lists, from its parsed JSON; None if it lists none."""
-    listed = data.get("integrations")
-    return None if listed is None else tuple(InstalledIntegration(*item) for item in listed)

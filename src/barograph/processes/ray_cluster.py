@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,12 +71,26 @@ def join(address: str) -> Any:
         _check_reachable(address)
     try:
         ray.init(address=address or "auto", namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except ray.exceptions.AuthenticationError as error:
+        raise ClusterUnreachable(token_problem(address)) from error
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         if address in ("", "auto") and isinstance(error, ConnectionError):
             raise ClusterUnreachable("No Ray cluster runs on this machine. Set RAY_ADDRESS to HOST:PORT of the head of "
                                      "a cluster.") from error
         raise _not_joined(address, reason_of(error)) from error
     return ray
+
+
+def missing_paths(paths: Sequence[str]) -> list[str]:
+    """Return the paths that are not on this machine."""
+    return [path for path in paths if not os.path.exists(path)]
+
+
+def token_problem(address: str) -> str:
+    """Return a sentence for a cluster that rejects us because of its authentication token."""
+    where = f" at {address} (RAY_ADDRESS)" if address else ""
+    return (f"Cannot connect to the Ray cluster{where}: its authentication token is missing or wrong; set "
+            "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or ~/.ray/auth_token to the token.")
 
 
 class Remote:

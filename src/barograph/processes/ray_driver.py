@@ -18,17 +18,21 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from barograph.errors import BarographError
-from barograph.processes.ray_cluster import NAMESPACE, join, reason_of
+from barograph.processes.ray_cluster import NAMESPACE, join, missing_paths, reason_of, token_problem
 
 _LOOK_SECS = 0.1
 _STARTING_LOOK_SECS = 0.02
 _WAIT_SECS = 30.0
 _AGAIN_SECS = 0.5
 _CLEAN_SECS = 10.0
+_CONFIG_SECS = 20.0
+_HEAD_RESOURCE = "node:__internal_head__"
+_LAST_LINES_SECS = 1.0
+_NO_TOKEN = b"InvalidAuthToken"
 _THREADS = 8
 """Calls of a member that run at once: short ones, and those of this and of killed drivers that wait for its end."""
 
@@ -48,6 +52,8 @@ class Driver:
     def __init__(self, ray: Any, tell: Tell, later: Callable[[Callable[[], None]], object]) -> None:
         self._ray, self._tell, self._later = ray, tell, later
         self._pending: set[str] = set()
+        # Members of the groups that this driver made and that were not cleaned up, and their nodes.
+        self._open: dict[str, dict[str, str]] = {}
 
     @property
     def pause_secs(self) -> float | None:
@@ -74,10 +80,14 @@ class Driver:
                 self._tell({"group": name, "nodes": self._placed(table)})
 
     def _nodes(self, request: Request) -> None:
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        scales = self._scales()
+        elsewhere = {node["NodeID"] for node in nodes if node["NodeManagerHostname"] != socket.gethostname()}
+        missing = self._missing(elsewhere, request["paths"])
         self._tell({"nodes": [
             {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"],
-             "is_here": node["NodeManagerHostname"] == socket.gethostname()}
-            for node in self._ray.nodes() if node["Alive"]], "scales": self._scales()})
+             "is_here": node["NodeID"] not in elsewhere, "missing": missing.get(node["NodeID"], ())} for node in nodes],
+            "scales": scales, "config": self._config(nodes, request["config"]) if scales else None})
 
     def _scales(self) -> bool:
         """Return whether an autoscaler adds nodes, also if that is unknown.
@@ -92,10 +102,39 @@ class Driver:
         types = (json.loads(status).get("autoscaler_report") or {}).get("node_type_mapping") or {}
         return any(type_ != f"node_{node}" for node, type_ in types.items())
 
+    def _missing(self, nodes: set[str], paths: list[str]) -> dict[str, list[str]]:
+        """Return which paths nodes do not have; all, if a node does not respond."""
+        ray, missing = self._ray, dict.fromkeys(nodes, paths)
+        if not paths:
+            return {}
+        task, strategy = ray.remote(missing_paths), ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        answers = {task.options(num_cpus=0, max_retries=0, scheduling_strategy=strategy(node, soft=False)).remote(
+            paths): node for node in nodes}
+        for answer in ray.wait(list(answers), num_returns=len(answers), timeout=_CONFIG_SECS)[0] if answers else ():
+            with contextlib.suppress(ray.exceptions.RayError):
+                missing[answers[answer]] = ray.get(answer)
+        return missing
+
+    def _config(self, nodes: list[dict[str, Any]], function: str) -> Any:
+        """Return what the autoscaler can add, as a function on the head finds it; None if it finds nothing."""
+        ray = self._ray
+        head = next((node["NodeID"] for node in nodes if _HEAD_RESOURCE in node["Resources"]), None)
+        if head is None:
+            return None
+        strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(head, soft=False)
+        task = ray.remote(_imported(function)).options(num_cpus=0, max_retries=0, scheduling_strategy=strategy)
+        answer = task.remote(ray.get_runtime_context().gcs_address)
+        try:
+            return ray.get(answer, timeout=_CONFIG_SECS)
+        except ray.exceptions.RayError as error:
+            print(f"The nodes that the autoscaler can add are unknown: {reason_of(error)}", file=sys.stderr, flush=True)
+            return None
+
     def _reserve(self, request: Request) -> None:
         name = request["group"]
         if self._table(name) is None:
             self._ray.util.placement_group(request["bundles"], name=name, lifetime="detached", strategy="PACK")
+            self._open[name] = {}
         self._pending.add(name)
         for _ in range(5):  # free resources are reserved within milliseconds
             self.turn()
@@ -107,7 +146,10 @@ class Driver:
     def _start(self, request: Request) -> None:
         """Start a member, unless another driver did; `call` is its first method, which does nothing when repeated."""
         ray, group = self._ray, self._ray.util.get_placement_group(request["group"])
-        bundle = ray.util.placement_group_table(group)["bundles"][request["bundle"]]
+        table = ray.util.placement_group_table(group)
+        bundle = table["bundles"][request["bundle"]]
+        if request["group"] in self._open:
+            self._open[request["group"]][request["member"]] = table["bundles_to_node_id"].get(request["bundle"], "")
         strategy = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(group, request["bundle"])
         actor = ray.remote(_imported(request["made"])).options(
             name=request["member"], namespace=NAMESPACE, lifetime="detached", get_if_exists=True,
@@ -139,13 +181,14 @@ class Driver:
             again.daemon = True
             again.start()
         except errors.RayTaskError as error:
-            self._tell({"lost": member, "reason": f"{error.cause}."})
+            self._tell({"lost": member, "reason": f"{str(error.cause).rstrip('.')}."})
         except errors.RayError as error:
             self._tell({"lost": member, "reason": self._why_lost(error)})
         else:
             if ended is not None:
                 self._tell({"ended": member, **ended})
             else:
+                self._tell({"running": member})
                 self._follow(member, actor, actor.end_within.remote(_WAIT_SECS))
 
     def _why_lost(self, error: Exception) -> str:
@@ -167,27 +210,35 @@ class Driver:
         chosen = names if names is not None else [
             name for name in ray.util.list_named_actors() if name.startswith(f"{group}/")]
         cleaned = self._removed(chosen, request["clean"])
-        places = {node for node, _ in self._placed(table)} if table else set()
-        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-        self._clean((places & alive) - cleaned, request)
-        if names is None and table is not None:
+        left = self._open.get(group)
+        if left is not None:
+            for member in cleaned:
+                left.pop(member, None)
+        places = {node for node, _ in self._placed(table)} - set(cleaned.values()) if table else set()
+        if left is not None and (names is not None or not left):
+            # A task starts a process on a node, which the next attempt waits for.
+            places = {left[member] for member in names or () if member in left}
+        self._clean(places & {node["NodeID"] for node in ray.nodes() if node["Alive"]}, request)
+        if names is None:
             self._pending.discard(group)
-            ray.util.remove_placement_group(ray.util.get_placement_group(group))
+            self._open.pop(group, None)
+            if table is not None:
+                ray.util.remove_placement_group(ray.util.get_placement_group(group))
         self._tell({"removed": request["id"]})
 
-    def _removed(self, members: list[str], clean: list[Any]) -> set[str]:
-        """End members; return the nodes that they cleaned."""
-        ray, actors = self._ray, []
+    def _removed(self, members: list[str], clean: list[Any]) -> dict[str, str]:
+        """End members; return those that cleaned up first, and their nodes."""
+        ray, actors = self._ray, {}
         for member in members:
             with contextlib.suppress(ValueError):  # it is gone
-                actors.append(ray.get_actor(member, namespace=NAMESPACE))
-        answers = [actor.clean.remote(*clean) for actor in actors]
-        done = ray.wait(answers, num_returns=len(answers), timeout=_CLEAN_SECS)[0] if answers else []
-        cleaned = set()
+                actors[member] = ray.get_actor(member, namespace=NAMESPACE)
+        answers = {actor.clean.remote(*clean): member for member, actor in actors.items()}
+        done = ray.wait(list(answers), num_returns=len(answers), timeout=_CLEAN_SECS)[0] if answers else []
+        cleaned = {}
         for answer in done:
             with contextlib.suppress(ray.exceptions.RayError):
-                cleaned.add(ray.get(answer))
-        for actor in actors:
+                cleaned[answers[answer]] = ray.get(answer)
+        for actor in actors.values():
             with contextlib.suppress(ray.exceptions.RayError):
                 ray.kill(actor)
         return cleaned
@@ -233,7 +284,8 @@ def main(address: str) -> int:
         out.write(json.dumps(event) + "\n")
 
     try:
-        ray = join(address)
+        with _ended_without_token(lambda: tell({"failed": token_problem(address)})):
+            ray = join(address)
     except BarographError as error:
         tell({"failed": str(error)})
         return 1
@@ -250,6 +302,36 @@ def main(address: str) -> int:
         driver.turn()
     ray.shutdown()
     return 0
+
+
+@contextlib.contextmanager
+def _ended_without_token(tell: Callable[[], object]) -> Iterator[None]:
+    """End this process when Ray writes to standard error that the cluster rejects its authentication token.
+
+    Ray raises no error for that, but tries again for twenty seconds, a warning a second.
+    """
+    error, (out, into) = os.dup(2), os.pipe()
+    os.dup2(into, 2)
+    os.close(into)
+
+    def read() -> None:
+        with open(out, "rb") as lines, open(error, "wb", closefd=False) as kept:
+            for line in lines:
+                if _NO_TOKEN in line:
+                    tell()
+                    os._exit(1)
+                kept.write(line)
+                kept.flush()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        os.dup2(error, 2)
+        reader.join(_LAST_LINES_SECS)
+        if not reader.is_alive():  # else a process that Ray started writes to it
+            os.close(error)
 
 
 def _read(driver: Driver, due: queue.SimpleQueue[Callable[[], None] | None]) -> None:

@@ -29,12 +29,14 @@ class RayNodeInfo:
         address: IP address.
         resources: Name to amount: `CPU`, `GPU`, `memory` in bytes.
         is_here: It is on this machine.
+        missing: Which of the paths that were asked for it does not have.
     """
 
     node_id: str
     address: str
     resources: Mapping[str, float]
     is_here: bool
+    missing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,12 @@ class RayNodes:
     Attributes:
         nodes: Those that are there.
         scales: An autoscaler may add others.
+        config: What is known about the nodes that it can add; None: nothing.
     """
 
     nodes: tuple[RayNodeInfo, ...]
     scales: bool
+    config: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +103,34 @@ class RayLink:
         self._events: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._groups: dict[str, Sequence[Mapping[str, float]]] = {}
         self._members: set[str] = set()
+        self._starting: dict[str, dict[str, Any]] = {}
         self._removals: dict[int, dict[str, Any]] = {}
+        self._removing: dict[str, int] = {}
         self._requests = 0
         self._failed_at: float | None = None
         self._lost_at: float | None = None
         self._process = self._begun()
 
-    def nodes(self, wait_secs: float) -> RayNodes | str:
-        """Return the nodes; a sentence that says why not, if the cluster cannot be joined in time."""
-        self._ask("nodes")
+    def nodes(self, wait_secs: float, config: str, paths: Sequence[str] = ()) -> RayNodes | str:
+        """Return the nodes; a sentence that says why not, if the cluster cannot be joined in time.
+
+        Args:
+            wait_secs: Time to wait.
+            config: A function that finds `RayNodes.config` on the machine of the head, as in "package.module:function".
+                It takes `HOST:PORT` of the head.
+            paths: Paths of this machine, for `RayNodeInfo.missing`.
+        """
+        self._ask("nodes", config=config, paths=list(paths))
         self._wait(lambda: self._known.nodes is not None or bool(self._known.failed), wait_secs)
         return self._known.nodes or self._known.failed or f"It does not respond within {wait_secs:g} s."
 
-    def reserve(self, group: str, bundles: Sequence[Mapping[str, float]], wait_secs: float = 0.0) -> bool:
-        """Reserve a group, if it is not; return whether it is reserved. Does not wait for long."""
+    def reserve(self, group: str, bundles: Sequence[Mapping[str, float]]) -> bool:
+        """Reserve a group, if it is not; return whether it is reserved. Does not wait."""
+        self._turn()
         if group not in self._groups:
             self._groups[group] = bundles
+            self._removing.pop(group, None)
             self._ask("reserve", group=group, bundles=bundles)
-        self._wait(lambda: group in self._known.placed or group in self._known.free or bool(self._known.failed),
-                   wait_secs)
         return group in self._known.placed
 
     def placed(self, group: str) -> list[tuple[str, str]]:
@@ -133,11 +146,19 @@ class RayLink:
         """Why the cluster could not be joined last time; "" if it was joined, or never tried."""
         return self._known.failed
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the cluster has been away for so long that Ray has ended its nodes."""
+        self._turn()
+        return self._lost_at is not None and self._clock() - self._lost_at >= _LOST_SECS
+
     def start(self, member: Member) -> None:
         """Start a member, unless it was started; does not wait. If it fails, `gone` says so."""
         self._members.add(member.name)
-        self._ask("start", member=member.name, group=member.group, bundle=member.bundle, made=member.made,
-                  call=list(member.call))
+        request = {"member": member.name, "group": member.group, "bundle": member.bundle, "made": member.made,
+                   "call": list(member.call)}
+        self._starting[member.name] = request
+        self._ask("start", **request)
 
     def watch(self, member: str) -> None:
         """Watch a member that was started through another link."""
@@ -147,8 +168,7 @@ class RayLink:
 
     def gone(self, member: str) -> str:
         """Return why a member is gone, in a sentence; "" if it is there, or the cluster does not respond for now."""
-        self._turn()
-        if self._lost_at is not None and self._clock() - self._lost_at >= _LOST_SECS:
+        if self.is_lost:
             return f"The Ray cluster has not responded for {_LOST_SECS:g} s. {self._known.failed}".rstrip()
         return self._known.ends.get(member, "")
 
@@ -156,30 +176,40 @@ class RayLink:
         """Call a method of a member, if it is there; does not wait."""
         self._ask("call", member=member, method=method)
 
-    def remove(
-        self, group: str, members: Sequence[str] | None, cleans: str, clean: Sequence[Any], wait_secs: float = 0.0
-    ) -> bool:
-        """End members and remove what they left; return whether this was done in time.
+    def remove(self, group: str, members: Sequence[str] | None, cleans: str, clean: Sequence[Any]) -> bool:
+        """End members and remove what they left. Does not wait; returns whether the whole group is removed.
 
         Args:
             group: The group.
-            members: Its members to end. None: all of them, and the group is removed.
+            members: Its members to end. None: all of them, and the group is removed; call it again until it is.
             cleans: A function that cleans a node, as in "package.module:function". The members' method `clean` does
                 the same, and returns the ID of its node.
             clean: Its arguments.
-            wait_secs: Time to wait.
         """
+        self._turn()
+        number = self._removing.get(group) if members is None else None
+        if number is not None:
+            if number not in self._removals:
+                del self._removing[group]
+            return number not in self._removals
         self._requests += 1
-        number = self._requests
-        request = {"id": number, "group": group, "members": members, "cleans": cleans, "clean": list(clean)}
-        self._removals[number] = request
+        request = {"id": self._requests, "group": group, "members": members, "cleans": cleans, "clean": list(clean)}
+        self._removals[self._requests] = request
         self._ask("remove", **request)
         if members is None:
-            self._groups.pop(group, None)
-            self._known.placed.pop(group, None)
-            self._known.free.pop(group, None)
-        self._wait(lambda: number not in self._removals or bool(self._known.failed), wait_secs)
-        return number not in self._removals
+            self._removing[group] = self._requests
+            self._forget(group)
+        return False
+
+    def _forget(self, group: str) -> None:
+        self._groups.pop(group, None)
+        self._known.placed.pop(group, None)
+        self._known.free.pop(group, None)
+        gone = {member for member in self._members if member.startswith(f"{group}/")}
+        self._members -= gone
+        for member in gone:
+            self._known.ends.pop(member, None)
+            self._starting.pop(member, None)
 
     def close(self, *, at_once: bool = False) -> None:
         """End the driver, once it has done what it was asked to do.
@@ -208,13 +238,16 @@ class RayLink:
         """Start another driver; tell it what is still wanted of the last one."""
         self._failed_at = None
         self._process = self._begun()
+        # First: a group may have been reserved again under the same name since.
+        for request in self._removals.values():
+            self._ask("remove", **request)
         for group, bundles in self._groups.items():
             if group not in self._known.placed:
                 self._ask("reserve", group=group, bundles=bundles)
         for member in self._members - set(self._known.ends):
-            self._ask("watch", member=member)
-        for request in self._removals.values():
-            self._ask("remove", **request)
+            # Starting again does nothing if the killed driver came to it.
+            starting = self._starting.get(member)
+            self._ask("start", **starting) if starting else self._ask("watch", member=member)
 
     def _ask(self, what: str, **request: Any) -> None:
         self._turn()
@@ -257,12 +290,14 @@ class RayLink:
                 known.failed, self._lost_at = "", None
             case {"failed": reason}:
                 known.failed = reason
-            case {"nodes": nodes, "scales": scales}:
-                known.nodes = RayNodes(tuple(RayNodeInfo(**node) for node in nodes), scales)
+            case {"nodes": nodes, "scales": scales, "config": config}:
+                known.nodes = RayNodes(tuple(RayNodeInfo(**node) for node in nodes), scales, config)
             case {"group": group, "free": free}:
                 known.free[group] = free
             case {"group": group, "nodes": places}:
                 known.placed[group] = [(node, address) for node, address in places]
+            case {"running": member}:
+                self._starting.pop(member, None)
             case {"ended": member, "exit_code": code, "said": said}:
                 known.ends[member] = f"Its agent {ended_reason(code)}{f': {said}' if said else '.'}"
             case {"lost": member, "reason": reason}:

@@ -19,7 +19,7 @@ _LAST_PIECE_SECS = 0.1
 
 
 class StreamedProcess(LocalProcess):
-    """A `Process` on this machine. Its output is read all the time, so it never waits for us.
+    """A `Process` on this machine. Its output is read all the time, so it does not wait for us.
 
     A line over 1 MiB comes in pieces. What the process leaves running may keep its output open: five seconds after its
     end, the output counts as complete.
@@ -29,6 +29,7 @@ class StreamedProcess(LocalProcess):
         group: Its process group.
         ends_with_us: See `LocalProcess`.
         merged: Return standard error among the lines of standard output, in the order of writing.
+        most_waiting_bytes: The process waits for us once so much of its output has not been taken; None: it never does.
         clock: Seconds, which never go back.
 
     Raises:
@@ -37,7 +38,7 @@ class StreamedProcess(LocalProcess):
 
     def __init__(
         self, command: Command, *, group: Group = Group.SESSION, ends_with_us: bool = False, merged: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        most_waiting_bytes: int | None = None, clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(command, stdout=PIPE, stderr=STDOUT if merged else PIPE, group=group,
                          ends_with_us=ends_with_us)
@@ -45,8 +46,9 @@ class StreamedProcess(LocalProcess):
         self._ended_at: float | None = None
         self._came = threading.Condition()
         assert self._popen.stdout is not None
-        self._out = _Reader(self._popen.stdout, self._came)
-        self._err = _Reader(self._popen.stderr, self._came) if self._popen.stderr is not None else None
+        self._out = _Reader(self._popen.stdout, self._came, most_waiting_bytes)
+        self._err = _Reader(self._popen.stderr, self._came, most_waiting_bytes) \
+            if self._popen.stderr is not None else None
 
     def poll(self) -> int | None:
         """See `Process.poll`."""
@@ -96,14 +98,15 @@ class _Reader:
     Args:
         pipe: It is closed at its end.
         came: Guards the attributes, and is notified of each piece and of the end.
+        most_bytes: Nothing is read while more waits to be taken.
 
     Attributes:
         has_line: There is something to take.
         is_at_end: All has been read.
     """
 
-    def __init__(self, pipe: IO[bytes], came: threading.Condition) -> None:
-        self._pipe, self._came = pipe, came
+    def __init__(self, pipe: IO[bytes], came: threading.Condition, most_bytes: int | None) -> None:
+        self._pipe, self._came, self._most_bytes = pipe, came, most_bytes
         self._pieces: list[bytes] = []
         self._size_bytes = 0
         self.has_line = self.is_at_end = False
@@ -120,6 +123,7 @@ class _Reader:
         self._pieces = [data[cut:]]
         self._size_bytes = len(data) - cut
         self.has_line = False
+        self._came.notify_all()
         return data[:cut]
 
     def _read(self) -> None:
@@ -132,7 +136,12 @@ class _Reader:
                         if b"\n" in piece or self._size_bytes >= _LONGEST_LINE_BYTES:
                             self.has_line = True
                             self._came.notify_all()
+                        if self._most_bytes is not None and self._size_bytes > self._most_bytes:
+                            self._came.wait_for(self._has_room)
         finally:
             with self._came:
                 self.is_at_end = True
                 self._came.notify_all()
+
+    def _has_room(self) -> bool:
+        return self._most_bytes is None or self._size_bytes <= self._most_bytes

@@ -6,8 +6,10 @@ services.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from urllib.parse import quote
 
 from barograph.model.origin import Parameter
 
@@ -76,6 +78,7 @@ _BEARER = _Late(r"(?P<lead>\b(?:Bearer|Basic)[ \t]+)(?P<value>[A-Za-z0-9+/_.=\-]
 _SHORTEST_VALUE = 6
 """Shorter values are not searched for: they would match everywhere."""
 
+_SHORTEST_LINE = 12
 _SHORTEST_SHAPE = 14
 
 _SECRET_FILES = _Late(
@@ -89,10 +92,16 @@ class Secrets:
 
     Args:
         environment: Environment of the training.
+        named: Variables whose values are secrets whatever their names are, unless they are absolute paths.
     """
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        values = {value for name, value in (environment or {}).items() if names_secret(name)}
+    def __init__(self, environment: Mapping[str, str] | None = None, *, named: Iterable[str] = ()) -> None:
+        given = environment or {}
+        values = {value for name, value in given.items() if names_secret(name)}
+        values |= {given[name] for name in named if name in given and not given[name].startswith("/")}
+        # A secret of several lines may be printed in parts, and one in a URL is quoted.
+        values |= {line for value in values for line in value.splitlines() if len(line) >= _SHORTEST_LINE}
+        values |= {quote(value, safe="") for value in values}
         # Also in the encoding used for bytes, such as those of a patch.
         values |= {value.encode("utf-8", "surrogateescape").decode("latin-1") for value in values}
         # Longest first, so that no part of a secret is left.
@@ -109,15 +118,11 @@ class Secrets:
             text = text.replace(value, _mark(value))
         if len(text) < _SHORTEST_SHAPE and not any(sign in text for sign in "@=:"):
             return text
-        text = _SHAPES().sub(lambda match: _mark(match[0]), text)
-        text = _IN_URL().sub(_hide_user, text)
-        text = _PARAMETER().sub(
-            lambda match: f"{match['lead']}{MARK if names_secret(match['name']) else match['value']}", text)
-        text = _BEARER().sub(lambda match: f"{match['lead']}{MARK}", text)
-        text = _ASSIGNED().sub(
-            lambda match: f"{match['name']}{match['between']}{match['quote']}{_unless_innocent(match)}{match['quote']}",
-            text)
-        return _LINE_ASSIGNED().sub(lambda match: f"{match['lead']}{_unless_innocent(match)}", text)
+        if _KEY_BEGINS in text:
+            text = _SHAPES().sub(lambda match: _mark(match[0]), text)
+        for signs, pattern, replacement in _ON_LINES:
+            text = _on_lines(text, signs, functools.partial(pattern().sub, replacement))
+        return text
 
     def hide_certain(self, text: str) -> str:
         """Return the text without what is certainly a secret; what only looks like one in code stays.
@@ -243,3 +248,20 @@ def _looks_random(text: str) -> bool:
 
 def _is_option(word: str) -> bool:
     return len(word) > 1 and word.startswith("-") and not word[1].isdigit()
+
+
+def _after_lead(value: Callable[[re.Match[str]], str]) -> Callable[[re.Match[str]], str]:
+    return lambda match: f"{match['lead']}{value(match)}"
+
+
+_ON_LINES: tuple[tuple[Sequence[str], _Late, Callable[[re.Match[str]], str]], ...] = (
+    (_SHAPES_BEGIN, _SHAPES, lambda match: MARK),
+    (("://",), _IN_URL, _hide_user),
+    (("?", "&"), _PARAMETER, _after_lead(lambda match: MARK if names_secret(match["name"]) else match["value"])),
+    (("Bearer", "Basic"), _BEARER, _after_lead(lambda match: MARK)),
+    (('"', "'"), _ASSIGNED, lambda match:
+        f"{match['name']}{match['between']}{match['quote']}{_unless_innocent(match)}{match['quote']}"),
+    (("=",), _LINE_ASSIGNED, _after_lead(_unless_innocent)),
+)
+"""Parts of a line that every match of a pattern contains, the pattern, and what replaces a match. Searching for these
+parts first is far faster: a script may print a gigabyte."""

@@ -12,9 +12,8 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from barograph.errors import BadRule, BarographError, SettingsError, UnknownName, nearest
 from barograph.model.actions import ActionName, actions_from
@@ -23,6 +22,9 @@ from barograph.model.selection import Selection
 from barograph.model.settings import Settings
 from barograph.plugins import installed_plugins, is_ours
 from barograph.rules.base import RESERVED, Rule, check_rule_class, rule_with, with_severity
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "barograph.rules"
 """Entry point group. Each entry point is a module or an iterable of rule classes."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
-
-from obstore.exceptions import (
-    AlreadyExistsError,
-    BaseError,
-    PermissionDeniedError,
-    PreconditionError,
-    UnauthenticatedError,
-)
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
+_Part = TypeVar("_Part")
 NO_BUCKET = "The bucket does not exist."
 """Start of the message about a missing bucket."""
 
@@ -23,15 +20,36 @@ class NoRanges(StoreDenied):
     """The store only reads whole objects."""
 
 
-FOREIGN = (BaseError, OSError, NotImplementedError, ValueError)
-"""Errors that obstore raises."""
+LOCAL = (OSError, NotImplementedError, ValueError)
+"""Errors of directories. Those of buckets are `objects.FOREIGN`."""
 
 NO_SPACE = "The store is full."
 """Beginning of the message of each StoreFull."""
 
+_NO_KEYS = "No credentials for the store."
 _BAD_NAME = re.compile("illegal character|empty path segment")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+@contextlib.contextmanager
+def passing_through(parts: Iterable[_Part]) -> Iterator[Iterator[_Part]]:
+    """Yield the parts of an object; raise the error that they raise, whatever the block makes of it."""
+    raised: list[Exception] = []
+
+    def watched() -> Iterator[_Part]:
+        try:
+            yield from parts
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield watched()
+    except Exception:
+        if raised:
+            raise raised[0] from raised[0].__cause__
+        raise
 
 
 def store_error(error: BaseException, *, verb: str, name: str, url: str, has_answered: bool = False) -> StoreError:
@@ -47,7 +65,9 @@ def store_error(error: BaseException, *, verb: str, name: str, url: str, has_ans
     if isinstance(error, StoreError):
         return error
     kind, what = _reading(error, verb, name, _bucket_of(url), has_answered)
-    return kind(f"{what} ({verb} {name or 'everything'} in {url}: {_first_line(error)})")
+    # How the library looked for credentials helps nobody.
+    detail = "" if what.startswith(_NO_KEYS) else f": {_first_line(error)}"
+    return kind(f"{what} ({verb} {name or 'everything'} in {url}{detail})")
 
 
 _Reading = tuple[type[StoreError], str]
@@ -64,17 +84,17 @@ def _reading(
 ) -> _Reading:
     if bucket and "NoSuchBucket" in str(error):
         return StoreUnavailable, NO_BUCKET
-    if isinstance(error, AlreadyExistsError | PreconditionError | FileExistsError):
+    if _is_of_obstore(error, "AlreadyExistsError", "PreconditionError") or isinstance(error, FileExistsError):
         return ObjectExists, "The object already exists."
     if isinstance(error, FileNotFoundError):
         if verb == "get":
             return ObjectNotFound, "The object does not exist."
         return StoreUnavailable, "The directory does not exist."
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError):
+    if _is_of_obstore(error, "PermissionDeniedError", "UnauthenticatedError") or isinstance(error, PermissionError):
         return StoreDenied, "Access to the store was denied for these credentials or this user."
     if bucket and "non-partial response" in str(error):
         return NoRanges, "The store only reads whole objects."
-    if verb == "list" and isinstance(error, BaseError) and _BAD_NAME.search(str(error)):
+    if verb == "list" and _is_of_obstore(error, "BaseError") and _BAD_NAME.search(str(error)):
         return StoreDenied, "An object has a name that no file can have."
     number = _error_number(error)
     if number in _NO_ROOM:
@@ -84,6 +104,12 @@ def _reading(
     # A path on a disk may hold any word, so only of buckets is the text asked.
     about_keys = _reading_of_keys(error, name, bucket, has_answered) if bucket else None
     return about_keys or (StoreUnavailable, "The store cannot be reached.")
+
+
+def _is_of_obstore(error: BaseException, *names: str) -> bool:
+    """Return whether an error is one of these of obstore, which is not loaded for a directory."""
+    known = sys.modules.get("obstore.exceptions")
+    return known is not None and isinstance(error, tuple(getattr(known, name) for name in names))
 
 
 def _bucket_of(url: str) -> tuple[str, str] | None:
@@ -107,7 +133,7 @@ def _reading_of_keys(
             return StoreUnavailable, "The credentials of this machine cannot be fetched now."
     elif "credentials" not in words.lower():
         return None
-    return StoreDenied, f"No credentials for the store. Set {_KEYS.get(scheme, _AWS_KEYS)}."
+    return StoreDenied, f"{_NO_KEYS} Set {_KEYS.get(scheme, _AWS_KEYS)}."
 
 
 def _error_number(error: BaseException) -> int | None:

@@ -9,12 +9,12 @@ import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from barograph.store.base import Level, ObjectInfo
-from barograph.store.failures import FOREIGN, store_error
+from barograph.store.failures import LOCAL, passing_through, store_error
 
 _PART_BYTES = 2**20
 _UNFINISHED_NUMBERS = 10**9
@@ -23,6 +23,9 @@ _STAMP_NANOS = 2_000_000_000
 _UNFIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|#\d+$")
 """Invalid names: those with control characters or undecodable bytes. "#" and a number mark an unfinished file, which
 remains after a crash."""
+
+
+_UNFINISHED = re.compile(r"#\d+$")
 
 
 class FileStore:
@@ -102,6 +105,30 @@ class FileStore:
         with self._mapped("delete", name):
             self._place(name, make=False).unlink(missing_ok=True)
 
+    def remove_unfinished(self, folders: Sequence[str], *, older_than_secs: float = 0.0) -> int:
+        """Remove what killed processes were writing; return how many files that were. Nobody may be writing there.
+
+        Args:
+            folders: Folders of the store.
+            older_than_secs: Leave files that were written to since then: somebody may be writing them.
+        """
+        removed = 0
+        with self._mapped("delete", ", ".join(folders[:1])):
+            for folder in folders:
+                for path in (self._root / folder).rglob("*#*"):
+                    if _UNFINISHED.search(path.name) and path.is_file() \
+                            and time.time() - path.stat().st_mtime >= older_than_secs:
+                        path.unlink(missing_ok=True)
+                        removed += 1
+        return removed
+
+    def remove_empty_folders(self) -> None:
+        """Remove the directory and those below it that have no files."""
+        for folder, _, _ in os.walk(self._root, topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._is_there = False
+
     def parts(self, name: str) -> Iterator[bytes]:
         """See `Streaming.parts`."""
         with self.opened(name) as file, self._mapped("get", name):
@@ -123,11 +150,11 @@ class FileStore:
 
     def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """See `Streaming.put_parts`. None of the parts is copied."""
-        with self._mapped("put", name):
+        with passing_through(parts) as watched, self._mapped("put", name):
             path = self._place(name, make=True)
             with _unfinished(path) as draft:
                 with draft.open("xb") as file:
-                    file.writelines(parts)
+                    file.writelines(watched)
                 draft.replace(path)
 
     def _place(self, name: str, *, make: bool) -> Path:
@@ -151,7 +178,7 @@ class FileStore:
     def _mapped(self, verb: str, name: str) -> Iterator[None]:
         try:
             yield
-        except FOREIGN as error:
+        except LOCAL as error:
             raise store_error(error, verb=verb, name=name, url=self.url) from error
 
 

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
-
 from barograph.errors import SettingsError
 from barograph.store.base import Store
-from barograph.store.failures import FOREIGN, store_error
 from barograph.store.files import FileStore
-from barograph.store.objects import ObjectsStore
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import ClientConfig, MemoryStore, RetryConfig
+
+    from barograph.store.objects import ObjectsStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
@@ -65,7 +63,7 @@ def store_from_url(url: str | os.PathLike[str]) -> Store:
     if scheme == "file":
         return _files(unquote(rest.removeprefix("localhost")))
     if scheme == "memory":
-        return ObjectsStore(text, _in_memory.setdefault(rest.strip("/"), MemoryStore()))
+        return _memory(text, rest.strip("/"))
     if scheme in ("s3", "s3a", "gs", "az"):
         return _bucket(text, scheme, rest)
     raise SettingsError(f'"{scheme}://" is not supported. Write a directory, or s3://, gs://, az:// or memory://.')
@@ -76,7 +74,20 @@ def _files(path: str) -> FileStore:
     return FileStore(Path(os.path.abspath(os.path.expanduser(path))))
 
 
+def _memory(url: str, name: str) -> ObjectsStore:
+    from obstore.store import MemoryStore  # loaded here: most stores are directories
+
+    from barograph.store.objects import ObjectsStore
+
+    return ObjectsStore(url, _in_memory.setdefault(name, MemoryStore()))
+
+
 def _bucket(url: str, scheme: str, rest: str) -> ObjectsStore:
+    from obstore.store import AzureStore, GCSStore, S3Store  # loaded here: most stores are directories
+
+    from barograph.store.failures import store_error
+    from barograph.store.objects import FOREIGN, ObjectsStore
+
     bucket, _, prefix = rest.partition("/")
     if not bucket:
         raise SettingsError(f'"{url}" has no bucket. Write {scheme}://BUCKET/PREFIX.')

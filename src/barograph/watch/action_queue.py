@@ -10,7 +10,7 @@ from barograph.model.finding import Finding, FindingState
 from barograph.runs.state.control import read_requests, read_stop
 from barograph.runs.state.findings import write_event
 from barograph.store.base import Store
-from barograph.watch.actions import Action
+from barograph.watch.actions import Action, Stop
 from barograph.watch.announcer import Announcer
 from barograph.watch.notices import Event, Notice
 
@@ -135,21 +135,24 @@ class ActionQueue:
     def _report_what_would_be_done(self, findings: Iterable[Finding], leads: Mapping[str, Finding]) -> None:
         # The earlier watcher dealt with what was open when this one took over, whether the run went on or not.
         news = [item for item in findings if item.id not in self._taken_over]
-        asked = self._asked_for(news)
+        asked, stopped = self._asked_for(news)
         for finding in news:
             for action in self._actions:
-                if finding.id not in asked and (text := action.would(finding, leads.get(finding.id))):
+                if finding.id in asked or (isinstance(action, Stop) and finding.attempt in stopped):
+                    continue
+                if text := action.would(finding, leads.get(finding.id)):
                     self.would_have.append((finding, text))
                     self._announcer.notify(Notice(Event.ACTION, text, finding))
 
-    def _asked_for(self, findings: Iterable[Finding]) -> set[str]:
-        """Return the IDs of findings because of which a watcher requested something before it was killed.
+    def _asked_for(self, findings: Iterable[Finding]) -> tuple[set[str], set[int]]:
+        """Return the IDs of findings because of which something was requested, and the attempts asked to stop.
 
         In a dry run there are none, because all of it is about what would have been done.
         """
-        if self._dry or not self._record or not self._actions:
-            return set()
         asked: set[str] = set()
+        stopped: set[int] = set()
+        if self._dry or not self._record or not self._actions:
+            return asked, stopped
         for attempt in {finding.attempt for finding in findings}:
             try:
                 stop = read_stop(self._store, attempt=attempt)
@@ -157,5 +160,7 @@ class ActionQueue:
             except StoreError as error:
                 self._announcer.away("What was asked of the training cannot be read", error)
                 continue
-            asked |= {stop.finding_id} if stop else set()
-        return asked
+            if stop is not None:
+                asked.add(stop.finding_id)
+                stopped.add(attempt)
+        return asked, stopped

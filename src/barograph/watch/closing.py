@@ -11,6 +11,7 @@ from barograph.model.manifest import EndState
 from barograph.queries.problems import Problem
 from barograph.queries.summary import OF_TENSORS, RunSummary, steps_made_and_seen
 from barograph.queries.wording import Part, not_evaluated_line, problem_rest
+from barograph.runs.state.control import STOP
 from barograph.watch.figures import count
 from barograph.watch.wording import problem_head, recording_cost, shown
 
@@ -147,9 +148,12 @@ def _beside(summary: RunSummary, command: str, width: int | None, *, actions: in
     entries += _with_more("done", [str(item) for item in summary.actions if not item.came_too_late], most=actions)
     entries += _with_more("not done", [*(str(item) for item in summary.actions if item.came_too_late),
                                        *(text for _, text in summary.would_have)], most=1)
+    # The line of the action says it already.
+    stopped = {item.worker for item in summary.actions if item.action == STOP and item.done}
     ended = [f"{item.name} {item.word}{f' ({item.reason})' if item.reason else ''} after {count(item.steps, 'step')}"
              for item in sorted(summary.workers, key=lambda item: item.reason.startswith(ANOTHER_WORKER))
-             if item.word != EndState.FINISHED.value]
+             if item.word != EndState.FINISHED.value
+             and not (item.word == EndState.STOPPED.value and item.name in stopped)]
     entries += _with_more("state", ended, most=1)
     if summary.problems:
         entries += _with_more("not seen", [text for text in summary.unseen if not text.startswith(OF_TENSORS)], most=1)

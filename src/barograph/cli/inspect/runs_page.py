@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from barograph.cli.jobs.job_line import state_of_job
 from barograph.cli.opening import nearest_folder, store_at, tell_unreadable
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import severity_text, state_text
 from barograph.errors import NotARun
 from barograph.queries.run_list import RunRow, runs_in
+from barograph.runs.reading.glance import RunState
 from barograph.runs.state.places import root_place
 from barograph.store.base import Store
 from barograph.store.files import FileStore
@@ -54,7 +56,9 @@ def _check(root: str, store: Store) -> None:
 
 
 def _row(run: RunRow) -> Sequence[Cell]:
-    state = state_text(run.state.value)
+    # A job whose script records nothing, or not yet, has a state all the same.
+    job_state = state_of_job(store_at(run.place)) if run.state in (RunState.EMPTY, RunState.STARTING) else ""
+    state = state_text(job_state or run.state.value)
     if run.started_unix is None:
         return [run.title, state, "", "", "", "", "", run.place]
     return [run.title, state, local_time(run.started_unix), f"{run.steps}", figure(run.loss), _findings(run),

@@ -15,11 +15,12 @@ from barograph.cli.inspect.numbers import print_numbers
 from barograph.cli.inspect.origin_entries import origin_facts, tell_damage_of_origin
 from barograph.cli.inspect.show_brief import print_brief
 from barograph.cli.inspect.time_line import time_line
-from barograph.cli.jobs.job_line import job_line
+from barograph.cli.jobs.job_line import job_line, state_of_job
 from barograph.cli.opening import run_at, tell_damage
 from barograph.cli.printing import Cell, Column, Printer
 from barograph.cli.signs import state_text
 from barograph.experiments.shown import exhibits_of_run
+from barograph.jobs.state import Phase
 from barograph.model.manifest import Heartbeat
 from barograph.queries.layers import layer_rows
 from barograph.queries.memory_at_end import out_of_memory
@@ -85,7 +86,7 @@ def print_run(place: str, worker: str | None = None, *, as_json: bool, part: Par
 
 
 def _print(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
-    printer.line(_title(place, now))
+    printer.line(_title(place, now, _job_state(run, now)))
     printer.entries([*_facts(run, now), *_kept(place, run, now)])
     if len(now.glance.workers) > 1:
         printer.heading("Workers")
@@ -104,8 +105,13 @@ def _print(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
     _print_layers(printer, run, now)
 
 
-def _title(place: str, now: RunNow) -> Text:
-    return Text.assemble((shown(now.manifest.name or place), "bold"), "  ", state_text(now.state.value))
+def _title(place: str, now: RunNow, job_state: str) -> Text:
+    return Text.assemble((shown(now.manifest.name or place), "bold"), "  ", state_text(job_state or now.state.value))
+
+
+def _job_state(run: RunReader, now: RunNow) -> str:
+    """Return the state of the run's job as long as no process records; "" otherwise."""
+    return "" if now.glance.workers else state_of_job(run.store)
 
 
 def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> None:
@@ -116,9 +122,11 @@ def _print_brief(printer: Printer, place: str, run: RunReader, now: RunNow) -> N
     told = {"job", "because", "figures", "workers", "held", "checkpoints"}
     facts += [(name, f"{cell}") for name, cell in (*_facts(run, now), *_kept(place, run, now)) if name in told]
     unjudged = now.recall.watched and not now.recall.problem
+    job_state = _job_state(run, now)
+    hint = RECORD_STEPS if summary.may_train and job_state in ("", Phase.FINISHED) else ""
     print_brief(
-        printer, place, head=_title(place, now), facts=facts, verdict=now.verdict, problems=summary.problems,
-        hint=now.hint(place) if summary.workers else RECORD_STEPS if summary.may_train else "", unseen=summary.unseen,
+        printer, place, head=_title(place, now, job_state), facts=facts, verdict=now.verdict,
+        problems=summary.problems, hint=now.hint(place) if summary.workers else hint, unseen=summary.unseen,
         unjudged=not_evaluated_line(summary.not_evaluated) if unjudged else "",
         numbers=numbers_of(run), layers=layer_rows(run, now.findings, judged=now.judged))
 

@@ -14,12 +14,31 @@ from barograph.watch.figures import count, duration
 def job_line(store: Store) -> str:
     """Return what the job of a run is doing, or how it went; "" if the run is of no job."""
     try:
-        if not any(item.name == SPEC for item in store.list(SPEC.rpartition("/")[0])):
-            return ""
-        view = JobView("", store)
-        return line_of(view.report())
+        report = _report_of(store)
+        return line_of(report) if report else ""
     except BarographError as error:
         return f"cannot be read: {error}"
+
+
+def state_of_job(store: Store) -> str:
+    """Return the state of the job of a run, for a run that no process has recorded; "" if there is no job."""
+    try:
+        report = _report_of(store)
+    except BarographError:
+        return ""  # `job_line` says why
+    return (report.doing or str(report.phase)) if report else ""
+
+
+def _report_of(store: Store) -> JobReport | None:
+    if not any(item.name == SPEC for item in store.list(SPEC.rpartition("/")[0])):
+        return None
+    return JobView("", store).report()
+
+
+def reason_of(report: JobReport) -> str:
+    """Return why a job waits or ended, without the state that stands beside it."""
+    reason = report.reason.removeprefix("Stopped: ")
+    return reason[:1].upper() + reason[1:]
 
 
 def line_of(report: JobReport) -> str:
@@ -28,15 +47,13 @@ def line_of(report: JobReport) -> str:
     Example:
         >>> from barograph.jobs.state import Phase
         >>> line_of(JobReport("digits", "runs/digits", Phase.FINISHED, engine="local", instances=2, trained_secs=60.0))
-        'finished on 2 instances (local) in 1 min 0 s'
+        'finished after 1 min 0 s on 2 instances (local)'
     """
-    parts = [f"{report.doing or report.phase} on {count(report.instances, 'instance')} ({report.engine}) in "
-             f"{duration(report.trained_secs)}"]
+    took = f"{'after' if report.is_over else 'for'} {duration(report.trained_secs)} " if report.trained_secs else ""
+    parts = [f"{report.doing or report.phase} {took}on {count(report.instances, 'instance')} ({report.engine})"]
     if report.interruptions:
         parts.append(count(report.interruptions, "interruption"))
         parts.append(count(report.repeated_steps, "repeated step"))
     if report.bill and not math.isnan(report.bill.cost):
         parts.append(report.bill.line.partition(";")[0])
-    if report.reason:
-        parts.append(report.reason.rstrip("."))
-    return ", ".join(parts)
+    return ". ".join(filter(None, (", ".join(parts), reason_of(report))))

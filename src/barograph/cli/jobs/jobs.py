@@ -8,12 +8,12 @@ import typer
 
 
 def command(
-    everything: Annotated[bool, typer.Option("--all", help="Also list jobs that ended long ago.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List all jobs. Default: the newest 30.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the jobs submitted from this machine, the newest first.
 
-    If their controller was killed, it is started again, and what killed jobs left is removed.
+    Restarts their controller if it was killed, and removes what killed jobs left behind.
 
     Examples:
 

@@ -8,9 +8,9 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
     follow: Annotated[
-        bool, typer.Option("-f", "--follow", help="Go on until the job ends.")
+        bool, typer.Option("-f", "--follow", help="Follow the output until the job ends.")
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Also print the output of earlier attempts.")] = False,
     as_json: Annotated[
@@ -19,7 +19,7 @@ def command(
 ) -> None:
     """Print the output of a job's script.
 
-    Lines of several instances begin with the name of the instance: algo-1, algo-2, …
+    With several instances, each line begins with the name of its instance: algo-1, algo-2, …
 
     Examples:
 

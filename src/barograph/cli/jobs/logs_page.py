@@ -8,7 +8,8 @@ from collections.abc import Callable
 import typer
 
 from barograph.cli.jobs.waiting import EXIT_INTERRUPTED, Output
-from barograph.jobs.controller import ensure_controller
+from barograph.errors import StoreUnavailable
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import view_of
 
@@ -27,14 +28,20 @@ def print_logs(
     home = JobsHome()
     view = view_of(job, home)
     output = Output(view, as_json=as_json)
-    if follow:
-        ensure_controller(home)
+    ensure_at = 0.0
     try:
         while True:
-            state = view.refresh()
-            output.print_new(state, all_attempts=everything or follow)
-            if not follow or state.phase.is_over:
-                return
+            if follow and time.monotonic() >= ensure_at:
+                ensure_at = time.monotonic() + ENSURE_SECS
+                ensure_controller(home)
+            try:
+                state = view.refresh()
+                output.print_new(state, all_attempts=everything or follow)
+                if not follow or state.phase.is_over:
+                    return
+            except StoreUnavailable:
+                if not follow:
+                    raise
             wait(_LOOK_SECS)
     except KeyboardInterrupt:
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -8,17 +8,18 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
     changes: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME=VALUE...]", help="Other values of hyperparameters.")
+        list[str] | None, typer.Argument(metavar="[NAME=VALUE...]", help="Hyperparameters to change.")
     ] = None,
     to: Annotated[str | None, typer.Option(help="Where to store the new job and its run.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the output and the state until the job ends.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Submit a job again, with other hyperparameters.
+    """Submit a job again, with changed hyperparameters.
 
-    It runs the present code of the directory in which this command is given.
+    The new job runs the code of the current directory as it is now, with the same package versions unless its
+    requirements have changed.
 
     Examples:
 
@@ -34,6 +35,7 @@ def command(
     from barograph.jobs.job_report import view_of
     from barograph.jobs.submitting import submit
 
-    spec = view_of(job, JobsHome()).submission.spec
+    view = view_of(job, JobsHome())
+    spec = view.submission.spec
     changed = replace(spec.changed(pairs(changes or (), "a change of a hyperparameter")), name="")
-    tell_submitted(submit(changed, to=to or ""), wait=wait, as_json=as_json)
+    tell_submitted(submit(changed, to=to or "", packages=view.store), wait=wait, as_json=as_json)

@@ -9,7 +9,7 @@ import typer
 GROUP = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="""\
 Predict duration and cost of a job on spot instances.
 
-    The controller's own decisions run over traces of prices and interruptions, by a virtual clock. --json prints JSON.
+    Runs the decisions of the real controller in virtual time, over traces of prices and interruptions.
 
     Examples:
 
@@ -22,21 +22,23 @@ Predict duration and cost of a job on spot instances.
 @GROUP.command("simulate")
 def simulate(
     job: Annotated[str, typer.Argument(metavar="JOB", help="A job file (job.toml), or the name of a job.")],
-    work: Annotated[str, typer.Option(help="Time that the training takes without interruptions: 8h.")],
+    work: Annotated[str, typer.Option(help="Training time without interruptions: 8h.")],
     trace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="CSV with time,price or time,event, or the price history of AWS "
-                                                      "as JSON or CSV.")
+        str | None, typer.Option(metavar="FILE", help="Trace to replay: CSV with time,price or time,event, or the JSON "
+                                                      "of aws ec2 describe-spot-price-history.")
     ] = None,
     mtbf: Annotated[str | None, typer.Option(help="Without a trace: mean time between interruptions. Default: 2h.")]
     = None,
     start: Annotated[str, typer.Option(help="Time from the start of an instance to the first step.")] = "120s",
-    checkpoint_cost: Annotated[str, typer.Option(help="Time that a checkpoint takes from the training.")] = "5s",
-    notice: Annotated[str, typer.Option(help="Time from the notice to the end of an instance; 0s: no notice.")] = "0s",
-    step: Annotated[str, typer.Option(help="Time of a step.")] = "1s",
+    checkpoint_cost: Annotated[str, typer.Option(help="Training time that a checkpoint costs.")] = "5s",
+    notice: Annotated[
+        str, typer.Option(help="Time between the notice and the end of an instance; 0s: no notice.")
+    ] = "0s",
+    step: Annotated[str, typer.Option(help="Duration of a training step.")] = "1s",
     simulations: Annotated[int, typer.Option(help="Number of simulations.")] = 1000,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run the decisions of the controller over traces of prices and interruptions.
+    """Simulate a job over many traces of prices and interruptions.
 
     Examples:
 

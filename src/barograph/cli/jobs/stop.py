@@ -8,14 +8,14 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended.")] = False,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the job has ended.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Stop a job; its script may save a checkpoint first.
 
-    The script gets SIGTERM, and has two minutes to end. PyTorch scripts finish the current step and save a checkpoint,
-    if the job saves any.
+    The script receives SIGTERM and has two minutes to end. A PyTorch script finishes the current step, and saves a
+    checkpoint if the job saves any.
 
     Examples:
 

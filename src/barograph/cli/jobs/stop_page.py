@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from barograph.cli.jobs.waiting import follow
 from barograph.cli.printing import Printer
-from barograph.jobs.controller import ensure_controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job import request_stop
 from barograph.jobs.job_report import view_of
+from barograph.jobs.keeping import end_keeping
 
 
 def stop(job: str, *, wait: bool, as_json: bool) -> None:
@@ -20,6 +21,11 @@ def stop(job: str, *, wait: bool, as_json: bool) -> None:
     home = JobsHome()
     view = view_of(job, home)
     report = view.report()
+    if report.is_over and end_keeping(home, report.name):
+        ensure_controller(home)
+        if not as_json:
+            Printer().line(f"{report.name} had ended already ({report.phase}). Its instances are released.")
+            return
     if not report.is_over:
         request_stop(view, "requested by the user")
         ensure_controller(home)
@@ -29,7 +35,6 @@ def stop(job: str, *, wait: bool, as_json: bool) -> None:
     if as_json:
         Printer().json(report.to_json())
     elif report.is_over:
-        Printer().line(f"{report.name} had {report.phase} already." if report.phase == "finished" else
-                       f"{report.name} had ended already ({report.phase}).")
+        Printer().line(f"{report.name} has already ended ({report.phase}).")
     else:
-        Printer().line(f"{report.name} was asked to stop. To wait for its end:  barograph wait {report.name}")
+        Printer().line(f"Stopping {report.name}. To wait for its end:  barograph wait {report.name}")

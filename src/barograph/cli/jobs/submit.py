@@ -49,24 +49,29 @@ def _own(
                                                       "remove it afterwards.")
     ] = None,
     spot: Annotated[
-        bool | None, typer.Option("--spot", help="Instances may be taken away: save checkpoints, wait, and resume.")
+        bool | None, typer.Option("--spot", help="Use instances that can be interrupted: save checkpoints, wait, "
+                                                 "and resume.")
     ] = None,
     max_wait: Annotated[
-        str | None, typer.Option(help="Longest time until the end, waiting included: 6h. Default: no limit.")
+        str | None, typer.Option(help="Time limit for the whole job, including waiting: 6h. Default: no limit.")
     ] = None,
     max_runtime: Annotated[
-        str | None, typer.Option(help="Longest time of training; then the job stops with a checkpoint.")
+        str | None, typer.Option(help="Time limit for the training; then the job saves a checkpoint and stops.")
+    ] = None,
+    keep_alive: Annotated[
+        str | None, typer.Option(help="Keep the instances after the job, for the next one that needs the same: 10m. "
+                                      "Default: release them.")
     ] = None,
     max_restarts: Annotated[
-        int | None, typer.Option(help="Restarts after lost instances. Default: any number until --max-wait.")
+        int | None, typer.Option(help="Restarts after lost instances. Default: no limit until --max-wait.")
     ] = None,
-    retries: Annotated[int | None, typer.Option(help="Restarts after an error of the script. Default: 0.")] = None,
+    retries: Annotated[int | None, typer.Option(help="Restarts after script errors. Default: 0.")] = None,
     price: Annotated[float | None, typer.Option(help="Price of an instance per hour, for the cost report.")] = None,
     spot_price: Annotated[float | None, typer.Option(help="Price of a spot instance per hour.")] = None,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(metavar="WHEN", help="Save checkpoints: auto (as often as it pays off), every=100 (steps), 10min. "
-                                          "Default with --spot: auto.")
+        typer.Option(metavar="WHEN", help="When to save checkpoints: auto (the interval that loses the least "
+                                          "time), every=100 (steps), 10min. Default with --spot: auto.")
     ] = None,
     requirements: Annotated[
         str | None,
@@ -76,10 +81,15 @@ def _own(
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Pass this environment variable to the script. Its value is not stored. "
-                                          "Repeatable.")
+                                          "{env.NAME} in the arguments of the script becomes its value. Repeatable.")
+    ] = None,
+    env_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Pass the environment variables of this file to the script, one NAME=VALUE "
+                                          "a line. Values are not stored.")
     ] = None,
     no_network: Annotated[
-        bool | None, typer.Option("--no-network", help="Give the script no network but its own machine.")
+        bool | None, typer.Option("--no-network", help="Cut the script off from the network, except localhost.")
     ] = None,
     to: Annotated[
         str | None, typer.Option(help="Where to store the job and its run. Default: as for barograph run.")
@@ -89,7 +99,7 @@ def _own(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Show the output and the state until the job ends.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would run where with which data, and all problems; start "
+        bool, typer.Option("--dry-run", help="Show what would run where with which data, and all problems. Starts "
                                              "nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from barograph.cli.jobs.waiting import exit_code_of, follow
-from barograph.cli.printing import Printer
 from barograph.cli.record.run import settings_of
 from barograph.errors import SettingsError
 from barograph.jobs.home import JobsHome
 from barograph.jobs.job_report import JobView
 from barograph.jobs.spec import JobSpec, entries_of_file, spec_from_options
 from barograph.jobs.submitting import Plan, Submitted, plan_of, submit
-from barograph.watch.figures import size
+from barograph.model.notify import notify_to_json
+from barograph.watch.figures import count, size
+
+if TYPE_CHECKING:
+    from barograph.cli.printing import Printer
 
 _OF_JOBS = (
     "algorithm", "target", "name", "instances", "processes", "cpus", "memory", "gpus", "engine", "cluster", "spot",
     "max_wait", "max_runtime", "max_restarts", "retries", "price", "spot_price", "requirements",
-    "no_network",
+    "no_network", "env_file", "keep_alive",
 )
+
+_MOST_NOTES = 3
 
 
 def submit_typed(typed: Mapping[str, Any]) -> None:
@@ -32,9 +39,11 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
         SettingsError: An option is wrong.
         JobRefused: The job has problems.
     """
-    spec, printer = spec_of(typed), Printer()
+    spec = spec_of(typed)
     if typed["dry_run"]:
-        _print_plan(plan_of(spec, JobsHome()), printer, as_json=typed["as_json"])
+        from barograph.cli.printing import Printer
+
+        _print_plan(plan_of(spec, JobsHome()), Printer(), as_json=typed["as_json"])
         return
     tell_submitted(submit(spec, to=typed["to"] or ""), wait=typed["wait"], as_json=typed["as_json"])
 
@@ -42,8 +51,14 @@ def submit_typed(typed: Mapping[str, Any]) -> None:
 def tell_submitted(submitted: Submitted, *, wait: bool, as_json: bool) -> None:
     """Print the name of a job, or follow it to its end and exit with its code."""
     view = JobView(submitted.name, submitted.store)
+    for note in submitted.notes[:_MOST_NOTES]:
+        print(f"barograph: note: {note}", file=sys.stderr)
+    if (more := len(submitted.notes) - _MOST_NOTES) > 0:
+        print(f"barograph: {more:,} more notes: barograph submit --dry-run", file=sys.stderr)
     if wait:
         raise typer.Exit(exit_code_of(follow(view, as_json=as_json)))
+    from barograph.cli.printing import Printer  # loaded here: it loads rich, and the job has begun
+
     if as_json:
         Printer().json(view.report().to_json())
     else:
@@ -70,8 +85,9 @@ def spec_of(typed: Mapping[str, Any]) -> JobSpec:
                         ("environment", typed["env"])):
         if value:
             given[name] = {**entries.get("data", {}), **value} if name == "data" else value
-    settings = settings_of({**typed, "to": None, "checkpoint": None}).to_json()
-    spec = spec_from_options({**entries, **given, "settings": {**settings, **entries.get("settings", {})}})
+    settings = settings_of({**typed, "to": None, "checkpoint": None}, entries.get("settings"))
+    spec = spec_from_options({**entries, **given, "settings": {
+        **settings.to_json(), "notify": [notify_to_json(item) for item in settings.notify]}})
     return spec.changed(changes) if changes else spec
 
 
@@ -96,6 +112,8 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
         printer.json(plan.to_json())
     else:
         printer.entries([(name, text) for name, text in _plan_lines(plan) if text])
+        for note in plan.notes:
+            printer.line(f"note: {note}")
         for problem in plan.problems:
             printer.line(f"problem: {problem}")
         printer.line("Nothing was started." if not plan.problems else
@@ -106,11 +124,13 @@ def _print_plan(plan: Plan, printer: Printer, *, as_json: bool) -> None:
 
 def _plan_lines(plan: Plan) -> list[tuple[str, str]]:
     spec = plan.spec
-    memory = f", {size(spec.memory_bytes)}" if spec.memory_bytes else ""
-    gpus = f", {spec.gpus} GPUs" if spec.gpus else ""
+    cpus = f"{spec.cpus:g} CPU{'' if spec.cpus == 1 else 's'}"
+    memory = f", {size(spec.memory_bytes)} of memory" if spec.memory_bytes else ""
+    gpus = f", {count(spec.gpus, 'GPU')}" if spec.gpus else ""
+    each = ", each" if spec.instances > 1 else ""
     return [
-        ("runs", " ".join(spec.words) or spec.algorithm),
-        ("on", f"{spec.engine}: {spec.instances} × {spec.cpus:g} CPUs{memory}{gpus}"),
+        ("runs", shlex.join(spec.shown)),
+        ("on", f"{count(spec.instances, 'instance')} ({spec.engine}){each} with {cpus}{memory}{gpus}"),
         *((f"data {name}", text) for name, text in plan.data.items()),
         ("code", plan.code), ("packages", plan.packages),
     ]

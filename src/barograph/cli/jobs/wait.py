@@ -8,28 +8,36 @@ import typer
 
 
 def command(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its place.")],
-    output: Annotated[bool, typer.Option("--output", help="Also print the output of its script.")] = False,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
+    output: Annotated[bool, typer.Option("--output", help="Also print the output of the script.")] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Then copy the files of its model to this directory.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Wait until a job ends, and say how it ended.
+    """Wait until a job ends, and report how it ended.
 
-    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C ends the waiting, not
-    the job.
+    Exit code: 0 finished, 1 the script failed, 75 the infrastructure failed, 79 stopped. Ctrl-C stops waiting; the
+    job continues.
 
     Examples:
 
       barograph wait train-ab12 && ./deploy.sh
 
+      barograph wait train-ab12 --model ./model
+
       barograph wait train-ab12 --json | jq -r .reason
     """
     # Loaded here, because --help needs none of it.
+    from pathlib import Path
+
     from barograph.cli.jobs.waiting import exit_code_of, follow
-    from barograph.jobs.controller import ensure_controller
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
+    from barograph.jobs.outputs import fetched_model
 
-    home = JobsHome()
-    view = view_of(job, home)
-    ensure_controller(home)
-    raise typer.Exit(exit_code_of(follow(view, output=output, as_json=as_json)))
+    view = view_of(job, JobsHome())
+    report = follow(view, output=output, as_json=as_json)
+    if model is not None and report.is_over:
+        fetched_model(view.store, Path(model))
+    raise typer.Exit(exit_code_of(report))

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 
-from barograph.cli.printing import Printer
+from barograph.cli.jobs.job_line import reason_of
 from barograph.cli.record.live import LiveView, can_be_drawn_on
-from barograph.errors import StoreError
+from barograph.errors import BarographError, StoreError
+from barograph.jobs.controller_process import ENSURE_SECS, ensure_controller
+from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import LogReader
 from barograph.jobs.job_report import JobReport, JobView
 from barograph.jobs.layout import host_name
@@ -25,6 +29,11 @@ job."""
 
 _LOOK_SECS = 0.2
 _BAR_CHARS = 12
+_FILES = 3
+_INDENT = 10
+"""Where the values of the closing lines begin."""
+_WAITED_SECS = 5.0
+"""A shorter time without instances is that of starting them."""
 
 
 class Output:
@@ -65,7 +74,7 @@ class Output:
 def follow(
     view: JobView, *, output: bool = True, as_json: bool = False, wait: Callable[[float], object] = time.sleep
 ) -> JobReport:
-    """Show a job until it ends, then how it ended; return its last report. Ctrl-C ends the waiting, not the job.
+    """Show a job until it ends, then how it ended; return its last report. Ctrl-C stops waiting, not the job.
 
     Args:
         view: The job.
@@ -86,17 +95,32 @@ def follow(
         if line:
             line.close()
     if as_json:
+        from barograph.cli.printing import Printer  # loaded here: it loads rich
+
         Printer().json(report.to_json())
     else:
         for text in closing_lines(report, view):
-            print(text, file=sys.stderr)
+            print(_fitted(text), file=sys.stderr)
     return report
+
+
+def _fitted(text: str) -> str:
+    """Return a line, on a terminal broken between its words."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return "\n".join(textwrap.wrap(text, width, subsequent_indent=" " * _INDENT, break_long_words=False,
+                                   break_on_hyphens=False))
 
 
 def _followed(
     view: JobView, shown: Output | None, line: LiveView | None, wait: Callable[[float], object]
 ) -> JobReport:
+    home, ensure_at = JobsHome(), 0.0
     while True:
+        if time.monotonic() >= ensure_at:  # or the job would wait for ever after its controller was killed
+            ensure_at = time.monotonic() + ENSURE_SECS
+            ensure_controller(home)
         try:
             report = view.report()
             if shown:
@@ -141,20 +165,30 @@ def bar(done: float) -> str:
 
 def closing_lines(report: JobReport, view: JobView) -> list[str]:
     """Return how a job ended, in a few lines."""
-    times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}"
-    if report.waited_secs >= 1:
+    times = f"{duration(report.trained_secs)} on {count(report.instances, 'instance')}" if report.trained_secs else (
+        "never started")
+    if report.waited_secs >= _WAITED_SECS:
         times += f", {duration(report.waited_secs)} waiting"
     if report.interruptions:
         times += f", {count(report.interruptions, 'interruption')}, {count(report.repeated_steps, 'repeated step')}"
-    lines = ["", f"barograph: job {report.name} {report.phase}. {report.reason}".rstrip(), f"  time    {times}"]
+    lines = ["", f"barograph: job {report.name} {report.phase}. {reason_of(report)}".rstrip(), f"  time    {times}"]
     if not report.is_over:
-        lines = [f"barograph: job {report.name} goes on: barograph wait {report.name}"]
+        lines = [f"barograph: job {report.name} continues. To wait for it:  barograph wait {report.name}"]
     if report.bill and not math.isnan(report.bill.cost):
         lines.append(f"  cost    {report.bill.line.removeprefix('cost ')}")
-    if report.is_over and (files := outputs_of(view.store)):
-        names = ", ".join(link.name for link in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-        lines.append(f"  files   {names}")
+    if report.is_over and (files := _files(view)):
+        lines.append(f"  files   {files}")
+        if "model/" in files:
+            lines.append(f"  model   barograph wait {report.name} --model DIR copies it")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]
+
+
+def _files(view: JobView) -> str:
+    try:
+        names = [link.name for link in outputs_of(view.store)]
+    except BarographError as error:
+        return f"cannot be listed: {error}"  # how the job ended is more important
+    return ", ".join(names[:_FILES]) + (f" and {len(names) - _FILES} more" if len(names) > _FILES else "")
 
 
 def exit_code_of(report: JobReport) -> int:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from barograph.capture.presets import preset_named
-from barograph.cli.child import check_command, end_like
 from barograph.cli.options import (
     Live,
     SummaryAsJson,
@@ -24,7 +22,6 @@ from barograph.cli.options import (
     tags_from,
     whole_path,
 )
-from barograph.cli.record.launching import recorded
 from barograph.errors import SettingsError
 from barograph.model.checkpoints import with_cadence
 from barograph.model.clock import SystemClock
@@ -152,6 +149,11 @@ def command(
 
       barograph run torchrun --nproc-per-node 2 train.py
     """
+    # Loaded here, because `barograph submit` has these options, too.
+    from barograph.capture.presets import preset_named
+    from barograph.cli.child import check_command, end_like
+    from barograph.cli.record.launching import recorded
+
     settings = settings_of({
         "to": to, "rules": rules, "on_finding": on_finding, "budget": budget, "preset": preset, "strict": strict,
         "findings_to": findings_to, "trace": trace, "origin": origin, "allow": allow, "notify": notify,
@@ -179,11 +181,12 @@ def command(
                       settings_file=whole_path(settings_file)))
 
 
-def settings_of(typed: Mapping[str, Any]) -> Settings:
+def settings_of(typed: Mapping[str, Any], of_job: Mapping[str, Any] | None = None) -> Settings:
     """Return the settings that options of this command say, on top of those of the file.
 
     Args:
         typed: The options, by the names of the parameters of `command`.
+        of_job: Settings of a job file, on top of those of the file.
 
     Raises:
         SettingsError: Something is wrong with one of them.
@@ -193,7 +196,7 @@ def settings_of(typed: Mapping[str, Any]) -> Settings:
     settings = settings_from_options({
         **{name: typed[name] for name in as_typed}, "rules": listed(typed["rules"]), "allow": listed(typed["allow"]),
         "notify": typed["notify"] or None, "tags": tags_from(typed["tag"]), **tables_set(typed["set_"]),
-    }, typed["config"], trusts=bool(typed.get("trust")))
+    }, typed["config"], trusts=bool(typed.get("trust")), of_job=of_job)
     if typed["checkpoint"] is not None:
         settings = replaced(settings, checkpoints=with_cadence(settings.checkpoints, typed["checkpoint"]))
     if typed["record"] and settings.recorder is None:

@@ -44,6 +44,7 @@ from barograph.watch.loop import Watcher
 from barograph.watch.notices import Event, Notice, Notifier
 from barograph.watch.seats import seats
 from barograph.watch.terminal import TerminalNotifier
+from barograph.watch.watch_command import NOTIFY_VARIABLE
 
 POLL_SECS = 0.5
 _LOOK_SECS = 2.0
@@ -195,11 +196,11 @@ def _collections_of(run: RunReader) -> tuple[Selection, ...]:
 
 def _handed_over() -> list[dict[str, Any]]:
     """Return whom `attach` has its watcher tell: by the environment, since the list of processes is everybody's."""
-    text = os.environ.get("BAROGRAPH_NOTIFY", "")
+    text = os.environ.get(NOTIFY_VARIABLE, "")
     try:
         return list(json.loads(text)) if text else []
     except ValueError:
-        raise SettingsError("BAROGRAPH_NOTIFY cannot be read. It is set by `attach`; do not set it yourself.") from None
+        raise SettingsError(f"{NOTIFY_VARIABLE} cannot be read. Barograph sets it; do not set it yourself.") from None
 
 
 class _Watching:

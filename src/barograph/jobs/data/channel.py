@@ -138,6 +138,25 @@ def channel_from_json(name: str, value: object, *, directory: Path | None = None
     return Channel(name, _source(name, source, directory), _mode(name, value.get("mode", "copy")), sharded, seed)
 
 
+def text_of(channel: Channel) -> str:
+    """Return a channel as `channel_from_text` reads it after "=".
+
+    Raises:
+        SettingsError: The source ends with a suffix, which a text cannot say.
+
+    Example:
+        >>> text_of(Channel("train", "s3://bucket/digits", Mode.PIPE, shuffle_seed=7))
+        's3://bucket/digits:pipe:shuffle=7'
+    """
+    words = [channel.source, *([channel.mode.value] if channel.mode is not Mode.COPY else []),
+             *(["sharded"] if channel.sharded else []),
+             *([] if channel.shuffle_seed is None else [f"shuffle={channel.shuffle_seed}"])]
+    text = ":".join(words)
+    if _from_source(channel.name, text, None) != channel:
+        raise SettingsError(f"The source of channel {channel.name} ends like a suffix. Rename it ({channel.source}).")
+    return text
+
+
 def _from_source(name: str, text: str, directory: Path | None) -> Channel:
     source, words = _split(name, text, directory)
     modes = [word for word in words if word in set(Mode)]

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from barograph.errors import BarographError, JobError, JobRefused
+from barograph.errors import BarographError, JobError, JobRefused, StoreUnavailable
 from barograph.jobs.data.listing import DataListing, DataObject
 from barograph.jobs.data.mounts import mounts, unmount
 from barograph.jobs.data.progress import Tally
@@ -27,15 +27,19 @@ _END_SECS = 5.0
 _DEVICE = "/dev/fuse"
 
 
-def lazy_problem() -> str:
-    """Return why this machine has no lazy directories, and what to do; "" if it has. Mounts one to find out."""
+def lazy_problem(folder: Path | None = None) -> str:
+    """Return why this machine has no lazy directories, and what to do; "" if it has. Mounts one to find out.
+
+    Args:
+        folder: Where to mount it. None: the folder for temporary files.
+    """
     problem = _missing_part()
     if problem:
         return problem
-    with tempfile.TemporaryDirectory(prefix="barograph-lazy-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder, "data")
+    with tempfile.TemporaryDirectory(prefix="barograph-lazy-", dir=folder, ignore_cleanup_errors=True) as scratch:
+        place = Path(scratch, "data")
         try:
-            with lazy_directory("test", DataListing(folder, ()), (), place, Path(folder), USUAL, Tally("test", 0, 0)):
+            with lazy_directory("test", DataListing(scratch, ()), (), place, Path(scratch), USUAL, Tally("test", 0, 0)):
                 return ""
         except BarographError as error:
             return str(error)
@@ -143,4 +147,5 @@ class _Messages:
         elif "fetched_bytes" in message:
             self._tally.add(fetched_bytes=message["fetched_bytes"])
         elif "failure" in message:
-            self._tally.fail(JobError(message["failure"]))
+            kind = StoreUnavailable if message.get("is_of_store") else JobError
+            self._tally.fail(kind(message["failure"]))

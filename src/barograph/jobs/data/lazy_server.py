@@ -21,7 +21,7 @@ from typing import Any
 
 import mfusepy
 
-from barograph.errors import BarographError
+from barograph.errors import BarographError, StoreError
 from barograph.jobs.data.lazy_blocks import BlockFile
 from barograph.jobs.data.listing import DataListing, DataObject, listing_from_json
 from barograph.jobs.data.mounts import SUBTYPE, unmount
@@ -103,7 +103,7 @@ class LazyFiles(mfusepy.Operations):
         except DeliveryCancelled:
             raise mfusepy.FuseOSError(errno.EIO) from None
         except BarographError as error:
-            _say(failure=str(error))
+            _say(failure=str(error), is_of_store=isinstance(error, StoreError))
             raise mfusepy.FuseOSError(errno.EIO) from error
         finally:
             self.report(_REPORT_SECS)

@@ -64,7 +64,9 @@ def _local(channel: Channel) -> DataListing:
 
 def _missing(channel: Channel, path: Path) -> JobRefused:
     """Return the error for a path that does not exist, with what its nearest parent contains."""
-    there = next(parent for parent in path.parents if parent.is_dir())
+    there = next(parent for parent in path.parents if parent.exists())
+    if not there.is_dir():
+        return JobRefused(f"Channel {channel.name} does not exist: {there} is a file ({channel.source}).")
     missing = path.relative_to(there).parts[0]
     return JobRefused(f'Channel {channel.name} does not exist: there is no "{missing}" in {there}. '
                       f"{nearest(missing, _names_in(there))} ({channel.source})")

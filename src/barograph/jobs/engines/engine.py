@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from barograph.errors import BarographError
 from barograph.jobs.spec import JobSpec
 
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
 """Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
 
+NETWORK_VARIABLE = "BAROGRAPH_NETWORK"
+"""Environment variable with a process whose network the scripts of all instances of a job share."""
+
 Handle = Mapping[str, Any]
 """How an engine finds an instance again, also after the controller was restarted: JSON data."""
+
+
+class NotYet(BarographError):
+    """An engine has begun to do something and does not wait for it: call it again soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,14 @@ class Engine(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Begin with what takes time, for a job that is being submitted from this environment. Does not block."""
+        ...
+
+    def queue(self, job: str, spec: JobSpec) -> str:
+        """Return the name of the queue that a job waits in: it waits for no job of another one."""
+        ...
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         """Reserve all instances of a job, or none; return why it must wait, "" if they are reserved.
 
@@ -63,6 +79,7 @@ class Engine(Protocol):
 
         Raises:
             OSError, JobError: It cannot be started.
+            NotYet: Its resources are not there yet, because another controller reserved them.
         """
         ...
 
@@ -90,8 +107,17 @@ class Engine(Protocol):
             is_over: The job has ended; otherwise it will reserve instances again.
 
         Raises:
-            JobError: Not everything is released yet. It must be called again.
+            NotYet: Not everything is released yet. It must be called again.
+            JobError: Likewise, and something is wrong.
         """
+        ...
+
+    def keep(self, job: str) -> None:
+        """End what is left of the instances of a job, but keep what was reserved, until `release` or `take_over`."""
+        ...
+
+    def take_over(self, kept: str, job: str) -> None:
+        """Let a job have what is kept after another one that needed the same; raises as `release`."""
         ...
 
     def close(self) -> None:

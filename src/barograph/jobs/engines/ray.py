@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from barograph.errors import JobError, SettingsError
-from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.engines.engine import Handle, NotYet, Order
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
+from barograph.jobs.engines.ray_places import local_channels, probe_of
 from barograph.jobs.home import HOME_VARIABLE, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.processes.ray_cli import is_ray_installed
@@ -22,11 +21,10 @@ from barograph.processes.ray_link import Member, RayLink, RayNodes
 from barograph.watch.figures import count
 
 _JOIN_SECS = 60.0
-_START_SECS = 0.3
-_RELEASE_SECS = 30.0
 _KILL_AGAIN_SECS = 10.0
 _INSTANCE = "barograph.jobs.engines.ray_instance:InstanceHost"
 _CLEANS = "barograph.jobs.engines.ray_instance:clean_node"
+_CONFIG = "barograph.jobs.engines.ray_own_cluster:autoscaler_config"
 _PASSED = ("AWS_", "GOOGLE_", "AZURE_", "BAROGRAPH_")
 _OF_THIS_MACHINE = (HOME_VARIABLE, INSTANCE_VARIABLE, RAY_NODE_VARIABLE, "BAROGRAPH_ADDRESS")
 
@@ -34,18 +32,19 @@ _OF_THIS_MACHINE = (HOME_VARIABLE, INSTANCE_VARIABLE, RAY_NODE_VARIABLE, "BAROGR
 class Link(Protocol):
     """What the engine needs of a `RayLink`."""
 
-    def nodes(self, wait_secs: float) -> RayNodes | str: ...
-    def reserve(self, group: str, bundles: list[dict[str, float]], wait_secs: float = 0.0) -> bool: ...
+    def nodes(self, wait_secs: float, config: str, paths: list[str]) -> RayNodes | str: ...
+    def reserve(self, group: str, bundles: list[dict[str, float]]) -> bool: ...
     def placed(self, group: str) -> list[tuple[str, str]]: ...
     def free(self, group: str) -> Mapping[str, float] | None: ...
     @property
     def failed(self) -> str: ...
+    @property
+    def is_lost(self) -> bool: ...
     def start(self, member: Member) -> None: ...
     def watch(self, member: str) -> None: ...
     def gone(self, member: str) -> str: ...
     def call(self, member: str, method: str) -> None: ...
-    def remove(self, group: str, members: list[str] | None, cleans: str, clean: list[str],
-               wait_secs: float = 0.0) -> bool: ...
+    def remove(self, group: str, members: list[str] | None, cleans: str, clean: list[str]) -> bool: ...
     def close(self, *, at_once: bool = False) -> None: ...
 
 
@@ -65,6 +64,7 @@ class RayEngine:
         self._of_jobs: dict[str, Link] = {}
         self._own: dict[str, OwnCluster] = {}
         self._killed_at: dict[str, float] = {}
+        self._starting_since: dict[str, float] = {}
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         """See `Engine.problems`."""
@@ -75,24 +75,40 @@ class RayEngine:
             return found + _problems_of_file(spec, url)
         address = os.environ.get("RAY_ADDRESS", "")
         link = self._link_of(_of_ray(os.environ))
-        nodes = link.nodes(_JOIN_SECS)
+        with probe_of(url) as probe:
+            channels = local_channels(spec)
+            nodes = link.nodes(_JOIN_SECS, _CONFIG, [*filter(None, [probe]), *channels.values()])
         if isinstance(nodes, str):
             return [*found, nodes]
         where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
-        if not nodes.scales:
-            found += problems_of_capacity(spec, [(node.resources, 1) for node in nodes.nodes], where)
-        others = [node.address for node in nodes.nodes if not node.is_here]
-        if url.startswith("file:") and others:
+        found += _problems_of_nodes(spec, nodes, where)
+        for name, path in channels.items():
+            if without := [node.address for node in nodes.nodes if path in node.missing]:
+                found.append(f"Channel {name} is in a directory of this machine, which other nodes of {where} do not "
+                             f"have, such as {without[0]}. Use a bucket: --data {name}=s3://… ({path})")
+        if probe and (without := [node.address for node in nodes.nodes if probe in node.missing]):
             found.append(f"The job would be stored in a directory of this machine, which other nodes of {where} cannot "
-                         f"reach, such as {others[0]}. Use a bucket: --to s3://… ({url})")
+                         f"reach, such as {without[0]}. Use a bucket: --to s3://… ({url})")
+        elif url.startswith("file:") and nodes.config and not is_on_this_machine(nodes.config):
+            found.append("The job would be stored in a directory of this machine, which nodes that the autoscaler of "
+                         f"{where} adds cannot reach. Use a bucket: --to s3://… ({url})")
         return found
+
+    def prepare(self) -> None:
+        """See `Engine.prepare`. Joins the cluster."""
+        if is_ray_installed():
+            self._link_of(_of_ray(os.environ))
+
+    def queue(self, job: str, spec: JobSpec) -> str:
+        """See `Engine.queue`."""
+        return f"cluster of {job}" if spec.cluster else self._home.environment(job).get("RAY_ADDRESS", "")
 
     def reserve(self, job: str, spec: JobSpec) -> str:
         """See `Engine.reserve`."""
         if spec.cluster and (reason := self._wait_for_own(job, spec)):
             return reason
         link, bundle = self._link_of_job(job), bundle_of(spec)
-        if link.reserve(self._group(job), [bundle] * spec.instances, _START_SECS):
+        if link.reserve(self._group(job), [bundle] * spec.instances):
             return ""
         wanted = f"{count(spec.instances, 'instance')} with {words_of(bundle)}"
         if link.failed:
@@ -108,14 +124,19 @@ class RayEngine:
         """See `Engine.start`."""
         link, group = self._link_of_job(order.job), self._group(order.job)
         bundles = [bundle_of(order.spec)] * order.spec.instances
-        # Without waiting, unless another controller reserved them and was killed.
-        if not link.reserve(group, bundles, _JOIN_SECS) or len(places := link.placed(group)) <= order.index:
+        if not link.reserve(group, bundles):  # another controller did, and was killed
+            if self._clock() - self._starting_since.setdefault(order.job, self._clock()) < _JOIN_SECS:
+                raise NotYet(f'The resources of job "{order.job}" are not there yet.')
             raise JobError(link.failed.rstrip(".") or "its node left the Ray cluster")
+        self._starting_since.pop(order.job, None)
+        if len(places := link.placed(group)) <= order.index:
+            raise JobError("its node left the Ray cluster")
         node, address = places[order.index]
         name = f"{group}/{order.attempt}-{order.index}"
         link.start(Member(name, group, order.index, _INSTANCE, (
             "run", group, order.attempt, order.index, order.url, order.job, address,
-            passed_environment(order.environment, order.spec.environment))))
+            passed_environment(order.environment, order.spec.environment),
+            *filter(None, [order.spec.keep_alive_secs]))))
         return {"job": order.job, "group": group, "instance": f"{order.attempt}-{order.index}", "actor": name,
                 "node": node, "address": address}
 
@@ -147,14 +168,16 @@ class RayEngine:
         """See `Engine.release`.
 
         Raises:
-            JobError: The cluster does not respond, or is not removed yet. It must be tried again.
+            NotYet: The cluster has not released everything, or does not respond for now.
+            JobError: A cluster of its own is not removed yet. It must be tried again.
         """
         own = self._own_cluster(job)
+        self._starting_since.pop(job, None)
         had_own = own.exists
         if not is_over or not had_own:
             link, group = self._link_of_job(job), self._group(job)
-            if not link.remove(group, None, _CLEANS, [group, ""], _RELEASE_SECS) and not link.failed:
-                raise JobError("the Ray cluster does not respond, so the instances are not released yet")
+            if not link.remove(group, None, _CLEANS, [group, ""]) and not link.is_lost:
+                raise NotYet(f'The instances of job "{job}" are not released yet.')
         if is_over:
             own.end()
             self._own.pop(job, None)
@@ -162,6 +185,21 @@ class RayEngine:
             if had_own and used is not None:
                 self._links = {key: link for key, link in self._links.items() if link is not used}
                 used.close(at_once=True)
+
+    def keep(self, job: str) -> None:
+        """See `Engine.keep`. The actors stay: they release everything if no controller does."""
+
+    def take_over(self, kept: str, job: str) -> None:
+        """See `Engine.take_over`. The nodes stay: an autoscaler removes none within the moment until `reserve`."""
+        if self._own_cluster(job).exists:
+            self.release(kept)  # the job has waited, and begun to create its own
+            return
+        link, group = self._link_of_job(kept), self._group(kept)
+        link.remove(group, None, _CLEANS, [group, ""])  # done before what is asked of the cluster later
+        self._own_cluster(kept).hand_over(job)
+        for name in (kept, job):
+            self._own.pop(name, None)
+            self._of_jobs.pop(name, None)
 
     def close(self) -> None:
         """See `Engine.close`."""
@@ -171,8 +209,7 @@ class RayEngine:
 
     def _group(self, job: str) -> str:
         """Return the name of a job in a cluster: two users may have jobs of one name."""
-        owner = hashlib.sha256(f"{platform.node()}:{self._home.path}".encode()).hexdigest()[:8]
-        return f"{job}@{owner}"
+        return self._home.unique(job)
 
     def _wait_for_own(self, job: str, spec: JobSpec) -> str:
         try:
@@ -218,6 +255,15 @@ def _of_ray(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith("RAY_")}
 
 
+def _problems_of_nodes(spec: JobSpec, nodes: RayNodes, where: str) -> list[str]:
+    """Return why a cluster, with all nodes that it can get, can never run a job."""
+    found = problems_of_capacity(spec, [(node.resources, 1) for node in nodes.nodes], where)
+    if not found or not nodes.scales:
+        return found
+    types = node_types(nodes.config) if nodes.config else None
+    return [] if types is None else problems_of_capacity(spec, types, f"{where} with its autoscaler")
+
+
 def _problems_of_file(spec: JobSpec, url: str) -> list[str]:
     """Return why the cluster of a cluster file can never run a job."""
     try:
@@ -229,4 +275,7 @@ def _problems_of_file(spec: JobSpec, url: str) -> list[str]:
     if url.startswith("file:") and not is_on_this_machine(content):
         found.append("The job would be stored in a directory of this machine, which the nodes of the cluster cannot "
                      f"reach. Use a bucket: --to s3://… ({url})")
+    if not is_on_this_machine(content) and not content.get("file_mounts"):
+        found += [f"Channel {name} is in a directory of this machine, which the nodes of the cluster do not have. Use "
+                  f"a bucket: --data {name}=s3://… ({path})" for name, path in local_channels(spec).items()]
     return found

@@ -43,7 +43,8 @@ class InstanceHost(ProcessHost):
         self._said = b""
 
     def run(
-        self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str]
+        self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str],
+        kept_secs: float = 0.0,
     ) -> dict[str, Any] | None:
         """Start the agent, unless it was started; return as `end`.
 
@@ -55,16 +56,18 @@ class InstanceHost(ProcessHost):
             job: Name of the job.
             address: Address of this node for the other instances.
             given: Environment variables of the job.
+            kept_secs: How long the instance stays after its agent has ended, for another job.
 
         Raises:
             OSError: The agent cannot be started.
         """
         with self._starting:
             if self._process is None:
+                self._unattended_secs = max(self._unattended_secs, kept_secs)
                 work = directory(group) / f"{attempt}-{index}"
                 work.mkdir(parents=True, exist_ok=True)
                 environment = {**node_environment(os.environ), **given, "BAROGRAPH_ADDRESS": address,
-                               **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}"}
+                               **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}/"}
                 self.start(own_module("barograph.jobs.agent", url, job, str(attempt), str(index), str(work),
                                       str(JobsHome().cache), environment=environment))
                 threading.Thread(target=self._release_unattended, args=(group, f"{attempt}-{index}"),
@@ -105,7 +108,7 @@ def clean_node(group: str, instance: str) -> None:
         group: Name of the job in the cluster.
         instance: The instance, as in "0-1"; "": all.
     """
-    kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}")
+    kill_marked(INSTANCE_VARIABLE, f"{group}/{instance}/" if instance else f"{group}/")
     place = directory(group) / instance
     for limits in (place / "limits",) if instance else place.glob("*/limits"):
         clean_up(limits)

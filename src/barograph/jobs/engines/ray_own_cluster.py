@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from barograph.errors import JobError, SettingsError
+from barograph.jobs.engines.engine import NotYet
 from barograph.jobs.engines.ray_capacity import Resources
 from barograph.jobs.home import JobsHome
 from barograph.jobs.launchers import free_ports
@@ -25,8 +25,10 @@ CLUSTER_VARIABLE = "BAROGRAPH_CLUSTER"
 """Environment variable that marks the processes of a cluster on this machine."""
 
 _FAKE = "fake_multinode"
+_CONFIG, _ADDRESS = "--autoscaling-config=", "--gcs-address="
 _CLIENT_PORT = 10001
 _ADDRESS_SECS = 60.0
+_NO_ADDRESS = "Waits for the start of the cluster: its head has no address yet."
 
 
 def cluster_file(path: str) -> dict[str, Any]:
@@ -35,6 +37,8 @@ def cluster_file(path: str) -> dict[str, Any]:
     Raises:
         SettingsError: It cannot be read, or lacks a provider or node types.
     """
+    import yaml  # loaded here, because most jobs have no cluster file
+
     try:
         content: dict[str, Any] = yaml.safe_load(Path(path).read_text("utf-8"))
     except OSError as error:
@@ -69,6 +73,31 @@ def node_types(content: Mapping[str, Any]) -> list[tuple[Resources, float]] | No
     return found
 
 
+def autoscaler_config(address: str, processes: Path = Path("/proc")) -> dict[str, Any] | None:
+    """Return what matters of the cluster file of an autoscaler on this machine; None if there is none.
+
+    Ray publishes it nowhere: the process of the autoscaler, on the machine of the head, has it as a file.
+
+    Args:
+        address: `HOST:PORT` of the cluster's head.
+        processes: Directory of the process file system.
+    """
+    for file in processes.glob("[0-9]*/cmdline"):
+        try:
+            words = file.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue  # the process has ended, or belongs to somebody else
+        given = next((word.removeprefix(_CONFIG) for word in words if word.startswith(_CONFIG)), "")
+        if given and f"{_ADDRESS}{address}" in words:
+            content = cluster_file(given)
+            return {"provider": {"type": content["provider"].get("type", "")},
+                    **{name: content[name] for name in ("head_node_type", "max_workers") if name in content},
+                    "available_node_types": {
+                        name: {key: node[key] for key in ("resources", "max_workers") if key in node}
+                        for name, node in content["available_node_types"].items()}}
+    return None
+
+
 class OwnCluster:
     """The cluster of a job.
 
@@ -80,10 +109,12 @@ class OwnCluster:
 
     def __init__(self, home: JobsHome, job: str, mark: str) -> None:
         self._home, self._job, self._mark = home, job, mark
-        self._folder = home.path / "clusters" / job
+        self._link = home.path / "clusters" / job
+        self._folder = self._link.resolve()
         self._file = self._folder / "cluster.yaml"
         self._starting: LocalProcess | None = None
         self._ending: LocalProcess | None = None
+        self._finding: threading.Thread | None = None
 
     @property
     def exists(self) -> bool:
@@ -113,6 +144,11 @@ class OwnCluster:
         """
         if self.address:
             return ""
+        if self._finding is not None and self._finding.is_alive():
+            return _NO_ADDRESS
+        if self._finding is not None:
+            self._finding = None
+            return _NO_ADDRESS  # it was not found: Ray starts what is missing
         if self._starting is None:
             self._begin(path)
         assert self._starting is not None
@@ -122,30 +158,42 @@ class OwnCluster:
         self._starting = None
         if code:
             return f"Waits for the start of the cluster: Ray {ended_reason(code)}. {self._last_line()}".rstrip()
-        self._write_address()
-        return "" if self.address else "Waits for the start of the cluster: its head has no address yet."
+        self._finding = threading.Thread(target=self._write_address, daemon=True)  # asks the provider
+        self._finding.start()
+        return _NO_ADDRESS
+
+    def hand_over(self, job: str) -> None:
+        """Let another job have it, if it exists. Its files stay where they are, because its processes read them."""
+        if self.exists:
+            (self._link.parent / job).symlink_to(self._folder, target_is_directory=True)
 
     def end(self) -> None:
         """Remove it.
 
         Raises:
-            JobError: It is not gone yet. It must be tried again.
+            NotYet, JobError: It is not gone yet. It must be tried again.
         """
         if not self.exists:
             return
+        if self._finding is not None and self._finding.is_alive():
+            raise NotYet(f'The cluster of job "{self._job}" is being asked for its address.')
+        self._finding = None
         if self._starting is not None:
             self._starting.kill()
             self._starting.wait()
             self._starting = None
         if self._is_here():
-            kill_marked(CLUSTER_VARIABLE, self._mark)
+            kill_marked(CLUSTER_VARIABLE, self._first_mark())
         elif self._file.exists():
             self._end_elsewhere()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._link.is_symlink():
+            self._link.unlink()
 
     def _begin(self, path: str) -> None:
         content = cluster_file(path)
         self._folder.mkdir(parents=True, exist_ok=True)
+        (self._folder / "mark").write_text(self._mark, "utf-8")
         # Two jobs must not share a cluster: the first one to end would remove that of the other.
         content["cluster_name"] = f"{content.get('cluster_name', 'barograph')}-{self._mark.replace('@', '-')}"
         if is_on_this_machine(content):
@@ -157,6 +205,8 @@ class OwnCluster:
             more = {CLUSTER_VARIABLE: self._mark, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
         else:
             words, more = ["up", "--yes", "--no-config-cache", str(self._file)], {}
+        import yaml
+
         self._file.write_text(yaml.safe_dump(content), "utf-8")
         with (self._folder / "log").open("ab") as log:
             # Paths of files to copy are relative to the cluster file.
@@ -193,6 +243,12 @@ class OwnCluster:
             self._ending = None
         raise JobError("the cluster is being removed" if code is None else
                        f"the cluster cannot be removed: ray down {ended_reason(code)}. {self._last_line()}")
+
+    def _first_mark(self) -> str:
+        """Return the mark of the job that it was created for."""
+        with contextlib.suppress(OSError):
+            return (self._folder / "mark").read_text("utf-8")
+        return self._mark
 
     def _is_here(self) -> bool:
         return not self._file.exists() or is_on_this_machine(cluster_file(str(self._file)))

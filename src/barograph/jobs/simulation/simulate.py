@@ -85,7 +85,10 @@ class Forecast:
             "no checkpoints")
         said.append(f"{self.interruptions:.1f} interruptions, {self.repeated_steps.median:,.0f} repeated steps, "
                     f"{self.lost_percent:.1f}% of time lost; {every}")
-        if math.isfinite(self.mtbf_secs) and not 1 / _FITS < self.interval_secs / self.best_interval_secs < _FITS:
+        if self.interruptions and math.isinf(self.interval_secs):
+            said.append("Without checkpoints, the training starts again after each interruption. Add --spot or "
+                        "--checkpoint-every auto (in a job file: spot = true).")
+        elif math.isfinite(self.mtbf_secs) and not 1 / _FITS < self.interval_secs / self.best_interval_secs < _FITS:
             said.append(f"an interruption every {duration(self.mtbf_secs)}: a checkpoint every "
                         f"{duration(self.best_interval_secs)} loses less (checkpoints.mtbf_hours = "
                         f"{self.mtbf_secs / _HOUR_SECS:.2g})")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from barograph.errors import DamagedChunk, NewerFormat, ObjectExists
-from barograph.model.items import Entry, Verb
+from barograph.model.items import ArtifactLink, Entry, Verb
 from barograph.runs.format.layout import JOURNAL
 from barograph.runs.format.metadata import sealed, unsealed
 from barograph.store.base import Store
@@ -121,6 +121,17 @@ class Journal:
         """
         place = f"{self._folder}/{name}"
         return batch_of(name, self._store.get(place), place)
+
+
+def links_in_journal(run: Store, uid: str) -> list[ArtifactLink]:
+    """Return the artifacts that a run logged, in that order.
+
+    Raises:
+        DamagedChunk, NewerFormat, StoreError: The journal cannot be read.
+    """
+    journal = Journal(run, JOURNAL_OF_RUN)
+    return [ArtifactLink(**entry.data) for name in journal.names() for entry in journal.read(name).entries
+            if entry.uid == uid and entry.verb in (Verb.INPUT, Verb.OUTPUT)]
 
 
 def metadata_of(entries: Sequence[Entry]) -> tuple[str, bytes]:

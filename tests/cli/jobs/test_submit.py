@@ -1,0 +1,55 @@
+"""What is typed for a job, together with its job file and the settings file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from barograph.cli.jobs import submit
+from barograph.cli.jobs.submit_page import spec_of, submit_typed
+from barograph.errors import SettingsError
+from barograph.jobs.spec import JobSpec
+
+
+def spec_typed(**typed: Any) -> JobSpec:
+    return spec_of({**dict.fromkeys(submit.command.__signature__.parameters), **typed})  # type: ignore[attr-defined]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_what_is_typed_counts_more_than_the_job_file_and_that_more_than_the_settings_file(here: Path) -> None:
+    (here / "barograph.toml").write_text('budget = "2%"\npreset = "free"\nflush_secs = 1.0\n')
+    (here / "job.toml").write_text('command = ["train.py"]\ncpus = 2\nmemory = "1GiB"\n[data]\nval = "val"\n'
+                                   '[settings]\nbudget = "off"\npreset = "moments"\n')
+    spec = spec_typed(command=["job.toml", "lr=0.1"], budget="1%", cpus=3.0, data=["train=data"])
+    assert (spec.settings["budget"], spec.settings["preset"], spec.settings["flush_secs"]) == (0.01, "moments", 1.0)
+    assert (spec.cpus, spec.memory_bytes, spec.data) == (3.0, 2**30, {"val": "val", "train": "data"})
+    assert spec.words == ("train.py", "--lr", "0.1")
+
+
+def test_a_wrong_setting_of_a_job_file_is_named(here: Path) -> None:
+    (here / "job.toml").write_text('command = ["train.py"]\n[settings]\nbudgett = "off"\n')
+    with pytest.raises(SettingsError, match=r'"budgett" is not a setting\. Did you mean "budget"\?'):
+        spec_typed(command=["job.toml"])
+
+
+def test_a_dry_run_shows_what_runs_where_and_which_files_are_not_sent(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text("")
+    (here / "weights.bin").write_bytes(bytes(11 * 2**20))
+    with pytest.raises(typer.Exit):
+        submit_typed({**dict.fromkeys(submit.command.__signature__.parameters),  # type: ignore[attr-defined]
+                      "command": ["train.py", "a b", "{data.train}"], "instances": 2, "cpus": 0.5, "dry_run": True})
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "runs train.py 'a b' '{data.train}'" in lines
+    assert "on 2 instances (local), each with 0.5 CPUs" in lines
+    assert 'note: "weights.bin": 11,534,336 bytes, more than 10,485,760. Pass data with --data.' in lines
+    assert lines[-1] == "Nothing was started. Fix the problems, then submit without --dry-run."

@@ -1,0 +1,79 @@
+"""How a job is reported in the terminal: while it runs, and at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barograph.cli.jobs.job_line import line_of
+from barograph.cli.jobs.waiting import bar, closing_lines, status_of
+from barograph.errors import UnknownJob
+from barograph.jobs.cost import Interval, bill
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_report import JobReport, JobView
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.state import Phase
+from barograph.jobs.submission import Submission, write_submission
+from barograph.model.clock import SystemClock
+from barograph.model.settings import Settings
+from barograph.runs.state.claim import create_run
+from barograph.runs.state.places import new_manifest
+from barograph.store.urls import store_from_url
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> JobView:
+    store = store_from_url(str(tmp_path / "runs" / "digits"))
+    write_submission(store, Submission("digits", JobSpec(("train.py",))))
+    create_run(store, new_manifest(Settings(to=store.url), command=["train.py"], clock=SystemClock(), name="digits"))
+    return JobView("digits", store)
+
+
+def report(phase: Phase, **facts: object) -> JobReport:
+    return JobReport("digits", "/runs/digits", phase, engine="local", instances=1, **facts)  # type: ignore[arg-type]
+
+
+def test_a_running_job_shows_what_it_does_first() -> None:
+    shown = status_of(report(Phase.RUNNING, doing="downloading", done_bytes=2**20, total_bytes=2**22, trained_secs=3.0))
+    assert shown == [f"downloading {bar(0.25)} of 4.0 MiB", "3.0 s"]
+    assert line_of(report(Phase.RUNNING, doing="training", trained_secs=14.0)) == (
+        "training for 14.0 s on 1 instance (local)")
+
+
+def test_the_reason_follows_the_state_without_repeating_it(view: JobView) -> None:
+    stopped = report(Phase.STOPPED, reason="Stopped: requested by the user.", waited_secs=18.3)
+    assert line_of(stopped) == "stopped on 1 instance (local). Requested by the user."
+    assert closing_lines(stopped, view)[1:3] == [
+        "barograph: job digits stopped. Requested by the user.", "  time    never started, 18.3 s waiting"]
+
+
+def test_interruptions_and_costs_are_told_once(view: JobView) -> None:
+    lines = closing_lines(report(
+        Phase.FINISHED, trained_secs=20.0, waited_secs=2.0, interruptions=1, repeated_steps=3,
+        bill=bill([Interval(0, 20, spot=True)], price=3.0, spot_price=1.0, interruptions=1, repeated_steps=3)), view)
+    assert lines[1:4] == ["barograph: job digits finished.",
+                          "  time    20.0 s on 1 instance, 1 interruption, 3 repeated steps",
+                          "  cost    0.0056 for 20.0 s of instances; 0.017 on demand (67% saved)"]
+
+
+def test_a_job_that_continues_says_how_to_wait_for_it(view: JobView) -> None:
+    assert closing_lines(report(Phase.RUNNING), view)[0] == (
+        "barograph: job digits continues. To wait for it:  barograph wait digits")
+
+
+def test_files_that_cannot_be_listed_do_not_hide_how_the_job_ended(view: JobView) -> None:
+    view.store.delete("run.json")
+    lines = closing_lines(report(Phase.FINISHED, trained_secs=2.0), view)
+    assert lines[1] == "barograph: job digits finished."
+    assert lines[3].startswith("  files   cannot be listed: The object does not exist.")
+
+
+def test_an_unknown_job_names_the_nearest_or_the_newest(tmp_path: Path) -> None:
+    home = JobsHome(tmp_path)
+    for number in range(30):
+        home.add(JobRecord(f"job-{number:02}", "file:///x", number, "local"), {})
+    with pytest.raises(UnknownJob, match=r'There is no job named "jb-07". Did you mean "job-07"\?'):
+        home.named("jb-07")
+    with pytest.raises(UnknownJob, match=r"The newest: job-29, job-28, job-27, job-26, job-25. To list all: "):
+        home.named("digits")

@@ -1,0 +1,465 @@
+"""What the controller does when something fails: its real code, on a stand-in for instances, in virtual time."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.cli.jobs.waiting import exit_code_of
+from barograph.errors import JobError, StoreError, StoreUnavailable
+from barograph.jobs.controller import SteadyClock
+from barograph.jobs.engines.engine import Handle, Order
+from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job import SubmittedJob, request_stop
+from barograph.jobs.job_log import EVENTS, EventLog, instance_folder
+from barograph.jobs.job_report import JobView
+from barograph.jobs.managed_job import ManagedJob
+from barograph.jobs.spec import JobSpec
+from barograph.jobs.state import JobState, Phase
+from barograph.jobs.submission import Submission, write_submission
+from barograph.model.clock import Clock, ManualClock
+from barograph.store.base import ObjectInfo, Store
+from barograph.store.urls import store_from_url
+
+
+class Flaky:
+    """A store that fails when it is told to.
+
+    Attributes:
+        is_down: Every operation fails.
+        lost: Part of the name of an object; the next time that it is created, the response is lost.
+        rejected: Part of what is created; the next time, nothing is stored.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.url = store, store.url
+        self.is_down = False
+        self.lost = self.rejected = b""
+
+    def put(self, name: str, data: bytes | Sequence[bytes | memoryview]) -> None:
+        self._check()
+        self._store.put(name, data)
+
+    def create(self, name: str, data: bytes) -> None:
+        self._check()
+        if self.rejected and self.rejected in data:
+            self.rejected = b""
+            raise StoreUnavailable("The store cannot be reached.")
+        self._store.create(name, data)
+        if self.lost and self.lost in data:
+            self.lost = b""
+            raise StoreUnavailable("The response of the store was lost.")
+
+    def get(self, name: str) -> memoryview:
+        self._check()
+        return self._store.get(name)
+
+    def list(self, folder: str = "") -> list[ObjectInfo]:
+        self._check()
+        return self._store.list(folder)
+
+    def delete(self, name: str) -> None:
+        self._check()
+        self._store.delete(name)
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreUnavailable("The store cannot be reached.")
+
+
+@dataclass
+class Instances:
+    """An engine whose instances do what the test says.
+
+    Attributes:
+        wait: Why there are none; "": there are some.
+        refuses: Raised by the next start.
+        ignore: Instances do nothing when they are asked to end.
+        started: All that were started.
+        alive: Those that are there: number to the log of its agent.
+        reserved: Jobs that have instances.
+    """
+
+    wait: str = ""
+    refuses: BaseException | None = None
+    ignore: bool = False
+    started: list[Order] = field(default_factory=list)
+    alive: dict[int, EventLog] = field(default_factory=dict)
+    reserved: set[str] = field(default_factory=set)
+
+    def problems(self, spec: JobSpec, url: str = "") -> list[str]:
+        return []
+
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
+    def reserve(self, job: str, spec: JobSpec) -> str:
+        if not self.wait:
+            self.reserved.add(job)
+        return self.wait
+
+    def start(self, order: Order) -> Handle:
+        assert order.job in self.reserved
+        if self.refuses:
+            raise self.refuses
+        self.started.append(order)
+        number = len(self.started) - 1
+        self.alive[number] = EventLog(store_from_url(order.url), instance_folder(order.attempt, order.index))
+        return {"number": number}
+
+    def adopt(self, job: str, spec: JobSpec, handles: Mapping[int, Handle]) -> None:
+        self.reserved.add(job)
+
+    def is_gone(self, handle: Handle) -> str:
+        return "" if handle["number"] in self.alive else "Its agent was ended by SIGKILL."
+
+    def ask_to_end(self, handle: Handle) -> None:
+        if handle["number"] in self.alive and not self.ignore:
+            self.end(handle["number"], "interrupted", reason="It was asked to end.")
+
+    def kill(self, handle: Handle) -> None:
+        self.alive.pop(handle["number"], None)
+
+    def release(self, job: str, *, is_over: bool = True) -> None:
+        self.reserved.discard(job)
+
+    def keep(self, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
+
+    def take_over(self, kept: str, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
+
+    def close(self) -> None:
+        return None
+
+    def say(self, number: int, kind: str, **data: object) -> None:
+        """Have the agent of an instance write an event."""
+        self.alive[number].append(kind, **data)
+
+    def end(self, number: int, outcome: str, code: int | None = None, reason: str = "", *,
+            announced: bool = False) -> None:
+        """Have an instance end."""
+        self.alive.pop(number).append("ended", outcome=outcome, exit_code=code, reason=reason, announced=announced)
+
+
+class Place:
+    """A job and its controller."""
+
+    def __init__(self, folder: Path, clock: Clock | None = None, **entries: Any) -> None:
+        self.manual = ManualClock()
+        self._clock = clock or self.manual
+        self.url = f"memory://{folder.name}"
+        self.store = Flaky(store_from_url(self.url))
+        self.home, self.record = JobsHome(folder), JobRecord("digits", self.url, 1, "fake")
+        write_submission(self.store, Submission("digits", JobSpec(("train.py",), **entries)))
+        EventLog(self.store, EVENTS, clock=self._clock.unix).append("submitted")
+        self.home.add(self.record, {"LR": "1"})
+        self.engine = Instances()
+        self.job = self.controller()
+
+    def controller(self) -> ManagedJob:
+        return ManagedJob(self.record, self.home, self.engine, self._clock, open_store=lambda url: self.store)
+
+    def turn(self, secs: float = 1.0, *, turns: int = 4) -> JobState:
+        """Let the controller do all that is due, and time pass. A store that fails is tried again, as it does it."""
+        for _ in range(turns):
+            with contextlib.suppress(StoreError):
+                self.job.turn(may_start=True)
+        self.manual.advance(secs)
+        return self.job.state
+
+    def stop(self) -> None:
+        request_stop(JobView("digits", self.store), "requested by the user")
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in EventLog(self.store, EVENTS).new()]
+
+    @property
+    def left(self) -> list[object]:
+        """What is left of a job that is over: reserved or running instances, secrets, an entry of a running job."""
+        secrets = self.home.path / "secrets"
+        return [*self.engine.reserved, *self.engine.alive, *(secrets.iterdir() if secrets.exists() else ()),
+                *(record for record in self.home.all() if not record.over)]
+
+    def end(self) -> tuple[Phase | None, str, int]:
+        """Return how the job ended: phase, reason, exit code of `barograph wait`."""
+        assert self.left == []
+        report = JobView("digits", self.store).report()
+        return report.phase, report.reason, exit_code_of(report)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Place]:
+    return lambda **entries: Place(tmp_path, **entries)
+
+
+# A store that fails.
+
+
+def test_a_store_that_is_unreachable_for_a_minute_ends_no_job(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    place.engine.say(0, "ready")
+    place.store.is_down = True
+    for _ in range(30):
+        place.turn(2)
+    place.engine.end(0, "finished", 0)
+    for _ in range(30):
+        place.turn(2)
+    place.store.is_down = False
+    place.turn()
+    assert place.end() == (Phase.FINISHED, "", 0)
+    assert len(place.engine.started) == 1
+
+
+def test_waiting_for_a_job_goes_on_while_its_store_is_unreachable(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    place.engine.end(0, "script", 3, "The script ended with exit code 3.")
+    place.turn()
+    job = SubmittedJob(JobView("digits", place.store))
+    place.store.is_down = True
+    with pytest.raises(JobError, match=r"The job digits failed\. The script ended with exit code 3\."):
+        job.wait(wait=lambda secs: setattr(place.store, "is_down", False))
+
+
+@pytest.mark.parametrize("mode", ["rejected", "lost"])
+@pytest.mark.parametrize("kind", [b'"starting"', b'"started"', b'"resumed"', b'"ended"', b'"finished"', b'"over"',
+                                  b'"requeued"'])
+def test_a_store_that_fails_at_the_worst_moment_loses_nothing_and_starts_nothing_twice(
+    make: Callable[..., Place], mode: str, kind: bytes
+) -> None:
+    place = make()
+    setattr(place.store, mode, kind)
+    place.turn()
+    assert len(place.engine.started) == 1
+    place.engine.say(0, "ready")
+    place.turn()
+    place.engine.kill({"number": 0})
+    place.turn()
+    place.engine.say(1, "ready")
+    place.engine.say(1, "resumed", steps=90, repeated=10)
+    place.turn()
+    place.engine.end(1, "finished", 0)
+    place.turn()
+    assert getattr(place.store, mode) == b""
+    assert place.end() == (Phase.FINISHED, "", 0)
+    assert (place.job.state.interruptions, place.job.state.repeated_steps) == (1, 10)
+    assert [order.attempt for order in place.engine.started] == [0, 1]
+
+
+def test_steps_that_were_repeated_count_once_if_the_controller_is_replaced(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn()
+    place.engine.say(0, "ready")
+    place.engine.say(0, "resumed", steps=90, repeated=10)
+    place.turn()
+    place.job = place.controller()
+    assert place.turn().repeated_steps == 10
+    assert place.kinds.count("resumed") == 1
+
+
+# Instances that cannot do their work.
+
+
+def test_an_agent_that_cannot_begin_is_tried_three_times_with_pauses_and_the_job_fails(
+    make: Callable[..., Place]
+) -> None:
+    place, attempts = make(), []
+    for _ in range(300):
+        place.turn()
+        if place.engine.alive:
+            attempts.append(round(place.manual.monotonic()))
+            place.engine.alive.clear()
+        if place.job.state.phase.is_over:
+            break
+    assert place.end() == (
+        Phase.FAILED, "The instance ended before it was ready. Its agent was ended by SIGKILL. That happened 3 times.",
+        75)
+    assert [later - earlier for earlier, later in itertools.pairwise(attempts)] == [6, 61]
+
+
+def test_a_machine_that_cannot_start_an_instance_fails_the_job_and_a_node_that_left_does_not(
+    make: Callable[..., Place]
+) -> None:
+    place = make()
+    place.engine.refuses = JobError("its node left the Ray cluster")
+    for _ in range(10):
+        place.turn()
+    assert place.job.state.interruptions >= 3
+    place.engine.refuses = OSError(28, "No space left on device")
+    for _ in range(10):
+        place.turn(60)
+    phase, reason, code = place.end()
+    assert (phase, code) == (Phase.FAILED, 75)
+    assert reason == ("The instance cannot be started: [Errno 28] No space left on device. That happened 3 times.")
+
+
+def test_a_cluster_without_capacity_for_an_hour_is_waited_for(make: Callable[..., Place]) -> None:
+    place = make()
+    place.engine.wait = "Waits for 2 CPUs; no node has them free."
+    for _ in range(360):
+        place.turn(10, turns=1)
+    report = JobView("digits", place.store).report()
+    assert (report.phase, report.reason) == (Phase.QUEUED, "Waits for 2 CPUs; no node has them free.")
+    assert place.kinds == ["submitted", "waiting"]
+    place.engine.wait = ""
+    place.turn()
+    place.engine.end(0, "finished", 0)
+    place.turn()
+    assert place.end() == (Phase.FINISHED, "", 0)
+
+
+def test_a_cluster_without_capacity_until_max_wait_is_a_failure_of_the_infrastructure(
+    make: Callable[..., Place]
+) -> None:
+    place = make(max_wait_secs=3600.0)
+    place.engine.wait = "Waits for 2 CPUs; no node has them free."
+    for _ in range(361):
+        place.turn(10, turns=1)
+    place.turn()
+    assert place.end() == (
+        Phase.FAILED, "Not finished within 1 h 0 min (max-wait). Waits for 2 CPUs; no node has them free. Raise "
+                      "--max-wait to wait longer.", 75)
+    assert place.engine.started == []
+
+
+# The end of a script.
+
+
+def test_a_worker_that_fails_fails_the_job_although_the_other_one_ends_with_0(make: Callable[..., Place]) -> None:
+    place = make(instances=2)
+    place.turn()
+    place.engine.end(0, "finished", 0)
+    place.turn()
+    place.engine.end(1, "script", 7, "The script ended with exit code 7: KeyError: 'lr'")
+    place.turn()
+    assert place.end() == (Phase.FAILED, "Instance 2 of 2: The script ended with exit code 7: KeyError: 'lr'", 1)
+
+
+def test_a_script_that_fails_because_its_peer_was_taken_away_is_not_the_cause(make: Callable[..., Place]) -> None:
+    place = make(instances=2)
+    place.engine.ignore = True
+    place.turn()
+    place.engine.end(1, "script", 1, "The script ended with exit code 1: Connection closed by peer.")
+    assert place.turn().phase is Phase.STOPPING
+    place.engine.end(0, "interrupted", -15, "The instance was taken away: a test.", announced=True)
+    place.turn()
+    assert (place.job.state.phase, place.job.state.interruptions) == (Phase.RUNNING, 1)
+    requeued = [event.data for event in EventLog(place.store, EVENTS).new() if event.kind == "requeued"]
+    assert requeued == [{"cause": "interrupted", "reason": "Instance 1 of 2: The instance was taken away: a test."}]
+
+
+def test_a_script_that_never_ends_is_stopped_at_max_runtime(make: Callable[..., Place]) -> None:
+    place = make(max_runtime_secs=3600.0)
+    place.turn()
+    for _ in range(360):
+        place.turn(10, turns=1)
+    place.turn()
+    assert place.end() == (
+        Phase.STOPPED, "Stopped: it reached max-runtime (1 h 0 min); raise it to train longer.", 79)
+
+
+# Clocks.
+
+
+@pytest.mark.parametrize("jump_secs", [3600.0, -3600.0])
+def test_a_jump_of_the_clock_ends_no_job_and_changes_no_times(tmp_path: Path, jump_secs: float) -> None:
+    manual = ManualClock()
+    place = Place(tmp_path, SteadyClock(manual), max_runtime_secs=1800.0, max_wait_secs=1800.0)
+    place.manual = manual
+    place.turn(600)
+    manual.jump(jump_secs)
+    place.turn(600)
+    assert place.job.state.phase is Phase.RUNNING
+    manual.jump(-jump_secs)
+    place.turn(60)
+    place.engine.end(0, "finished", 0)
+    place.turn()
+    assert place.end() == (Phase.FINISHED, "", 0)
+    assert place.job.state.trained_secs == 1260.0
+
+
+def test_a_controller_that_begins_after_a_jump_back_counts_no_time_below_0(make: Callable[..., Place]) -> None:
+    place = make()
+    place.turn(10)
+    place.manual.jump(-3600)
+    place.job = place.controller()
+    place.engine.end(0, "finished", 0)
+    place.turn()
+    report = JobView("digits", place.store).report()
+    assert (report.trained_secs, place.end()) == (0.0, (Phase.FINISHED, "", 0))
+
+
+# Stopping.
+
+
+def queued(place: Place) -> None:
+    place.engine.wait = "Waits for 2 CPUs."
+    place.turn()
+
+
+def starting_under_a_killed_controller(place: Place) -> None:
+    place.engine.refuses = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        place.job.turn(may_start=True)
+    place.engine.refuses = None
+    place.job = place.controller()
+
+
+def starting(place: Place) -> None:
+    place.turn()
+
+
+def doing(kind: str) -> Callable[[Place], None]:
+    def prepare(place: Place) -> None:
+        place.turn()
+        for event in ("ready", kind):
+            place.engine.say(0, event)
+        place.turn()
+
+    prepare.__name__ = kind
+    return prepare
+
+
+def ignoring(place: Place) -> None:
+    place.engine.ignore = True
+    doing("training")(place)
+
+
+def restarting(place: Place) -> None:
+    doing("training")(place)
+    place.engine.kill({"number": 0})
+    place.engine.wait = "Waits for 2 CPUs."
+    place.turn()
+    assert place.job.state.interruptions == 1
+
+
+def pausing(place: Place) -> None:
+    place.turn()
+    place.engine.alive.clear()
+    place.turn()
+    assert (place.job.state.phase, place.job.state.failures) == (Phase.QUEUED, 1)
+
+
+@pytest.mark.parametrize("phase", [
+    queued, starting_under_a_killed_controller, starting, doing("preparing"), doing("downloading"), doing("training"),
+    doing("uploading"), ignoring, restarting, pausing], ids=lambda phase: phase.__name__)
+def test_a_job_is_stopped_in_every_phase_and_leaves_nothing(
+    make: Callable[..., Place], phase: Callable[[Place], None]
+) -> None:
+    place = make()
+    phase(place)
+    place.stop()
+    for _ in range(200):
+        if place.turn().phase.is_over:
+            break
+    assert place.end() == (Phase.STOPPED, "Stopped: requested by the user.", 79)
+    assert len(place.engine.started) == (phase not in (queued, starting_under_a_killed_controller))
