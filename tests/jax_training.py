@@ -68,9 +68,10 @@ def train_plain(wrap: Wrap, steps: int = 6, *, donate: tuple[int, ...] = (), tx:
     return params, losses
 
 
-def train_scan(wrap: Wrap, calls: int = 2, turns: int = 4, batches: Any = None) -> tuple[Any, list[float]]:
+def train_scan(wrap: Wrap, calls: int = 2, turns: int = 4, batches: Any = None, tx: Any = None
+               ) -> tuple[Any, list[float]]:
     """Train several steps in one call."""
-    tx = optax.adam(1e-2)
+    tx = tx or optax.adam(1e-2)
     one = step_with(tx)
 
     def turn(carry: Any, batch: Any) -> tuple[Any, Any]:
@@ -86,7 +87,7 @@ def train_scan(wrap: Wrap, calls: int = 2, turns: int = 4, batches: Any = None) 
     return carry[0], losses
 
 
-def train_nnx(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
+def train_nnx(wrap: Wrap, steps: int = 6, tx: Any = None) -> tuple[Any, list[float]]:
     from flax import nnx
 
     class Block(nnx.Module):  # type: ignore[misc]
@@ -107,7 +108,7 @@ def train_nnx(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
             return self.out(self.drop(x))
 
     net = Net(nnx.Rngs(0))
-    optimizer = nnx.Optimizer(net, optax.adamw(1e-2), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(net, tx or optax.adamw(1e-2), wrt=nnx.Param)
 
     @wrap
     @nnx.jit
@@ -123,7 +124,7 @@ def train_nnx(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
     return nnx.to_pure_dict(nnx.state(net, nnx.Param)), losses
 
 
-def train_linen(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
+def train_linen(wrap: Wrap, steps: int = 6, tx: Any = None) -> tuple[Any, list[float]]:
     from flax import linen as nn
     from flax.training.train_state import TrainState
 
@@ -133,7 +134,8 @@ def train_linen(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
             return nn.Dense(2, name="out")(nn.relu(nn.Dense(16, name="hidden")(x)))
 
     net = Net()
-    state = TrainState.create(apply_fn=net.apply, params=net.init(jax.random.key(0), X)["params"], tx=optax.adam(1e-2))
+    state = TrainState.create(apply_fn=net.apply, params=net.init(jax.random.key(0), X)["params"],
+                              tx=tx or optax.adam(1e-2))
 
     @wrap
     @jax.jit
@@ -151,11 +153,11 @@ def train_linen(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
     return state.params, losses
 
 
-def train_equinox(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
+def train_equinox(wrap: Wrap, steps: int = 6, tx: Any = None) -> tuple[Any, list[float]]:
     import equinox as eqx
 
     net = eqx.nn.MLP(8, 2, 16, 1, key=jax.random.key(0))
-    tx = optax.adam(1e-2)
+    tx = tx or optax.adam(1e-2)
     state = tx.init(eqx.filter(net, eqx.is_inexact_array))
 
     @wrap
@@ -175,8 +177,8 @@ def train_equinox(wrap: Wrap, steps: int = 6) -> tuple[Any, list[float]]:
     return eqx.filter(net, eqx.is_array), losses
 
 
-def train_pmap(wrap: Wrap, steps: int = 4) -> tuple[Any, list[float]]:
-    tx = optax.adam(1e-2)
+def train_pmap(wrap: Wrap, steps: int = 4, tx: Any = None) -> tuple[Any, list[float]]:
+    tx = tx or optax.adam(1e-2)
     devices = jax.local_device_count()
 
     def one(params: Any, state: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:

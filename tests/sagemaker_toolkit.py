@@ -11,6 +11,10 @@ from pathlib import Path
 
 from own_environment import CACHE, INSTALL_SECS, Unavailable, python_with
 
+_ENTER = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x20000) != 0)"
+NAMES_RESOLVE = sys.platform == "linux" and subprocess.run([sys.executable, "-I", "-S", "-c", _ENTER]).returncode == 0
+"""Whether this process may enter a mount namespace, so that the names of the instances of a job resolve in them."""
+
 
 def python_with_toolkit() -> Path:
     """Return an interpreter with sagemaker-training, whose program `train` starts scripts in Amazon's containers.

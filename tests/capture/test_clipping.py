@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import barograph
+from barograph.capture.session import Session
 from barograph.errors import TrainingStopped
 from barograph.model.capsule import Held
 
@@ -79,3 +82,31 @@ def test_of_a_scaled_gradient_the_norm_is_that_without_the_scale(hold):
     scaler.step(optimizer)
     assert seen == [pytest.approx(expected, rel=1e-5)]
     assert tape.saved == []
+
+
+def test_steps_that_clip_are_collected_in_batches_with_their_norms(monkeypatch: pytest.MonkeyPatch) -> None:
+    single: list[int] = []
+    end_step = Session.end_step
+
+    def counted(session: Session, *args: Any, **kwargs: Any) -> None:
+        single.append(session.counts.of_all)
+        end_step(session, *args, **kwargs)
+
+    monkeypatch.setattr(Session, "end_step", counted)
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 1), torch.randn(8, 4)
+    optimizer, losses, norms = torch.optim.SGD(model.parameters(), lr=0.1), [], []
+    with barograph.attach(to="memory://clipping/light", watch=False, strict=True, budget=1e-9):
+        for _ in range(40):
+            loss = model(x).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            norms.append(float(nn.utils.clip_grad_norm_(model.parameters(), 0.1)))
+            optimizer.step()
+            losses.append(loss.item())
+    run = barograph.open("memory://clipping/light")
+    assert run.series("scalar:gradient_norm_before_clip").values == pytest.approx(norms)
+    assert run.series("loss:total").values == pytest.approx(losses)
+    assert run.series("learning_rate:group0").values == pytest.approx([0.1] * 40)
+    # Those with tensors, and the first of all.
+    assert len(single) < 15

@@ -24,6 +24,8 @@ import jax_training as trainings  # noqa: E402
 from barograph.capture.jax import foreign  # noqa: E402
 from barograph.capture.jax import proof as jax_proof  # noqa: E402
 from barograph.capture.jax import reading as jax_reading  # noqa: E402
+from barograph.capture.jax import step as jax_step  # noqa: E402
+from barograph.capture.jax.program import Program  # noqa: E402
 from barograph.capture.jax.timing import FEW, Surplus  # noqa: E402
 from barograph.errors import TrainingStopped, UnsupportedCapture  # noqa: E402
 from barograph.measures.summary import summarize  # noqa: E402
@@ -172,10 +174,88 @@ def test_labels_and_answers_that_a_step_names_are_counted() -> None:
     assert counted[1][0] == Y.sum()
 
 
-def test_a_learning_rate_that_optax_shows_is_recorded() -> None:
-    tx = optax.inject_hyperparams(optax.sgd)(learning_rate=optax.linear_schedule(0.4, 0.0, 4))
-    _, _, run = recorded(lambda wrap: trainings.train_plain(wrap, 3, tx=tx))
-    assert run.series("learning_rate:group0").values.tolist() == pytest.approx([0.4, 0.3, 0.2])
+def rates_of(run: Any, optimizer: str = "") -> list[float]:
+    series = run.series("learning_rate:group0", optimizer=optimizer)
+    assert series.steps.tolist() == list(range(len(series.steps)))
+    return [float(value) for value in series.values]
+
+
+NO_ROOM = {"budget": 1e-9, "preset": "standard"}
+"""Only steps 0, 1, 2, 4, 8 … record tensors."""
+SCHEDULE = optax.linear_schedule(0.4, 0.0, 20)
+SCHEDULED = [0.4 * (1 - step / 20) for step in range(12)]
+
+
+@pytest.mark.parametrize(("tx", "rates", "donate"), [
+    (optax.adam(0.25), [0.25] * 12, ()),
+    (optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(SCHEDULE)), SCHEDULED, (0, 1)),
+    (optax.inject_hyperparams(optax.sgd)(learning_rate=SCHEDULE), SCHEDULED, ()),
+    (optax.MultiSteps(optax.sgd(SCHEDULE), 2), [SCHEDULED[step // 2] for step in range(12)], ()),
+])
+def test_the_learning_rate_of_every_step_is_recorded(tx: Any, rates: list[float], donate: tuple[int, ...]) -> None:
+    weights, _ = trainings.train_plain(trainings.same, 12, tx=tx, donate=donate)
+    recorded_weights, _, run = recorded(
+        lambda wrap: trainings.train_plain(wrap, 12, tx=tx, donate=donate), **NO_ROOM)
+    assert rates_of(run) == pytest.approx(rates)
+    assert same_bits(weights, recorded_weights)
+
+
+def test_a_learning_rate_that_the_script_sets_is_recorded_at_every_step() -> None:
+    tx = optax.inject_hyperparams(optax.sgd)(learning_rate=0.5)
+
+    def train(wrap: Any) -> Any:
+        params = trainings.weights()
+        state, step = tx.init(params), wrap(jax.jit(trainings.step_with(tx), donate_argnums=(0, 1)))
+        for number in range(12):
+            state.hyperparams["learning_rate"] = jnp.asarray(SCHEDULED[number])
+            params, state, _ = step(params, state, X, Y)
+        return params, []
+
+    assert rates_of(recorded(train, **NO_ROOM)[2]) == pytest.approx(SCHEDULED)
+
+
+@pytest.mark.parametrize("train", [trainings.train_nnx, trainings.train_pmap])
+def test_the_learning_rate_of_every_step_of_a_library_is_recorded(train: Any) -> None:
+    _, _, run = recorded(lambda wrap: train(wrap, 12, tx=optax.adam(SCHEDULE)), **NO_ROOM)
+    assert rates_of(run) == pytest.approx(SCHEDULED)
+
+
+def test_each_of_several_steps_in_one_call_has_its_learning_rate() -> None:
+    _, _, run = recorded(lambda wrap: trainings.train_scan(wrap, 3, 4, tx=optax.adam(SCHEDULE)), **NO_ROOM)
+    assert rates_of(run) == pytest.approx(SCHEDULED)
+
+
+def test_a_step_that_prints_prints_once() -> None:
+    printed: list[int] = []
+    tx = optax.adam(SCHEDULE)
+
+    def step(params: Any, state: Any, x: Any, y: Any) -> Any:
+        jax.debug.callback(lambda: printed.append(1))
+        return trainings.step_with(tx)(params, state, x, y)
+
+    def train(wrap: Any) -> Any:
+        params, observed = trainings.weights(), wrap(jax.jit(step))
+        state = tx.init(params)
+        for _ in range(12):
+            params, state, _ = observed(params, state, X, Y)
+        jax.effects_barrier()
+        return params, []
+
+    assert rates_of(recorded(train, preset="free", budget=1e-9)[2]) == pytest.approx(SCHEDULED)
+    assert len(printed) == 12
+
+
+def test_a_result_that_the_next_call_donates_is_copied_while_it_is_in_computation() -> None:
+    def takes_long(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 60, lambda _, y: jnp.tanh(y @ y) * 0 + 1, x).mean()
+
+    donates = jax.jit(lambda state: state, donate_argnums=0)
+    program = Program(donates, (jnp.float32(0.0),), {})
+    result = jax.jit(takes_long)(jnp.eye(500))
+    number = jax_step._number(result, 0, 1, program)
+    donates(result)
+    value = number() if callable(number) else number
+    assert value == 1.0
 
 
 def test_units_of_a_layer_tell_which_are_dead() -> None:

@@ -376,6 +376,15 @@ def test_where_our_step_fails_weights_are_recorded_all_the_same(monkeypatch: pyt
     assert not keys(run, Kind.OUTPUT)
 
 
+def test_the_learning_rate_of_every_step_is_recorded() -> None:
+    schedule = keras.optimizers.schedules.PolynomialDecay(0.4, 20, 0.0)
+    with barograph.attach(to="memory://keras-on-jax/rates", watch=False, strict=True, budget=1e-9):
+        fitted(compiled(optimizer=keras.optimizers.SGD(schedule)), epochs=3)
+    series = barograph.open("memory://keras-on-jax/rates").series("learning_rate:group0")
+    assert series.steps.tolist() == list(range(12))
+    assert series.values == pytest.approx([0.4 * (1 - step / 20) for step in range(12)])
+
+
 def test_eager_steps_are_read_as_they_were() -> None:
     run = recorded("memory://eager", compiled(run_eagerly=True))
     assert run.series("update:out.kernel", "count").steps.tolist() == [0, 1, 2, 3]

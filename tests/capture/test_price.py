@@ -10,7 +10,8 @@ from barograph.capture.price import SHORT_SECS, Price
 
 
 def train(price: Price, *, steps: int, step_secs: float, capture_secs: float, first_secs: float | None = None,
-          numbers_secs: float = 0.0) -> tuple[list[int], float]:
+          numbers_secs: float = 0.0, evaluation_every: int | None = None, evaluation_secs: float = 0.0,
+          ) -> tuple[list[int], float]:
     """Let a training of equal steps go by; return which steps took tensors, and how long it took without capture."""
     now, recorded = 0.0, []
     price.start(now)
@@ -26,6 +27,11 @@ def train(price: Price, *, steps: int, step_secs: float, capture_secs: float, fi
             now += secs
         else:
             price.end_step(0)
+        if evaluation_every and step % evaluation_every == 0 and price.affords_evaluation(0b1, now):
+            price.charge(evaluation_secs)
+            now += evaluation_secs
+            price.end_evaluation(0b1)
+            price.forget_step()
     return recorded, steps * step_secs
 
 
@@ -54,6 +60,21 @@ def test_a_run_of_one_or_two_minutes_has_thirty_steps_with_tensors_all_along(ste
     assert {0, 1, 2, 4, 8, 16, 32, 64} <= set(recorded)
     assert len(recorded) >= 30
     assert longest_gap(recorded, steps) <= steps / 10
+
+
+@pytest.mark.parametrize("numbers_secs", [0.0, 30e-6, 100e-6])
+def test_evaluations_every_few_steps_leave_room_for_steps_all_along(numbers_secs):
+    recorded, _ = train(Price(0.01), steps=16_000, step_secs=0.005, capture_secs=0.006, first_secs=0.02,
+                        numbers_secs=numbers_secs, evaluation_every=12, evaluation_secs=0.002)
+    assert len(recorded) >= 30
+    assert longest_gap(recorded, 16_000) <= 1_600
+
+
+def test_numbers_that_are_still_to_come_are_left_out_of_what_is_spread():
+    recorded, _ = train(Price(0.01), steps=1_400, step_secs=0.05, capture_secs=0.008, first_secs=0.02,
+                        numbers_secs=150e-6, evaluation_every=250, evaluation_secs=0.01)
+    assert len(recorded) >= 30
+    assert longest_gap(recorded, 1_400) <= 140
 
 
 @pytest.mark.parametrize("steps", [300, 1_700, 20_000])
@@ -145,8 +166,9 @@ def test_an_evaluation_waits_until_there_is_room_for_what_the_last_one_cost():
     price.charge(2.0)
     price.end_evaluation(1)
     price.forget_step()
-    assert not price.affords_evaluation(1, 300.0)
-    assert price.affords_evaluation(1, 510.0)
+    # A fifth of what tensors may cost is for evaluations.
+    assert not price.affords_evaluation(1, 2_400.0)
+    assert price.affords_evaluation(1, 2_510.0)
 
 
 def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_longer():
@@ -160,8 +182,8 @@ def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_lon
     price.forget_step()
     for _ in range(2):
         price.affords_evaluation(1, 0.1)
-    assert not price.affords_evaluation(1, 5.0)
-    assert price.affords_evaluation(1, 60.0)
+    assert not price.affords_evaluation(1, 100.0)
+    assert price.affords_evaluation(1, 160.0)
 
 
 def test_without_a_budget_every_evaluation_is_read():

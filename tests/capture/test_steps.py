@@ -14,10 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import barograph
 from barograph.capture.buffer import StepBuffer
 from barograph.capture.torch import losses as torch_losses
 from barograph.capture.torch import optimizers as torch_optimizers
 from barograph.capture.torch import parameters as torch_parameters
+from barograph.capture.torch.forward import ForwardRecorder
 from barograph.errors import TrainingStopped
 from barograph.measures import native
 from barograph.model.key import Kind
@@ -976,3 +978,46 @@ def test_parameters_that_are_replaced_in_an_optimizer_are_let_go_of(record):
     gc.collect()
     assert [reference() for reference in gone] == [None] * 4
     assert tape.numbers() == list(range(9))
+
+
+class ReturnsItsLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        scores = self.layer(x)
+        return scores, (scores[:, 0] - y).square().mean()
+
+
+def test_of_a_model_that_returns_its_loss_few_passes_are_looked_at_in_full(monkeypatch):
+    looked_at = []
+    enter = ForwardRecorder._enter
+
+    def counted(self, module, args):
+        looked_at.append(module)
+        enter(self, module, args)
+
+    monkeypatch.setattr(ForwardRecorder, "_enter", counted)
+    torch.manual_seed(0)
+    model = ReturnsItsLoss()
+    optimizer, losses, evaluated = torch.optim.SGD(model.parameters(), lr=0.01), [], []
+    with barograph.attach(to="memory://steps/returned", watch=False, strict=True, budget=1e-9):
+        for step in range(48):
+            x, y = batch()
+            optimizer.zero_grad()
+            _, loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            if step % 12 == 11:
+                model.eval()
+                with torch.no_grad():
+                    evaluated.append(model(*batch())[1].item())
+                model.train()
+    run = barograph.open("memory://steps/returned")
+    assert run.series("loss:model[1]").values == pytest.approx(losses)
+    assert run.series("loss:total").values == pytest.approx(losses)
+    assert run.series("loss:model[1]", mode=Mode.EVAL).values == pytest.approx(evaluated)
+    # Those of steps with tensors, of evaluations and after them.
+    assert len(looked_at) < 24

@@ -23,6 +23,9 @@ from barograph.jobs.agent import Agent
 from barograph.jobs.channels import listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.data.lazy import lazy_problem
+from barograph.jobs.engines.engine import Order
+from barograph.jobs.engines.local import LocalEngine
+from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
@@ -34,7 +37,7 @@ from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, write_submission
 from barograph.jobs.uploads import CheckpointSync
-from barograph.machine.marked import marked_processes
+from barograph.machine.marked import kill_marked, marked_processes
 from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
 from barograph.processes.command import Command
@@ -92,7 +95,7 @@ class Place:
                                                code=packed.digest if packed else ""))
         manifest = create_run(self.real, new_manifest(Settings(to=self.real.url), command=words, clock=SystemClock(),
                                                       name="digits"))
-        channels, problems = listed_channels(spec, self.folder)
+        channels, problems = listed_channels(spec, self.folder, JobsHome(self.folder / "home"))
         assert problems == []
         write_channels(self.real, manifest.run_id, channels, now_unix=0.0)
 
@@ -309,6 +312,15 @@ def test_what_a_script_leaves_running_does_not_change_its_outputs(place: Place) 
     assert marked_processes("SM_MODEL_DIR", str(place.work)) == []
 
 
+def test_what_a_failed_script_leaves_running_does_not_hide_its_error(place: Place) -> None:
+    ended = place.shell("head -c 30000000 /dev/zero > $SM_MODEL_DIR/large; "  # takes a while to be stored
+                        "setsid sh -c 'while :; do echo x | tee -a $SM_MODEL_DIR/large >> $SM_MODEL_DIR/log; done' "
+                        "> /dev/null 2>&1 & while [ ! -s $SM_MODEL_DIR/log ]; do sleep 0.01; done; "
+                        "echo 'KeyError: lr'; exit 3")
+    kill_marked("SM_MODEL_DIR", str(place.work))
+    assert ended == Ended(Outcome.SCRIPT, 3, "The script ended with exit code 3: KeyError: lr")
+
+
 def test_much_output_needs_little_memory_and_says_what_was_left_out(place: Place) -> None:
     process, most = psutil.Process(), [0]
     place.before(lambda verb, name, data: most.append(process.memory_info().rss))
@@ -405,6 +417,34 @@ def test_a_training_goes_on_while_the_store_is_unreachable_and_nothing_is_lost(p
     assert ended == Ended(Outcome.FINISHED, 0)
     assert place.output == "1\n2\n3\n"
     assert (place.artifacts, place.checkpoints()) == (["model/m"], {"epoch": "3"})
+
+
+def test_a_store_that_fails_is_left_alone_for_some_seconds(place: Place) -> None:
+    down, tries = place.folder / "down", []
+
+    def fail(verb: str, name: str, data: bytes) -> None:
+        if down.exists() and "/logs/" in name:
+            tries.append(name)
+            raise StoreUnavailable("The store cannot be reached.")
+
+    place.before(fail)
+    assert place.shell(f"touch {down}; for line in 1 2 3 4 5 6 7 8; do echo $line; sleep 0.1; done; rm {down}") \
+        == Ended(Outcome.FINISHED, 0)
+    assert len(tries) == 1
+    assert place.output == "".join(f"{line}\n" for line in range(1, 9))
+
+
+def test_an_agent_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    engine, spec = LocalEngine(JobsHome(tmp_path / "home"), cores=1, memory=10**9, gpus=0), JobSpec(("true",))
+    assert engine.reserve("digits", spec) == ""
+    handle = engine.start(Order("digits", str(tmp_path / "file" / "job"), spec, 0, 0, dict(os.environ)))
+    while not (why := engine.is_gone(handle)):
+        time.sleep(0.05)
+    engine.kill(handle)
+    engine.release("digits")
+    assert why.startswith("Its agent ended with exit code 1: barograph.errors.StoreDenied: ")
+    assert not (tmp_path / "home" / "work" / "digits").exists()
 
 
 def test_a_store_that_denies_access_is_no_reason_to_wait(place: Place) -> None:

@@ -96,6 +96,9 @@ class Instances:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         if not self.wait:
             self.reserved.add(job)
@@ -125,6 +128,12 @@ class Instances:
 
     def release(self, job: str, *, is_over: bool = True) -> None:
         self.reserved.discard(job)
+
+    def keep(self, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
+
+    def take_over(self, kept: str, job: str) -> None:
+        raise AssertionError("no job keeps its instances")
 
     def close(self) -> None:
         return None

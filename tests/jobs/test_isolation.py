@@ -39,11 +39,12 @@ from barograph.processes.command import Command
 from barograph.processes.local_process import PIPE, LocalProcess
 from barograph.processes.run_to_end import Completed, run_to_end
 from barograph.processes.streamed_process import StreamedProcess
+from sagemaker_toolkit import NAMES_RESOLVE
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
 needs_network = pytest.mark.skipif(bool(limits_here().network_problem), reason=limits_here().network_problem)
-needs_names = pytest.mark.skipif(bool(limits_here().hosts_problem), reason=limits_here().hosts_problem)
+needs_names = pytest.mark.skipif(not NAMES_RESOLVE, reason="no mount namespace can be entered here")
 needs_landlock = pytest.mark.skipif(bool(limits_here().writable_problem), reason=limits_here().writable_problem)
 
 MIB = 2**20
@@ -117,6 +118,10 @@ def wait_until_gone(pid: int) -> None:
     while (state := Path(f"/proc/{pid}/stat")).exists() and b") Z" not in state.read_bytes():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_cpus_and_memory_are_known_without_probes() -> None:
+    assert limits_here(probes=False).cpus == limits_here().cpus
 
 
 def test_without_limits_the_command_stays_as_it_is(directory: Path) -> None:
@@ -359,17 +364,13 @@ def test_the_names_of_the_instances_resolve_for_the_command_only(directory: Path
     assert Path("/etc/hosts").read_bytes() == before
 
 
-@pytest.mark.parametrize(("available", "names", "expected"), [
-    (SPACIOUS, 1, True), (replace(SPACIOUS, needs_user_namespace=True), 2, True),
-    (replace(SPACIOUS, needs_user_namespace=True), 1, False),
-    (replace(SPACIOUS, hosts_problem="it needs Linux"), 2, False),
-])
+@pytest.mark.parametrize(("names", "expected"), [(1, False), (2, True)])
 def test_a_user_namespace_is_entered_for_the_names_of_several_instances_only(
-    available: Available, names: int, expected: bool, directory: Path
+    names: int, expected: bool, directory: Path
 ) -> None:
     hosts = {f"algo-{number}": "127.0.0.1" for number in range(names)}
-    made = confined(Command(("x",)), directory=directory, hosts=hosts, available=available)
-    assert any('"hosts"' in word for word in made.command.arguments) is expected
+    made = confined(Command(("x",)), directory=directory, hosts=hosts, available=SPACIOUS)
+    assert json.loads(made.command.arguments[-2])["hosts"] == [str(directory / "hosts"), expected]
 
 
 @needs_landlock
@@ -434,10 +435,16 @@ def test_a_user_without_privileges_gets_names_and_a_network_of_their_own(tmp_pat
         folder.chmod(0o755)
     code = "import os, socket; print(os.getuid(), socket.gethostbyname('algo-2'))"
     for network in ({}, {"network": "new"}):
-        settings = json.dumps({"hosts": str(hosts), **network})
+        settings = json.dumps({"hosts": [str(hosts), True], **network})
         done = subprocess.run([system, "-I", "-S", str(script), settings, system, "-c", code], user=65534, group=65534,
                               extra_groups=[], capture_output=True, text=True, check=False, cwd="/")
         assert (done.stdout, done.stderr) == ("65534 10.9.8.7\n", "")
+    code = "import os; print(open('/etc/hosts').read().count('algo-2'), os.readlink('/proc/self/ns/user'))"
+    for hosts_given in ([str(hosts), False], [str(tmp_path / "none"), True]):  # not allowed, and not possible
+        done = subprocess.run([system, "-I", "-S", str(script), json.dumps({"hosts": hosts_given}), system, "-c", code],
+                              user=65534, group=65534, extra_groups=[], capture_output=True, text=True, check=False,
+                              cwd="/")
+        assert (done.stdout, done.stderr) == (f"0 {os.readlink('/proc/self/ns/user')}\n", "")
 
 
 def test_a_failed_system_call_says_what_is_missing() -> None:
@@ -540,3 +547,14 @@ def test_another_controller_finds_the_network_of_an_attempt() -> None:
         assert _network(mark) == network
     finally:
         assert kill_marked(INSTANCE_VARIABLE, mark) == 1
+
+
+def test_limits_of_cpus_and_memory_are_known_without_probes() -> None:
+    known, probed = limits_here(probes=False), limits_here()
+    assert (known.cpus, known.memory_bytes, known.has_memory_groups) == (
+        probed.cpus, probed.memory_bytes, probed.has_memory_groups)
+
+
+def test_all_that_is_probed_is_read() -> None:
+    printed = subprocess.run([*isolation._wrapper(), "--probe"], capture_output=True, check=True).stdout
+    assert tuple(json.loads(printed)) == isolation._PROBED

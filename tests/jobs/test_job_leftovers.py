@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from barograph.errors import DamagedChunk, JobRefused, StoreFull
-from barograph.jobs.controller import Controller, ensure_controller
+from barograph.jobs.controller import Controller
+from barograph.jobs.controller_process import ensure_controller
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobRecord, JobsHome
@@ -45,6 +46,9 @@ class Instances:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         return "" if len(self.started) + len(self.adopted) < self.free else "Waits."
 
@@ -72,7 +76,8 @@ class Instances:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobsHome:
     # Nothing here starts a controller.
-    monkeypatch.setattr("barograph.jobs.submitting.ensure_controller", lambda home: False)
+    for name in ("announce", "ensure_controller"):
+        monkeypatch.setattr(f"barograph.jobs.submitting.{name}", lambda *_: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     return JobsHome(tmp_path / "home")
@@ -97,7 +102,8 @@ def controller(home: JobsHome, engine: Any, clock: ManualClock | None = None) ->
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*")
+                  if path.is_file() and path.name != "controller.log")
 
 
 # A controller that was killed
@@ -270,7 +276,7 @@ def test_leftovers_alone_are_a_reason_for_a_controller(home: JobsHome, monkeypat
 
         def let_go(self) -> None: ...
 
-    monkeypatch.setattr("barograph.jobs.controller.LocalProcess", Started)
+    monkeypatch.setattr("barograph.jobs.controller_process.LocalProcess", Started)
     assert not ensure_controller(home)
     (home.path / "work" / "gone").mkdir(parents=True)
     assert ensure_controller(home)
@@ -286,6 +292,33 @@ def test_a_controller_removes_leftovers_while_it_runs(home: JobsHome) -> None:
     clock.advance(3)
     made.turn()
     assert files(home.path / "secrets") == ["open.json"]
+
+
+def test_a_controller_removes_leftovers_before_it_ends(home: JobsHome) -> None:
+    made = controller(home, Instances())
+    made.turn()
+    (home.path / "secrets").mkdir(parents=True)
+    (home.path / "secrets" / "gone.json").write_text("{}")
+    made.close()
+    assert files(home.path / "secrets") == []
+
+
+def test_a_job_that_is_tried_again_later_keeps_the_controller_waiting(
+    home: JobsHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(home, "digits")
+    create = FileStore.create
+
+    def created(self: FileStore, name: str, data: bytes) -> None:
+        if name.endswith("00000002.json"):
+            raise StoreFull("The store is full.")
+        create(self, name, data)
+
+    monkeypatch.setattr(FileStore, "create", created)
+    made = controller(home, Instances())
+    made.turn()
+    assert state(home, "digits").phase is Phase.RUNNING
+    assert not made.has_decided
 
 
 def test_what_killed_processes_were_writing_to_the_store_is_removed_at_the_end(home: JobsHome) -> None:

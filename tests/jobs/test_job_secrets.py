@@ -73,6 +73,14 @@ def test_what_only_looks_like_a_secret_is_accepted(words: tuple[str, ...]) -> No
     assert secret_problems(JobSpec(words), "file:///runs/a", Secrets(ENVIRONMENT)) == []
 
 
+def test_a_file_is_no_secret(tmp_path: Path) -> None:
+    key = tmp_path / "key.json"
+    key.write_text("{}")
+    secrets = Secrets({"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
+    for words in (("train.py", "--key-file", str(key)), ("train.py", f"--credentials={key}"), ("train.py", str(key))):
+        assert secret_problems(JobSpec(words), "", secrets) == []
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

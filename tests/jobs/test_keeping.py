@@ -35,6 +35,9 @@ class OneJob:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         if self.has not in ([], [job]):
             return "Waits for instances."
@@ -166,6 +169,25 @@ def test_a_job_that_needs_others_does_not_wait_for_kept_ones(desk: Desk) -> None
     desk.add("second", cpus=2.0)
     desk.controller.turn()
     assert desk.engine.did[-2:] == ["release first", "start second"]
+
+
+def test_a_cluster_may_take_a_moment_to_say_that_it_has_room(desk: Desk) -> None:
+    desk.run("first", engine="ray", keep_alive_secs=600.0)
+    desk.add("second", engine="ray", cpus=2.0)
+    desk.clock.advance(1)
+    desk.controller.turn()
+    assert desk.engine.did[-1] == "keep first"
+    desk.clock.advance(1)
+    desk.controller.turn()
+    assert desk.engine.did[-2:] == ["release first", "start second"]
+
+
+def test_a_job_with_a_cluster_of_its_own_takes_nobodys_room(desk: Desk) -> None:
+    desk.run("first", engine="ray", keep_alive_secs=600.0)
+    desk.add("second", engine="ray", cluster="other.yaml")
+    desk.clock.advance(10)
+    desk.controller.turn()
+    assert desk.engine.did[-1] == "keep first"
 
 
 @pytest.mark.parametrize("other", [

@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,15 @@ class StandIn:
     ends: dict[str, str] = field(default_factory=dict)
     removes: bool = True
     is_lost: bool = False
+    has: Callable[[str], bool] = lambda path: False
+    """What the other nodes have."""
 
-    def nodes(self, wait_secs: float, config: str) -> RayNodes | str:
-        return self.cluster
+    def nodes(self, wait_secs: float, config: str, paths: Sequence[str]) -> RayNodes | str:
+        if isinstance(self.cluster, str):
+            return self.cluster
+        return replace(self.cluster, nodes=tuple(
+            replace(node, missing=() if node.is_here else tuple(path for path in paths if not self.has(path)))
+            for node in self.cluster.nodes))
 
     def reserve(self, group: str, bundles: Sequence[Mapping[str, float]]) -> bool:
         self.done.append(("reserve", group, bundles))
@@ -153,7 +159,7 @@ def test_a_cluster_that_scales_may_get_larger_nodes(engine: RayEngine, link: Sta
 
 def test_an_autoscaler_adds_only_the_nodes_of_its_cluster_file(engine: RayEngine, link: StandIn) -> None:
     link.cluster = RayNodes((node(SMALL),), scales=True, config=yaml.safe_load(FAKE))
-    assert engine.problems(spec(cpus=4.0, instances=3), "file:///runs/digits") == []
+    assert engine.problems(spec(cpus=4.0, instances=3), "/runs/digits") == []
     assert engine.problems(spec(cpus=4.0, instances=4)) == [
         "4 instances with 4 CPUs do not fit into the Ray cluster on this machine with its autoscaler: it has room for "
         "3."]
@@ -167,7 +173,7 @@ def test_an_autoscaler_adds_only_the_nodes_of_its_cluster_file(engine: RayEngine
 
 def test_a_directory_is_no_store_for_nodes_that_an_autoscaler_adds_elsewhere(engine: RayEngine, link: StandIn) -> None:
     link.cluster = RayNodes((node(SMALL),), scales=True, config={**yaml.safe_load(FAKE), "provider": {"type": "aws"}})
-    (problem,) = engine.problems(spec(), "file:///runs/digits")
+    (problem,) = engine.problems(spec(), "/runs/digits")
     assert "which nodes that the autoscaler of the Ray cluster on this machine adds cannot reach" in problem
     assert engine.problems(spec(), "s3://bucket/digits") == []
 
@@ -187,18 +193,51 @@ def test_the_cluster_file_is_found_at_the_process_of_the_autoscaler(tmp_path: Pa
     assert "somebody" not in str(found)
 
 
-def test_a_directory_is_a_store_only_if_all_nodes_are_here(engine: RayEngine, link: StandIn) -> None:
+def test_a_directory_is_a_store_only_if_all_nodes_share_it(
+    engine: RayEngine, link: StandIn, tmp_path: Path
+) -> None:
+    url = store_from_url(tmp_path / "runs" / "a job").url
     link.cluster = RayNodes((node(SMALL), node(SMALL, is_here=False)), scales=False)
-    (problem,) = engine.problems(spec(), "file:///runs/digits")
+    (problem,) = engine.problems(spec(), url)
     assert "which other nodes of the Ray cluster" in problem
     assert "10.0.0.5. Use a bucket" in problem
     assert engine.problems(spec(), "s3://bucket/digits") == []
+    asked: list[str] = []
+
+    def shared(path: str) -> bool:
+        asked.append(path)
+        return Path(path).is_file() and Path(path).parent == tmp_path
+
+    link.has = shared
+    assert engine.problems(spec(), url) == []
+    assert len(asked) == 1
+    assert list(tmp_path.iterdir()) == []
+    link.has = lambda path: False
     link.cluster = RayNodes((node(SMALL),), scales=False)
-    assert engine.problems(spec(), "file:///runs/digits") == []
+    assert engine.problems(spec(), url) == []
+
+
+def test_data_in_directories_is_refused_if_other_nodes_do_not_have_it(
+    engine: RayEngine, link: StandIn, tmp_path: Path
+) -> None:
+    (tmp_path / "train").mkdir()
+    job = spec(data={"train": f"{tmp_path}/train/*.csv:sharded", "val": "s3://bucket/val"})
+    link.cluster = RayNodes((node(SMALL), node(SMALL, is_here=False)), scales=False)
+    assert engine.problems(job, "s3://bucket/digits") == [
+        "Channel train is in a directory of this machine, which other nodes of the Ray cluster on this machine do not "
+        f"have, such as 10.0.0.5. Use a bucket: --data train=s3://… ({tmp_path}/train)"]
+    link.has = lambda path: path == f"{tmp_path}/train"
+    assert engine.problems(job, "s3://bucket/digits") == []
+    file = tmp_path / "cluster.yaml"
+    file.write_text(FAKE.replace("fake_multinode", "aws"))
+    (problem,) = engine.problems(replace(job, cluster=str(file)), "s3://bucket/digits")
+    assert "which the nodes of the cluster do not have" in problem
+    file.write_text(FAKE)
+    assert engine.problems(replace(job, cluster=str(file)), "s3://bucket/digits") == []
 
 
 def test_a_cluster_that_is_not_there_is_the_problem(engine: RayEngine, link: StandIn) -> None:
-    assert engine.problems(spec(), "file:///runs/digits") == ["There is no cluster."]
+    assert engine.problems(spec(), "/runs/digits") == ["There is no cluster."]
 
 
 def test_no_network_is_refused_because_nodes_do_not_enforce_it(engine: RayEngine, link: StandIn) -> None:
@@ -275,7 +314,7 @@ def test_what_is_not_released_is_tried_again(engine: RayEngine, link: StandIn) -
 
 
 def test_the_cluster_is_that_of_the_submitting_shell(engine: RayEngine, home: JobsHome, link: StandIn) -> None:
-    home.add(JobRecord("digits", "file:///runs/digits", 1, "ray"), {"RAY_ADDRESS": "10.0.0.1:6379", "A": "b"})
+    home.add(JobRecord("digits", "/runs/digits", 1, "ray"), {"RAY_ADDRESS": "10.0.0.1:6379", "A": "b"})
     engine.reserve("digits", spec())
     assert link.address == link.environment["RAY_ADDRESS"] == "10.0.0.1:6379"
     assert "A" not in link.environment
@@ -380,6 +419,23 @@ def test_an_instance_whose_resources_never_come_is_started_elsewhere(desk: Desk)
     desk.clock.advance(61)
     desk.controller.turn()
     assert desk.state("digits").ended[0].outcome == "lost"
+
+
+def test_a_cluster_is_joined_once_for_a_job_that_is_being_submitted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "a:1")
+    desk.controller.prepare("ray")
+    assert list(desk.clusters) == ["a:1"]
+    desk.submit("digits")
+    desk.home.set_environment("digits", dict(os.environ))
+    desk.place("a:1", "digits")
+    joined = desk.clusters.pop("a:1")
+    desk.controller.turn()
+    assert desk.clusters == {}  # not a second time
+    assert joined.done[-1][0] == "start"
+    assert desk.state("digits").phase == "running"
+    desk.controller.prepare("")  # announced by somebody who knows no engine
 
 
 def test_only_what_a_job_needs_elsewhere_is_passed() -> None:
@@ -555,11 +611,11 @@ def test_a_cluster_file_says_what_there_can_be(tmp_path: Path, engine: RayEngine
     file = tmp_path / "cluster.yaml"
     file.write_text(FAKE)
     assert node_types(cluster_file(str(file))) == [({"CPU": 0}, 1), ({"CPU": 4}, 3)]
-    assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=3), "file:///runs/digits") == []
+    assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=3), "/runs/digits") == []
     assert engine.problems(spec(cluster=str(file), cpus=4.0, instances=4)) == [
         f"4 instances with 4 CPUs do not fit into the cluster file {file}: it has room for 3."]
     file.write_text(FAKE.replace("fake_multinode", "aws").replace("{CPU: 4}", "{}"))
-    (problem,) = engine.problems(spec(cluster=str(file), cpus=64.0), "file:///runs/digits")
+    (problem,) = engine.problems(spec(cluster=str(file), cpus=64.0), "/runs/digits")
     assert "Use a bucket" in problem
 
 

@@ -72,6 +72,9 @@ class Instances:
     def problems(self, spec: JobSpec) -> list[str]:
         return []
 
+    def queue(self, job: str, spec: JobSpec) -> str:
+        return ""
+
     def reserve(self, job: str, spec: JobSpec) -> str:
         return "" if self._trace.next_free(self._now) == self._now else "Waits for capacity."
 

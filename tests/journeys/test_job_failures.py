@@ -87,9 +87,9 @@ def test_everything_that_is_wrong_with_a_job_is_said_before_anything_is_started(
         "--data", "train=data:sharded", "--data", "val=dta", "--requirements", "needs.txt", "trian.py"))
     assert done.code == 2
     for problem in (
-        "2 instances with 1000 CPUs need 2000; this machine has ",
-        "2 instances with 100.0 TiB of memory need 200.0 TiB; this machine has ",
-        "2 instances with 100 GPUs need 200; this machine has ",
+        "The job needs 2000 CPUs; this machine has ",
+        "The job needs 200.0 TiB of memory; this machine has ",
+        "The job needs 200 GPUs; this machine has ",
         "Channel train has 1 object for 2 instances, so 1 would get no data. Use at most 1, or remove :sharded (",
         'Channel val does not exist: there is no "dta" in ',
         "The file with the requirements does not exist (",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sklearn.datasets import load_wine
 
-from barograph.jobs.outputs import fetched_model, outputs_of
+from barograph.jobs.outputs import outputs_of
 from barograph.store.urls import store_from_url
 
 
@@ -31,7 +31,9 @@ def test_a_table_becomes_a_model_that_predicts(jobs: Any) -> None:
     assert [link.name for link in outputs_of(run)] == [
         "model/model.json", "model/model.npz", "model/predict.py", "output/metrics.json",
         "output/validation_predictions.csv"]
-    model = fetched_model(run, jobs.folder / "fetched")
+    assert "  model   barograph wait wine --model DIR copies it\n" in done.err
+    model = jobs.folder / "fetched"
+    assert jobs.end(jobs.start("barograph", "wait", "wine", "--model", model)).code == 0
     assert json.loads((model / "model.json").read_text("utf-8"))["parameters"] == {"C": "0.5"}
     predicted = subprocess.run([sys.executable, str(model / "predict.py"), str(jobs.folder / "wine.parquet")],
                                capture_output=True, text=True, timeout=600, check=True)

@@ -364,6 +364,10 @@ def test_a_cluster_is_created_for_a_job_and_removed_also_after_a_killed_controll
     assert place.submit("--cluster", "cluster.yaml", "wait.py", place.desk.folder).code == 0
     place.desk.wait_until((place.desk.folder / "started-0").exists, "the script ran")
     assert marked_processes("BAROGRAPH_CLUSTER", "run@")
+    address = (place.desk.folder / "home" / "clusters" / "run" / "address").read_text()
+    place.desk.environment["RAY_ADDRESS"] = address
+    assert f"no node of the Ray cluster at {address} with its autoscaler has that. The largest: 1 CPU." in \
+        place.submit("--cpus", "2", "wait.py", ".").err
     for process in place.controllers():
         process.kill()
         process.wait(60)

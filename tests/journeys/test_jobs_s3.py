@@ -12,6 +12,7 @@ from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
 from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.outputs import fetched_model
+from barograph.jobs.uploads import CheckpointSync
 from barograph.store.urls import store_from_url
 
 TRAIN = """
@@ -59,7 +60,9 @@ def test_data_code_checkpoints_and_outputs_are_all_in_a_bucket(jobs: Any, s3_url
     assert (done.code, report["phase"], report["interruptions"]) == (0, "finished", 1), report
     model = fetched_model(run, tmp_path / "fetched")
     assert json.loads((model / "model.json").read_text("utf-8")) == {"before": 1, "total": 321}
-    assert bytes(run.get("job/checkpoints/0/files/attempts/count.txt")) == b"2"
+    (tmp_path / "checkpoints").mkdir()
+    CheckpointSync(run, tmp_path / "checkpoints", 0).download()
+    assert (tmp_path / "checkpoints/attempts/count.txt").read_text("utf-8") == "2"
     shown = jobs.end(jobs.start("barograph", "show", "bucket"))
     assert (shown.code, f"{s3_url}/run" in shown.text) == (0, True), shown.text + shown.err
     assert not (jobs.folder / "barograph-runs").exists()

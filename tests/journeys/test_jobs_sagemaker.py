@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from barograph.jobs.isolation import limits_here
 from job_outputs import outputs
 from own_environment import Unavailable
-from sagemaker_toolkit import python_with_gluonts, python_with_toolkit, source_of
+from sagemaker_toolkit import NAMES_RESOLVE, python_with_gluonts, python_with_toolkit, source_of
 
-needs_names = pytest.mark.skipif(bool(limits_here().hosts_problem), reason=limits_here().hosts_problem)
+needs_names = pytest.mark.skipif(not NAMES_RESOLVE, reason="no mount namespace can be entered here")
 
 SIMPLE_SAGEMAKER = "7c5a2bec0d11105f148f70d13b855b36f4574a07b283daa5db25314ecb3bb73d"
 PROBE = """
@@ -26,6 +25,7 @@ BOTH = """
 import os, pathlib, subprocess, sys
 subprocess.run([sys.executable, "probe.py", *sys.argv[1:]], check=True)
 base = pathlib.Path(os.environ["SAGEMAKER_BASE_DIR"])
+pathlib.Path(os.environ["SM_OUTPUT_INTERMEDIATE_DIR"], "step.txt").write_text(os.environ["SM_CURRENT_HOST"])
 # As Amazon starts it in a container: what is about the job is in the files only.
 left = {name: value for name, value in os.environ.items() if not name.startswith("SM_")}
 done = subprocess.run([sys.argv[sys.argv.index("--python") + 1], "-m", "sagemaker_training.cli.train"], env={
@@ -72,7 +72,8 @@ def test_amazons_toolkit_accepts_an_instance_and_sets_the_same_variables(jobs: A
         variables = {name: value for name, value in theirs["variables"].items() if name.startswith("SM_")}
         assert {name: ours["variables"].get(name) for name in variables.keys() - _DIFFERENT} == {
             name: value for name, value in variables.items() if name not in _DIFFERENT}
-        assert variables["SM_CURRENT_HOST"] == (place.strip("/") or "algo-1")
+        host = place.strip("/") or "algo-1"
+        assert (variables["SM_CURRENT_HOST"], found[f"{place}output/intermediate/step.txt"].decode()) == (host, host)
         assert json.loads(variables["SM_HPS"])["lr"] == 0.1
         about = [json.loads(item["variables"]["SM_TRAINING_ENV"]) for item in (ours, theirs)]
         different = {"num_cpus", "user_entry_point", "module_name", "is_smddprun_installed", "is_smddpmprun_installed"}

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from obstore.exceptions import GenericError
 
-from barograph.errors import DamagedChunk, ObjectExists, ObjectNotFound, StoreDenied, StoreUnavailable
+from barograph.errors import (
+    DamagedChunk,
+    ObjectExists,
+    ObjectNotFound,
+    SettingsError,
+    StoreDenied,
+    StoreUnavailable,
+)
 from barograph.store.base import Browsable, Ranged, Store, Streaming
 from barograph.store.failures import NoRanges, store_error
 from barograph.store.urls import store_from_url
@@ -76,6 +83,17 @@ def test_where_parts_fail_what_was_there_before_stays(store: Store, parts: int) 
     with pytest.raises(DamagedChunk):
         store.put_parts("a", failing())
     assert bytes(store.get("a")) == b"before"
+
+
+@pytest.mark.parametrize("error", [ValueError("own"), FileNotFoundError(2, "own"), SettingsError("own")])
+def test_an_error_of_the_parts_is_not_taken_for_one_of_the_store(store: Store, error: Exception) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"x"
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        store.put_parts("a", failing())
+    assert raised.value is error
 
 
 def test_parts_that_fail_leave_no_file_behind(tmp_path: Path) -> None:

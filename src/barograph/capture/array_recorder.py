@@ -285,11 +285,21 @@ class ArrayRecorder:
         self.numbers({fact(name, about): value})
 
     @entry_point("recording a learning rate")
-    def learning_rate(self, rate: float, group: int = 0) -> None:
-        """Record the learning rate of a parameter group in the current step."""
+    def learning_rate(self, rate: Number, group: int = 0) -> None:
+        """Record the learning rate of a parameter group in the current step.
+
+        Args:
+            rate: The number, or a function that returns it when the device has computed it.
+            group: Number of the parameter group.
+        """
         self._steps.begin()
-        if self.session.plan.asks(Kind.LEARNING_RATE):
-            self._steps.train.scalars[Key(Kind.LEARNING_RATE, f"group{group}")] = float(rate)
+        if not self.session.plan.asks(Kind.LEARNING_RATE):
+            return
+        key, buffer = Key(Kind.LEARNING_RATE, f"group{group}"), self._steps.train
+        if callable(rate):
+            buffer.defer(lambda late: late.scalars.update({key: float(rate())}))
+        else:
+            buffer.scalars[key] = float(rate)
 
     @entry_point("reading weights before their update")
     def before_update(self, weights: Mapping[str, Any], *, layers: Mapping[str, str] = _NOTHING,

@@ -168,9 +168,9 @@ class StepBuffer:
         return self._moments is None and not (self.tensors or self.deferred)
 
     @property
-    def holds_losses_alone(self) -> bool:
-        """Whether nothing but losses was gathered."""
-        return not (self.scalars or self.gathered or self.tensors or self.deferred) and self._moments is None
+    def holds_numbers_alone(self) -> bool:
+        """Whether nothing but losses and other plain numbers was gathered, and all of them are here."""
+        return self.light and not self.gathered
 
     def numbers(self) -> dict[Key, float]:
         """Return the plain numbers: of a loss, the mean over the micro-batches."""

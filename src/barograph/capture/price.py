@@ -16,6 +16,9 @@ hooks, and caches that the training finds cold."""
 _TENSORS_SHARE = 0.5
 """Least share of the budget that is left for tensors, whatever the numbers of every step cost."""
 
+_EVALUATIONS_SHARE = 0.2
+"""Greatest share of what is left for tensors that evaluations may spend; a script may evaluate every few steps."""
+
 _SMOOTHING = 0.3
 _MAX_INTERVAL_STEPS = 2**20
 _CHECKED_EVERY_SECS = 0.1
@@ -44,7 +47,7 @@ class Price:
     run of any length. All intervals are powers of two: workers that measure different costs meet on common steps.
 
     The first three evaluations are read on credit, if that takes no longer than a fiftieth of a second each, and any
-    other when there is room for it.
+    other when there is room for it. Evaluations may spend a fifth of what is left for tensors.
 
     A pause of more than a minute, as between two cells of a notebook, counts as a minute. Where steps are that long, it
     is no pause.
@@ -74,6 +77,7 @@ class Price:
         self._credits = 0
         self._evaluations = 0
         self._evaluation_secs = 0.0
+        self._evaluations_secs = 0.0
         self._evaluation_on_credit = False
 
     # Time
@@ -130,8 +134,9 @@ class Price:
             self._tensors_secs += _SMOOTHING * (secs - self._tensors_secs)
 
     def end_evaluation(self, mask: int) -> None:
-        """Note that an evaluation took `mask`: its cost foretells that of the next."""
-        self._evaluation_secs = self._step_secs
+        """Note that an evaluation took `mask`: its cost foretells that of the next, and is no part of a step's."""
+        self._evaluation_secs, self._step_secs = self._step_secs, 0.0
+        self._evaluations_secs += self._evaluation_secs
 
     # Decisions
 
@@ -168,7 +173,8 @@ class Price:
         if position & (position - 1) == 0:
             return True
         self._check(position, now)
-        return position % self.interval_steps == 0 and self.has_room(now)
+        # The interval keeps to the budget. A step that is left out because a little is missing makes a wide gap.
+        return position % self.interval_steps == 0 and self._left_secs(self.training_secs(now)) >= 0
 
     def has_room(self, now: float) -> bool:
         """Return whether tensors can be taken now within the budget, whatever step it is."""
@@ -180,11 +186,11 @@ class Price:
             return True
         self._evaluations += 1
         self._evaluation_on_credit = self._evaluations <= _OPENING_EVALUATIONS
-        return self._evaluation_on_credit or self._left_secs(self.training_secs(now)) >= self._evaluation_secs
+        return self._evaluation_on_credit or self._left_for_evaluations_secs(now) >= self._evaluation_secs
 
     def evaluation_goes_on(self, mask: int, now: float) -> bool:
         """Return whether the evaluation under way may be read on; nobody knows how long one is before its end."""
-        if self.budget is None or mask == 0 or self._left_secs(self.training_secs(now)) >= 0:
+        if self.budget is None or mask == 0 or self._left_for_evaluations_secs(now) >= self._step_secs:
             return True
         if self._evaluation_on_credit and self._step_secs <= _OPENING_EVALUATION_SECS:
             return True
@@ -199,18 +205,32 @@ class Price:
         if self._tensors_secs is None:
             return
         # Only what the run may spend until it is twice as long counts, spread over as many steps as it has had.
-        octave_secs = self._left_secs(2 * self.training_secs(now))
+        octave_secs = self._left_secs(2 * self.training_secs(now), numbers_secs=2 * self._numbers_secs)
         steps = octave_secs / self._tensors_secs if self._tensors_secs > 0 else math.inf
         if steps * _MAX_INTERVAL_STEPS <= position:
             self.interval_steps = _MAX_INTERVAL_STEPS
         else:
             self.interval_steps = 1 << max(0, math.ceil(math.log2(max(1, position) / steps))) if steps < position else 1
 
-    def _left_secs(self, training_secs: float) -> float:
-        """Return what tensors may still cost in a training of that length."""
+    def _left_secs(self, training_secs: float, numbers_secs: float | None = None) -> float:
+        """Return what tensors may still cost in a training of that length.
+
+        Args:
+            training_secs: The length.
+            numbers_secs: Cost of the numbers of all steps by then. None: what they have cost so far.
+        """
+        spent_secs = self.spent_secs - self._numbers_secs
+        return self._for_tensors_secs(training_secs, numbers_secs) - spent_secs
+
+    def _left_for_evaluations_secs(self, now: float) -> float:
+        training_secs = self.training_secs(now)
+        share_secs = _EVALUATIONS_SHARE * self._for_tensors_secs(training_secs)
+        return min(self._left_secs(training_secs) + self._step_secs, share_secs - self._evaluations_secs)
+
+    def _for_tensors_secs(self, training_secs: float, numbers_secs: float | None = None) -> float:
         allowed = _SEEN_SHARE * (self.budget or 0.0) * max(training_secs, math.sqrt(SHORT_SECS * training_secs))
-        for_tensors = max(_TENSORS_SHARE * allowed, allowed - self._numbers_secs)
-        return for_tensors - (self.spent_secs - self._numbers_secs)
+        numbers_secs = self._numbers_secs if numbers_secs is None else numbers_secs
+        return max(_TENSORS_SHARE * allowed, allowed - numbers_secs)
 
     @property
     def budget_or_nan(self) -> float:

@@ -15,14 +15,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from barograph.errors import BarographError, JobError, JobRefused, SettingsError, StoreError, StoreFull
+from barograph.errors import BarographError, JobError, SettingsError, StoreError, StoreFull
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.channels import delivered, opened_before, read_channels
 from barograph.jobs.channels import failure_of as delivery_failure
@@ -42,10 +42,11 @@ from barograph.jobs.layout import InstanceLayout, Place, failure_of, filled, var
 from barograph.jobs.patience import Patience
 from barograph.jobs.requirements import Requirements, requirements_of
 from barograph.jobs.resuming import Resuming, resuming
-from barograph.jobs.script import Script, recording_environment
+from barograph.jobs.script import Script, Trained, recording_environment
 from barograph.jobs.spec import JobSpec
 from barograph.jobs.state import Ended, Outcome
 from barograph.jobs.submission import Submission, read_submission
+from barograph.jobs.unable import not_the_users_fault
 from barograph.jobs.uploads import CheckpointSync, upload_outputs
 from barograph.jobs.watcher import RunWatcher
 from barograph.machine.host import interface_of
@@ -67,22 +68,11 @@ _TURN_SECS = 0.1
 _PORTS = 16
 """Ports for the rendezvous: one for each process of an instance, if the framework needs that many."""
 _SYNC_SECS = 10.0
+_RETRY_SECS = 5.0
 _PEERS_SECS = 600.0
 _MOST_UPLOADS = 5
 """Tries to store checkpoints that something still writes after the end of the script."""
 _DISK_FULL = os.strerror(errno.ENOSPC)
-
-
-class _Unable(BarographError):
-    """The instance cannot do its work, and the user is not the cause."""
-
-
-class _Trained(NamedTuple):
-    """How a script ended: exit code, end of its output, and whether it ran until it was asked to end."""
-
-    code: int
-    tail: str
-    was_asked: bool
 
 
 class Agent:
@@ -107,7 +97,7 @@ class Agent:
         self._patiently = patience or Patience()
         self._end = EndRequest(self._events)
         self._heartbeat = Heartbeat(store, attempt, index)
-        self._sync_at = 0.0
+        self._sync_at = self._store_at = 0.0
         self._secrets = Secrets(os.environ)
         self._log = InstanceLog(store, attempt, index, secrets=self._secrets)
 
@@ -172,7 +162,7 @@ class Agent:
         self._layout.make()
         if submission.code:
             archive = self._eventually(lambda: bytes(self._store.get(f"{CODE}.{submission.code}")))
-            with _not_the_users_fault():
+            with not_the_users_fault():
                 unpack(archive, self._layout.code)
         place = Place(self._index, self._peers(spec.instances),
                       port if self._index == 0 else self._eventually(self._first_port), interface_of(_address()))
@@ -211,7 +201,7 @@ class Agent:
         try:
             self._note("uploading", waits_for_room=code == 0)
             self._store_all(trained, sync)
-        except StoreFull as error:
+        except (StoreFull, SettingsError) as error:
             if code == 0:
                 raise
             self._say(f"files of the script were not stored: {error}")
@@ -220,12 +210,13 @@ class Agent:
                                                "Raise --memory, or make the batches smaller.")
         return self._ended(trained, going_on)
 
-    def _store_all(self, trained: _Trained, sync: CheckpointSync) -> None:
+    def _store_all(self, trained: Trained, sync: CheckpointSync) -> None:
         """Store the checkpoints and, unless there is no time, what the script left."""
         waits = trained.code == 0
         has_time = trained.code == 0 or not self._end.asked.is_set()
-        if has_time:
-            kill_marked("SM_MODEL_DIR", str(self._layout.model))  # what the script left running may write there
+        if waits and not self._end.asked.is_set():
+            # What the script left running may write there. It has closed its recording, which also has processes.
+            kill_marked("SM_MODEL_DIR", str(self._layout.model))
         any(self._patiently(sync.upload, waits_for_room=waits) for _ in range(_MOST_UPLOADS))
         if has_time:
             self._patiently(lambda: upload_outputs(self._store, self._layout, self._index, now_unix=time.time()),
@@ -233,7 +224,7 @@ class Agent:
 
     def _train(
         self, submission: Submission, commands: Sequence[Command], sync: CheckpointSync, deliveries: list[Delivery]
-    ) -> _Trained:
+    ) -> Trained:
         """Run the script."""
         watcher = RunWatcher(self._store, self._attempt, self._log) if self._index == 0 and submission.launch else None
         script = Script(commands, self._log, ends_with_us=submission.spec.engine != "local")
@@ -264,7 +255,7 @@ class Agent:
         if watcher:
             # The next attempt's watcher continues where this one stops; an instance that is taken away has no time.
             watcher.finish(patient=not self._end.asked.is_set())
-        return _Trained(code, script.tail, was_asked)
+        return Trained(code, script.tail, was_asked)
 
     @staticmethod
     def _begun(begin: Callable[[], object] | None) -> Callable[[], object] | None:
@@ -286,14 +277,14 @@ class Agent:
         from barograph.jobs.environment import prepare  # loaded here: most scripts use the packages of this Python
 
         self._note("preparing")
-        with _not_the_users_fault():
+        with not_the_users_fault():
             try:
                 prepared = prepare(replace(found, pins=self._pins(found)), self._layout.code,
                                    cache=self._cache / "environments", progress=self._say, cancelled=self._end.poll)
             except JobError:
                 self._end.check()
                 raise
-        self._patiently(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
+        self._eventually(lambda: write_pins(self._store, found, self._layout.code, prepared.pins))
         return str(prepared.python)
 
     def _pins(self, found: Requirements) -> str:
@@ -341,6 +332,8 @@ class Agent:
     def _care(self, sync: CheckpointSync, opened_epochs: int) -> None:
         """Do what is due while the script runs. A store that is unreachable for a while is no reason to end it."""
         now = time.monotonic()
+        if now < self._store_at:
+            return
         try:
             self._log.write()
             self._heartbeat.beat(opened_epochs=opened_epochs)
@@ -348,9 +341,10 @@ class Agent:
                 self._sync_at = now + _SYNC_SECS
                 sync.upload(is_stopping=self._end.asked.is_set)
         except StoreError:
-            pass  # what was not written is written later
+            # What was not written is written later. Each try may take seconds, in which no notice is seen.
+            self._store_at = time.monotonic() + _RETRY_SECS
 
-    def _ended(self, trained: _Trained, going_on: Resuming) -> Ended:
+    def _ended(self, trained: Trained, going_on: Resuming) -> Ended:
         if trained.was_asked:
             # Also with exit code 0: scripts that save and end when they are asked to have not finished.
             return self._end.ended(trained.code, "It was asked to end.")
@@ -379,18 +373,6 @@ class Agent:
 
     def _first_port(self) -> int:
         return int(EventLog(self._store, instance_folder(self._attempt, 0)).new()[0].data["port"])
-
-
-@contextlib.contextmanager
-def _not_the_users_fault() -> Iterator[None]:
-    """Take errors in the block for failures of the instance, unless it refuses what the user gave."""
-    try:
-        yield
-    except JobRefused:
-        raise
-    except JobError as error:
-        raise _Unable(str(error)) from error
-
 
 def _address() -> str:
     return os.environ.get("BAROGRAPH_ADDRESS") or "127.0.0.1"

@@ -45,9 +45,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(words: Sequence[str]) -> int:
     """Confine this process and run the command in its place. Return only if that failed."""
     if words[0] == "--probe":
-        print(json.dumps({"network": _problem(enter_network), "writable": _problem(lambda: limit_writing(["/tmp"])),
-                          "hosts": _problem(lambda: name_hosts(_HOSTS)),
-                          "mounts": _problem(lambda: _checked(_libc.unshare(_NEW_MOUNTS), _MOUNTS))}))
+        print(json.dumps({"network": _problem(enter_network), "writable": _problem(lambda: limit_writing(["/tmp"]))}))
         return 0
     if words[0] == "--hold":
         enter_network()
@@ -75,8 +73,8 @@ def confine(settings: Mapping[str, Any]) -> None:
     Args:
         settings: "procs": file of a control group to join; "cpu_set": CPUs; "watcher": command that limits memory, to
             which this process's number is appended as its first argument; "network": "new", or number of a process
-            whose namespace is joined; "hosts": file that is /etc/hosts for the command; "writable": directories. Each
-            may be absent.
+            whose namespace is joined; "hosts": file that is /etc/hosts for the command, and whether a user namespace
+            may be entered for it; "writable": directories. Each may be absent.
 
     Raises:
         OSError: A limit cannot be set.
@@ -93,7 +91,7 @@ def confine(settings: Mapping[str, Any]) -> None:
     elif "network" in settings:
         join_network(int(settings["network"]))
     if "hosts" in settings:
-        name_hosts(settings["hosts"])
+        name_hosts(*settings["hosts"])
     if "writable" in settings:
         limit_writing(settings["writable"])
 
@@ -107,9 +105,29 @@ def enter_network() -> None:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh14x", b"lo", flags | _IS_UP))
 
 
-def name_hosts(path: str) -> None:
-    """Show a file as /etc/hosts to this process and those that it starts, in a mount namespace of their own."""
+def name_hosts(path: str, may_enter_user_namespace: bool) -> None:
+    """Show a file as /etc/hosts to this process and those that it starts, where this machine allows it.
+
+    Args:
+        path: The file.
+        may_enter_user_namespace: If nothing else is allowed. `sudo` and containers do not work there.
+    """
+    if _libc.unshare(_NEW_MOUNTS):
+        # First in a child: there is no way back from a user namespace.
+        if not may_enter_user_namespace or _problem(lambda: _mount_hosts_apart(path)):
+            return
+        _mount_hosts_apart(path)
+    else:
+        with contextlib.suppress(OSError):
+            _mount_hosts(path)
+
+
+def _mount_hosts_apart(path: str) -> None:
     _enter(_NEW_MOUNTS, _MOUNTS)
+    _mount_hosts(path)
+
+
+def _mount_hosts(path: str) -> None:
     for source, target, flags in ((None, "/", _RECURSIVE | _FOLLOW), (path, _HOSTS, _BIND)):
         _checked(_libc.mount(source and os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(flags), None),
                  f"a mount at {target}")

@@ -1,6 +1,6 @@
 """The controller of a user's jobs on this machine: one process that manages them all, and ends when none is left.
 
-    python -m barograph.jobs.controller HOME [--announced]
+    python -m barograph.jobs.controller HOME [--announced ENGINE]
 
 It is started by each command that needs it, and ends on its own. If it is killed, the next command starts another one,
 which goes on from the events in the stores: agents and scripts do not notice.
@@ -71,6 +71,7 @@ class Controller:
         self._keeping = Keeping(home, self._engine, clock)
         self._kept = 0
         self._leftovers_at = 0.0
+        self._has_decided = False
 
     def turn(self) -> int:
         """Take a look at every job that is not over, at kept instances, and at what killed processes left.
@@ -78,8 +79,9 @@ class Controller:
         Returns:
             How many jobs are not over, and how many have kept their instances.
         """
-        self._care("leftovers", self._remove_leftovers)
-        self._kept = self._keeping.turn()
+        self._has_decided = False
+        self._care("leftovers of killed processes", self._remove_leftovers)
+        self._care("kept instances", self._release_kept)
         records = [record for record in self._home.all() if not record.over]
         names = {record.name for record in records}
         self._jobs = {name: job for name, job in self._jobs.items() if name in names}
@@ -114,11 +116,16 @@ class Controller:
             self._leftovers_at = self._clock.monotonic() + _LEFTOVERS_SECS
             remove_leftovers(self._home)
 
+    def _release_kept(self) -> None:
+        self._kept = self._keeping.turn()
+
     def _turn_of(self, record: JobRecord, waiting: set[str]) -> None:
         """Let a job have its turn; note in `waiting` that its queue has no instances for it."""
         job = self._jobs[record.name]
         if job.turn(may_start=job.queue not in waiting):
             waiting.add(job.queue)
+        # Not of a job whose turn failed: it would be looked at again and again until it is tried again.
+        self._has_decided |= job.has_decided
 
     @property
     def is_busy(self) -> bool:
@@ -130,10 +137,17 @@ class Controller:
     @property
     def has_decided(self) -> bool:
         """Whether the last turn changed a job; what follows from it is due at once."""
-        return any(job.has_decided for job in self._jobs.values())
+        return self._has_decided
+
+    def prepare(self, engine: str) -> None:
+        """Prepare an engine, if there is one of this name, for a job that is being submitted from this environment."""
+        if engine in self._made:
+            self._engine(engine).prepare()
 
     def close(self) -> None:
-        """Release the engines; instances go on."""
+        """Remove what killed processes left meanwhile, and release the engines; instances go on."""
+        self._leftovers_at = 0.0  # a command that asks for a controller now does not start another one
+        self._care("leftovers of killed processes", self._remove_leftovers)
         for engine in self._engines.values():
             engine.close()
 
@@ -161,10 +175,11 @@ def main(path: str, *words: str) -> int:
     """Manage the jobs of a directory until none is left, and none is announced."""
     home = JobsHome(path)
     lock, job = controller_lock(home), Announcement(ANNOUNCED in words)
+    engine = words[-1] if words else ""
     while True:
         is_expected = job.is_expected()
         if lock.take():
-            _manage(home, job)
+            _manage(home, job, engine)
             lock.release()
             if all(record.over for record in home.all()):
                 return 0  # a job that was added while the lock was held is not left without a controller
@@ -179,8 +194,9 @@ def _log(text: str) -> None:
         print(text.rstrip(), file=sys.stderr, flush=True)
 
 
-def _manage(home: JobsHome, job: Announcement) -> None:
+def _manage(home: JobsHome, job: Announcement, engine: str) -> None:
     controller = Controller(home, engines(home), SteadyClock())
+    controller.prepare(engine)
     while True:
         is_expected = job.is_expected()  # first: a job that was announced is seen by the turn below
         if not controller.turn() and not is_expected:

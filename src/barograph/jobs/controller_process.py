@@ -15,7 +15,10 @@ from barograph.processes.command import own_module
 from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 
 ANNOUNCED = "--announced"
-"""Argument of the controller: its standard input is open until the job that it was started for is there."""
+"""Argument of the controller: its standard input is open until the job that it was started for is there.
+
+The argument after it is the engine of that job.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,15 @@ def controller_lock(home: JobsHome) -> HostLock:
     return HostLock("jobs", home.path)
 
 
-def announce(home: JobsHome) -> None:
+def announce(home: JobsHome, engine: str = "") -> None:
     """Start a controller for a job that this process prepares, unless one runs or another process has announced one.
 
     It ends if no job comes before `dismiss`, or the end of this process. What fails here fails again, with a reason, in
     `ensure_controller`.
+
+    Args:
+        home: Directory of the jobs.
+        engine: Engine of the job, which it prepares; "": none.
     """
     if home.path in _announced or os.name == "nt":  # there a pipe cannot be waited for
         return
@@ -52,7 +59,7 @@ def announce(home: JobsHome) -> None:
             return
         running.release()
         if ours.take():
-            _announced[home.path] = _Announced(_started(home, ANNOUNCED), ours)
+            _announced[home.path] = _Announced(_started(home, ANNOUNCED, engine), ours)
 
 
 def dismiss(home: JobsHome) -> bool:

@@ -21,6 +21,8 @@ from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
+_PROBED = ("network", "writable")
+"""What `confine --probe` finds out."""
 _PROBE_SECS = 30.0
 _PATIENCE_SECS = 10.0
 _CONFINE = os.path.abspath(Path(__file__).with_name("confine.py"))
@@ -39,8 +41,6 @@ class Available:
         has_memory_groups: The kernel limits memory, exactly. Otherwise it is measured, and the instance is ended.
         network_problem: Why an instance cannot be cut off from the network; "": it can.
         writable_problem: Why an instance cannot be kept from writing elsewhere; "": it can.
-        hosts_problem: Why an instance cannot have an /etc/hosts of its own; "": it can.
-        needs_user_namespace: For that it enters a user namespace, where sudo and containers do not work.
     """
 
     cpus: tuple[int, ...]
@@ -48,8 +48,6 @@ class Available:
     has_memory_groups: bool
     network_problem: str
     writable_problem: str
-    hosts_problem: str = ""
-    needs_user_namespace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +76,13 @@ def limits_here(*, probes: bool = True) -> Available:
     """Return what this machine can enforce.
 
     Args:
-        probes: Find out about the network and about writing. Takes 50 ms the first time.
+        probes: Find out about the network and about writing. Takes 50 ms the first time. Otherwise there seems to be
+            no problem with them.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
-    problems = _probed() if probes else {"network": "", "writable": ""}
+    problems = _probed() if probes else dict.fromkeys(_PROBED, "")
     return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
-                     problems["network"], problems["writable"], problems["hosts"], bool(problems["mounts"]))
+                     problems["network"], problems["writable"])
 
 
 def confined(
@@ -112,7 +111,7 @@ def confined(
     Raises:
         JobRefused: A limit cannot be enforced here; the message says why.
     """
-    available = available or limits_here(probes=no_network or bool(writable))
+    available = available or limits_here(probes=bool(no_network or writable))
     problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network,
                              writable=bool(writable))
     if problem:
@@ -126,8 +125,8 @@ def confined(
         settings |= _memory_settings(directory, memory_bytes)
     if no_network:
         settings["network"] = "new" if network_of is None else network_of
-    if hosts and not available.hosts_problem and (len(hosts) > 1 or not available.needs_user_namespace):
-        settings["hosts"] = _hosts_file(directory, hosts)
+    if hosts and sys.platform == "linux" and os.path.isfile("/etc/hosts"):
+        settings["hosts"] = [_hosts_file(directory, hosts), len(hosts) > 1]
     if writable:
         settings["writable"] = [os.path.abspath(path) for path in writable]
     if cpus is not None:
@@ -265,7 +264,7 @@ def _probed() -> dict[str, str]:
     try:
         done = run_to_end(Command((*_wrapper(), "--probe")), timeout_secs=_PROBE_SECS)
         said = json.loads(done.out)
-        return {name: str(said[name]) for name in ("network", "writable", "hosts", "mounts")}
+        return {name: str(said[name]) for name in _PROBED}
     except (OSError, NotCompleted, ValueError, KeyError):
         why = "it needs Linux" if not sys.platform.startswith("linux") else "the kernel does not allow it"
-        return dict.fromkeys(("network", "writable", "hosts", "mounts"), why)
+        return dict.fromkeys(_PROBED, why)

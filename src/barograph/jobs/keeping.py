@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from barograph.errors import BarographError
-from barograph.jobs.engines.engine import Engine
+from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.model.clock import Clock
 from barograph.store.whole_file import write_whole
 
 _RETRY_SECS = 5.0
+_MOMENT_SECS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class KeptNote:
 
 @dataclass(slots=True)
 class _Kept:
-    key: object
+    key: tuple[Any, ...]
     until: float
 
 
@@ -73,7 +74,7 @@ class Keeping:
     def keep_address(self, record: JobRecord) -> None:
         """Keep what the release of instances needs of the environment of their job, which was deleted."""
         if (kept := self._kept.get(record.name)) is not None:
-            self._home.set_environment(record.name, dict(kept.key[-1]))  # type: ignore[index]
+            self._home.set_environment(record.name, dict(kept.key[-1]))
 
     def take_over(self, record: JobRecord, spec: JobSpec) -> bool:
         """Give kept instances to a job that fits; return whether there were some."""
@@ -87,10 +88,17 @@ class Keeping:
                 return True
         return False
 
-    def make_room(self, engine: str) -> bool:
-        """Release the instances of an engine that were kept first, for a job that waits; return whether there were."""
+    def make_room(self, record: JobRecord, spec: JobSpec, waited_secs: float) -> bool:
+        """Release the instances that were kept first where a job waits for room; return whether there were some.
+
+        A cluster may have room, and take a moment to say so.
+        """
+        if not self._kept or spec.cluster or waited_secs < _MOMENT_SECS * (record.engine != "local"):
+            return False
+        place = _place(_key(self._home, record.name, spec))
         for note in kept_notes(self._home):
-            if note.engine == engine and note.name in self._kept:
+            kept = self._kept.get(note.name)
+            if kept is not None and _place(kept.key) == place:
                 self._release(note)
                 return True
         return False
@@ -108,6 +116,8 @@ class Keeping:
     def _release(self, note: KeptNote) -> None:
         try:
             self._engine_named(note.engine).release(note.name)
+        except NotYet:
+            pass  # at the next turn
         except BarographError as error:
             self._again_at[note.name] = self._clock.monotonic() + _RETRY_SECS
             print(f"{note.name}: {error}", file=sys.stderr, flush=True)
@@ -149,6 +159,11 @@ def _key(home: JobsHome, name: str, spec: JobSpec) -> tuple[Any, ...]:
     with contextlib.suppress(OSError):
         cluster = Path(spec.cluster).read_bytes() if spec.cluster else b""
     return spec.engine, spec.cluster, cluster, spec.instances, spec.cpus, spec.memory_bytes, spec.gpus, tuple(ray)
+
+
+def _place(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what two jobs have in common that take each other's room: engine, cluster file, address."""
+    return key[0], key[1], key[-1]
 
 
 def _write(home: JobsHome, note: KeptNote) -> None:

@@ -155,7 +155,8 @@ class ManagedJob:
         if keeping:
             keeping.take_over(self.record, self._spec)
         reason = self._engine.reserve(self.record.name, self._spec)
-        if reason and keeping and keeping.make_room(self.record.engine):
+        waited_secs = self._clock.unix() - self._state.since_unix
+        if reason and keeping and keeping.make_room(self.record, self._spec, waited_secs):
             reason = self._engine.reserve(self.record.name, self._spec)
         return reason
 

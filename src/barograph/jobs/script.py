@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from barograph import capture
 from barograph.errors import JobRefused
@@ -28,6 +29,14 @@ _PEERS_SECS = 30.0
 _TAIL_BYTES = 64 * 1024
 _MOST_WAITING_BYTES = 16 * 2**20
 """A script that prints more while the store is slow waits, so that its output does not fill the memory."""
+
+
+class Trained(NamedTuple):
+    """The end of a script: its exit code, the end of its output, and whether it ran until it was asked to end."""
+
+    code: int
+    tail: str
+    was_asked: bool
 
 
 def recording_environment(

@@ -172,7 +172,7 @@ def submit(
         StoreError: The store rejects it.
     """
     home = home or JobsHome()
-    announce(home)
+    announce(home, "" if spec.cluster else spec.engine)
     try:
         return _submitted(spec, to, home, packages)
     finally:

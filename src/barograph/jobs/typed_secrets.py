@@ -73,18 +73,18 @@ def _in_words(words: tuple[str, ...], secrets: Secrets) -> Iterator[tuple[str, s
             yield name, name
         elif not has_name and not is_option and option and _is_secret(option.lstrip("-"), word, secrets):
             yield option, option
-        elif secrets.holds(word):
+        elif secrets.holds(word) and not os.path.exists(value if equals else word):
             yield option or f"Argument {at}", option
         option = word if is_option and not equals else ""
 
 
 def _is_secret(name: str, value: str, secrets: Secrets) -> bool:
     """Return whether the value of an option is a secret, by the option's name or by its own."""
-    if _REFERENCE.search(value) or _NO_SECRET.fullmatch(value):
+    if _REFERENCE.search(value) or _NO_SECRET.fullmatch(value) or os.path.exists(value):
         return False
     if secrets.holds(value):
         return True
-    if not names_secret(name) or _OF_ANOTHER.search(name) or os.path.exists(value):
+    if not names_secret(name) or _OF_ANOTHER.search(name):
         return False
     return bool(_SURELY.search(name) or _RANDOM.fullmatch(value))
 

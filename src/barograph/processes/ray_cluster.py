@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,6 +79,11 @@ def join(address: str) -> Any:
                                      "a cluster.") from error
         raise _not_joined(address, reason_of(error)) from error
     return ray
+
+
+def missing_paths(paths: Sequence[str]) -> list[str]:
+    """Return the paths that are not on this machine."""
+    return [path for path in paths if not os.path.exists(path)]
 
 
 def token_problem(address: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from barograph.errors import BarographError
-from barograph.processes.ray_cluster import NAMESPACE, join, reason_of, token_problem
+from barograph.processes.ray_cluster import NAMESPACE, join, missing_paths, reason_of, token_problem
 
 _LOOK_SECS = 0.1
 _STARTING_LOOK_SECS = 0.02
@@ -82,9 +82,11 @@ class Driver:
     def _nodes(self, request: Request) -> None:
         nodes = [node for node in self._ray.nodes() if node["Alive"]]
         scales = self._scales()
+        elsewhere = {node["NodeID"] for node in nodes if node["NodeManagerHostname"] != socket.gethostname()}
+        missing = self._missing(elsewhere, request["paths"])
         self._tell({"nodes": [
             {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], "resources": node["Resources"],
-             "is_here": node["NodeManagerHostname"] == socket.gethostname()} for node in nodes],
+             "is_here": node["NodeID"] not in elsewhere, "missing": missing.get(node["NodeID"], ())} for node in nodes],
             "scales": scales, "config": self._config(nodes, request["config"]) if scales else None})
 
     def _scales(self) -> bool:
@@ -99,6 +101,19 @@ class Driver:
             return True
         types = (json.loads(status).get("autoscaler_report") or {}).get("node_type_mapping") or {}
         return any(type_ != f"node_{node}" for node, type_ in types.items())
+
+    def _missing(self, nodes: set[str], paths: list[str]) -> dict[str, list[str]]:
+        """Return which paths nodes do not have; all, if a node does not respond."""
+        ray, missing = self._ray, dict.fromkeys(nodes, paths)
+        if not paths:
+            return {}
+        task, strategy = ray.remote(missing_paths), ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        answers = {task.options(num_cpus=0, max_retries=0, scheduling_strategy=strategy(node, soft=False)).remote(
+            paths): node for node in nodes}
+        for answer in ray.wait(list(answers), num_returns=len(answers), timeout=_CONFIG_SECS)[0] if answers else ():
+            with contextlib.suppress(ray.exceptions.RayError):
+                missing[answers[answer]] = ray.get(answer)
+        return missing
 
     def _config(self, nodes: list[dict[str, Any]], function: str) -> Any:
         """Return what the autoscaler can add, as a function on the head finds it; None if it finds nothing."""

@@ -29,12 +29,14 @@ class RayNodeInfo:
         address: IP address.
         resources: Name to amount: `CPU`, `GPU`, `memory` in bytes.
         is_here: It is on this machine.
+        missing: Which of the paths that were asked for it does not have.
     """
 
     node_id: str
     address: str
     resources: Mapping[str, float]
     is_here: bool
+    missing: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +111,16 @@ class RayLink:
         self._lost_at: float | None = None
         self._process = self._begun()
 
-    def nodes(self, wait_secs: float, config: str) -> RayNodes | str:
+    def nodes(self, wait_secs: float, config: str, paths: Sequence[str] = ()) -> RayNodes | str:
         """Return the nodes; a sentence that says why not, if the cluster cannot be joined in time.
 
         Args:
             wait_secs: Time to wait.
             config: A function that finds `RayNodes.config` on the machine of the head, as in "package.module:function".
                 It takes `HOST:PORT` of the head.
+            paths: Paths of this machine, for `RayNodeInfo.missing`.
         """
-        self._ask("nodes", config=config)
+        self._ask("nodes", config=config, paths=list(paths))
         self._wait(lambda: self._known.nodes is not None or bool(self._known.failed), wait_secs)
         return self._known.nodes or self._known.failed or f"It does not respond within {wait_secs:g} s."
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreDenied, StoreError, StoreFull, StoreUnavailable
 
+_Part = TypeVar("_Part")
 NO_BUCKET = "The bucket does not exist."
 """Start of the message about a missing bucket."""
 
@@ -26,6 +30,26 @@ _NO_KEYS = "No credentials for the store."
 _BAD_NAME = re.compile("illegal character|empty path segment")
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG}
+
+
+@contextlib.contextmanager
+def passing_through(parts: Iterable[_Part]) -> Iterator[Iterator[_Part]]:
+    """Yield the parts of an object; raise the error that they raise, whatever the block makes of it."""
+    raised: list[Exception] = []
+
+    def watched() -> Iterator[_Part]:
+        try:
+            yield from parts
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield watched()
+    except Exception:
+        if raised:
+            raise raised[0] from raised[0].__cause__
+        raise
 
 
 def store_error(error: BaseException, *, verb: str, name: str, url: str, has_answered: bool = False) -> StoreError:

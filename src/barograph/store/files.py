@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from barograph.store.base import Level, ObjectInfo
-from barograph.store.failures import LOCAL, store_error
+from barograph.store.failures import LOCAL, passing_through, store_error
 
 _PART_BYTES = 2**20
 _UNFINISHED_NUMBERS = 10**9
@@ -150,11 +150,11 @@ class FileStore:
 
     def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """See `Streaming.put_parts`. None of the parts is copied."""
-        with self._mapped("put", name):
+        with passing_through(parts) as watched, self._mapped("put", name):
             path = self._place(name, make=True)
             with _unfinished(path) as draft:
                 with draft.open("xb") as file:
-                    file.writelines(parts)
+                    file.writelines(watched)
                 draft.replace(path)
 
     def _place(self, name: str, *, make: bool) -> Path:

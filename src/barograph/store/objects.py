@@ -11,7 +11,7 @@ from obstore.exceptions import BaseError, PreconditionError
 
 from barograph.errors import ObjectExists, ObjectNotFound, StoreUnavailable
 from barograph.store.base import Level, ObjectInfo, Part
-from barograph.store.failures import LOCAL, store_error
+from barograph.store.failures import LOCAL, passing_through, store_error
 from barograph.store.forks import usable
 from barograph.store.remote_file import FETCHED_BYTES, RemoteFile
 
@@ -91,8 +91,8 @@ class ObjectsStore:
 
     def put_parts(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
         """See `Streaming.put_parts`."""
-        with self._mapped("put", name):
-            self._backend.put(name, iter(parts), chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
+        with passing_through(parts) as watched, self._mapped("put", name):
+            self._backend.put(name, watched, chunk_size=_UPLOADED_BYTES, max_concurrency=_UPLOADED_AT_ONCE)
 
     def info(self, name: str) -> ObjectInfo:
         """See `Ranged.info`."""

@@ -24,7 +24,7 @@ from barograph.store.urls import store_from_url
 
 @pytest.fixture
 def view(tmp_path: Path) -> JobView:
-    store = store_from_url(str(tmp_path))
+    store = store_from_url(str(tmp_path / "runs" / "digits"))
     write_submission(store, Submission("digits", JobSpec(("train.py",))))
     create_run(store, new_manifest(Settings(to=store.url), command=["train.py"], clock=SystemClock(), name="digits"))
     return JobView("digits", store)

@@ -78,7 +78,7 @@ def _results(eqn: Any, parts: list[_Part | None]) -> list[_Part | None]:
                  for part, atom in zip(found, body.outvars, strict=True)]
         _, carried = scanned(eqn)
         return [None] * carried + turns[carried:]
-    return [_one(eqn, parts)] + [None] * (len(eqn.outvars) - 1)
+    return [_one(eqn, parts), *[None] * len(eqn.outvars)][: len(eqn.outvars)]
 
 
 def _one(eqn: Any, parts: list[_Part | None]) -> _Part | None:

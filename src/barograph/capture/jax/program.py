@@ -82,6 +82,7 @@ class Program:
         is_mapped: It runs under `pmap`: what it returns stands side by side, one for each device.
         given_bytes: Memory of all arrays among the arguments.
         gives_away: The memory of some of them is given away.
+        structure: Structure of the arguments that are arrays.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -100,11 +101,13 @@ class Program:
         leaves = self.leaves(args, kwargs)
         self._still = ({number: args[number] for number in self._static[0]},
                        {name: kwargs[name] for name in self._static[1] if name in kwargs}, len(args))
-        self._structure = jax.tree.structure(self._dynamic(args, kwargs))
+        self.structure = jax.tree.structure(self._dynamic(args, kwargs))
         self.many_devices = any(len(leaf.sharding.device_set) > 1 for leaf in leaves if isinstance(leaf, jax.Array))
         self.is_mapped = _is_mapped(function)
         self.given_bytes = sum(int(getattr(leaf, "nbytes", 0)) for leaf in leaves)
         self.gives_away = any(self.donated)
+        self._donated_kinds = frozenset((info.shape, info.dtype) for info in jax.tree.leaves(self._traced.args_info)
+                                        if info.donated)
         self._carried: Mapping[int, int] | None = None
 
     @property
@@ -117,14 +120,30 @@ class Program:
         """Of each array among the arguments, whether its memory is given away."""
         return tuple(bool(info.donated) for info in jax.tree.leaves(self._traced.args_info))
 
+    def may_donate(self, result: Any) -> bool:
+        """Return whether the next call may donate a result: it donates an argument of that shape and type."""
+        return (result.shape, result.dtype) in self._donated_kinds
+
+    @property
+    def avals(self) -> list[Any]:
+        """The shape and type of each array among the arguments; empty if the step also closes over arrays."""
+        infos = jax.tree.leaves(self._traced.args_info)
+        if len(infos) != len(self._closed.jaxpr.invars):
+            return []
+        return [_like(info, var.aval) for info, var in zip(infos, self._closed.jaxpr.invars, strict=True)]
+
     def leaves(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arrays among the arguments, in the order of the traced function."""
-        leaves: list[Any] = jax.tree.leaves(self._dynamic(args, kwargs))
-        return leaves
+        return self.flat(args, kwargs)[0]
+
+    def flat(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+        """Return the arrays among the arguments, and their structure."""
+        leaves, structure = jax.tree.flatten(self._dynamic(args, kwargs))
+        return leaves, structure
 
     def arguments(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments that have these arrays, and are else as they were when it was traced."""
-        dynamic, named = jax.tree.unflatten(self._structure, leaves)
+        dynamic, named = jax.tree.unflatten(self.structure, leaves)
         positions, names, count = self._still
         moving = iter(dynamic)
         args = tuple(positions[number] if number in positions else next(moving) for number in range(count))
@@ -147,14 +166,14 @@ class Program:
             keeps: What the user gives away is kept, so that the step can be undone.
             apart: Only what is more is returned: the step is made by another.
         """
-        infos = jax.tree.leaves(self._traced.args_info)
+        infos, avals = jax.tree.leaves(self._traced.args_info), self.avals
         closed, calls = self._closed, on_host and foreign.is_there()
 
         def basket_of() -> Basket:
             return Basket(wants, on_host, calls, bound=bound, products=self._products, changes=self._changes)
 
         outcome = basket_of()
-        if len(closed.jaxpr.invars) != len(infos):
+        if len(avals) != len(closed.jaxpr.invars):
             raise UnsupportedCapture("The step closes over arrays, which this version of JAX handles separately.")
 
         def run(*leaves: Any) -> tuple[list[Any], list[Any], dict[str, Any]]:
@@ -167,7 +186,6 @@ class Program:
                     found[place] = withheld(unfit, leaves[source], found[place])
             return [] if apart else found, *basket.handed_out()
 
-        avals = [_like(info, var.aval) for info, var in zip(infos, closed.jaxpr.invars, strict=True)]
         jax.eval_shape(run, *avals)
         donated = () if keeps or apart else tuple(number for number, info in enumerate(infos) if info.donated)
         shardings = getattr(self._traced, "_params", {}).get("in_shardings")

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _OF_EACH_DEVICE = frozenset({Kind.OUTPUT, Kind.INPUT, Kind.BATCH, Kind.TARGET, Kind.CUSTOM, Kind.LOSS})
 """What each device has its part of; weights, gradients and what an optimizer keeps are the same on all."""
 
-_MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE})
-
+_MODEL = frozenset({Kind.GRADIENT, Kind.UPDATE, Kind.LEARNING_RATE})
 
 
 class _Names(NamedTuple):
@@ -346,6 +345,9 @@ class Reading:
             # Of micro-batches, and of devices that each have their part, the mean.
             integration.loss(lambda: float(np.mean(self._flat(number, step))))
             return
+        if mark.kind is Kind.LEARNING_RATE:
+            integration.learning_rate(lambda: float(self._flat(number, step)[-1]), group_number(mark.path))
+            return
 
         def put(buffer: StepBuffer) -> None:
             buffer.scalars[Key(mark.kind, mark.path)] = float(self._flat(number, step)[-1])
@@ -380,6 +382,16 @@ class Reading:
             else:
                 index.append(0 if axis == DEVICES and item.mark.kind not in _OF_EACH_DEVICE else slice(None))
         return tuple(index)
+
+
+def group_number(path: str) -> int:
+    """Return the number of a parameter group.
+
+    Example:
+        >>> group_number("group2")
+        2
+    """
+    return int(path.removeprefix("group"))
 
 
 def _names(item: Found) -> _Names:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from barograph.capture.array_integration import ArrayIntegration
 from barograph.capture.evaluation_means import EvaluationMeans
@@ -22,7 +23,8 @@ from barograph.capture.jax.marks import Mark, observed_call
 from barograph.capture.jax.numbers import number_of, numbers_in
 from barograph.capture.jax.optax import Wrappers
 from barograph.capture.jax.program import Compiled, Harvested, Program, Version, signature
-from barograph.capture.jax.reading import Readings
+from barograph.capture.jax.reading import Reading, Readings
+from barograph.capture.jax.step_rates import StepRates, step_rates
 from barograph.capture.jax.timing import FEW, MOST, Surplus
 from barograph.capture.plan import Taking
 from barograph.model.facts import Fact
@@ -86,6 +88,11 @@ class ObservedStep:
         self._failed: Exception | None = None
         self._harvested: Harvested | None = None
         self._readings = Readings()
+        self._rates: dict[Any, StepRates | None] = {}
+        self._rates_now: StepRates | None = None
+        self._rate_reading: Reading | None = None
+        self._plain_rates: Sequence[Any] = ()
+        self._rates_secs = 0.0
         self._forms: dict[Any, int] = {}
         self._form: int | None = None
         self._asked = 0
@@ -110,7 +117,7 @@ class ObservedStep:
         if self._is_together and self._is_plain_to_be_timed():
             found = self._timed_plain(args, kwargs)
         else:
-            other = self._due or self._guard is not None or self._program is None
+            other = self._due or self._guard is not None or self._program is None or self._computes_rates
             found = self._compiled.call(self._instead if other else None, args, kwargs)
         if self._failed is not None:
             error, self._failed = self._failed, None
@@ -137,6 +144,7 @@ class ObservedStep:
     def _begin_call(self) -> None:
         self._due = self._is_due()
         self._harvested, self._form, self._held, self._calls = None, None, (), self._calls + 1
+        self._rate_reading, self._plain_rates, self._rates_secs = None, (), 0.0
 
     def _is_due(self) -> bool:
         due = False
@@ -168,9 +176,10 @@ class ObservedStep:
         first, programs = not (self._plain_calls or self._is_compiled), self._compiled.programs
         begin = time.perf_counter()
         with self._integration.session.startup.apart_from_training() if first else nullcontext():
-            found = jax.block_until_ready(self._compiled.call(None, args, kwargs))
+            instead = self._plainly_with_rates if self._computes_rates else None
+            found = jax.block_until_ready(self._compiled.call(instead, args, kwargs))
         if self._plain_calls and self._compiled.programs == programs:
-            self._surplus[False].add(time.perf_counter() - begin, told=False)
+            self._surplus[False].add(time.perf_counter() - begin - self._rates_secs, told=False)
         self._plain_calls += 1  # the first one has compiled it
         return found
 
@@ -180,6 +189,7 @@ class ObservedStep:
         if self._program is None:
             with self._integration.guarded("tracing the step"), self._integration.session.startup.apart_from_training():
                 self._program = self._program_for(args, kwargs)
+        self._read_rates(args, kwargs)
         if self._due and self._options.together is None:
             version = self._candidate(args, kwargs)
             if version is not None and not version.proof.holds:
@@ -199,6 +209,46 @@ class ObservedStep:
                 steps = held.version.program.steps
                 self._held = self._guard.looks(held, steps)
         return held.results
+
+    @property
+    def _computes_rates(self) -> bool:
+        """Whether a program is called for the learning rates of the next step."""
+        return self._rates_now is not None and not self._rates_now.constants
+
+    def _plainly_with_rates(self, *args: Any, **kwargs: Any) -> Any:
+        self._read_rates(args, kwargs)
+        return self._compiled.function(*args, **kwargs)
+
+    def _read_rates(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Compute the learning rates of the step, which may donate the memory of what they depend on."""
+        program, integration = self._program, self._integration
+        if program is None or self._options.evaluation or not integration.asks_ever(Kind.LEARNING_RATE):
+            return
+        begin = time.perf_counter()
+        with integration.guarded("computing the learning rate"):
+            leaves, structure = program.flat(args, kwargs)
+            if structure not in self._rates:
+                self._rates[structure] = None  # tried once, also if it fails
+                with integration.session.startup.apart_from_training():
+                    self._rates[structure] = step_rates(self._program_for(args, kwargs))
+            rates = self._rates_now = self._rates[structure]
+            if rates is not None and not rates.constants:
+                values = rates(leaves)
+                if rates.are_plain:
+                    self._plain_rates = values
+                else:
+                    self._rate_reading = self._readings.of(rates, values, {}, program.steps)
+        self._rates_secs = time.perf_counter() - begin
+
+    def _record_rates(self, step: int) -> None:
+        if self._rate_reading is not None:
+            self._rate_reading.hand_over(self._integration, step)
+        elif self._rates_now is not None:
+            # The results of the small program are its own: nobody donates them.
+            for group, rate in zip(self._rates_now.groups, self._plain_rates, strict=False):
+                self._integration.learning_rate(_number(rate, 0, 1, None), group)
+            for group, constant in self._rates_now.constants.items():
+                self._integration.learning_rate(constant, group)
 
     def _candidate(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Version | None:
         """Return the version that may make the step itself; None: it must be left to the user's own function."""
@@ -324,6 +374,8 @@ class ObservedStep:
         mode = Mode.EVAL if self._options.evaluation else Mode.TRAIN
         if mark.kind is Kind.LOSS and mark.role and self._loss_is_within:
             return Taking()
+        if mark.kind is Kind.LEARNING_RATE and self._rates_now is not None:
+            return None  # recorded at every step
         if mark.kind is Kind.LOSS or (
                 mark.kind in (Kind.GRADIENT, Kind.UPDATE) and self._stillness_holds(mark.path)):
             return None
@@ -356,14 +408,16 @@ class ObservedStep:
         for step in range(steps):
             with self._integration.guarded("recording a step"), self._reading_first(first and step == 0):
                 if losses is not None:
-                    value = _number(losses, step, steps)
-                    self._integration.loss(value)
+                    loss = _number(losses, step, steps, self._program)
+                    self._integration.loss(loss)
                     if steps == 1 and not self._options.evaluation:
-                        self._blame.take(value, self._program, self._given)
+                        self._blame.take(loss, self._program, self._given)
                     if alone:
-                        self._integration.loss(value, alone)
+                        self._integration.loss(loss, alone)
+                self._record_rates(step)
                 for name, values in metrics.items():
-                    self._means.add(self._integration, Key(Kind.SCALAR, name), _number(values, step, steps))
+                    value = _number(values, step, steps, self._program)
+                    self._means.add(self._integration, Key(Kind.SCALAR, name), value)
                 if reading is not None:
                     reading.hand_over(self._integration, step)
                     self._tell_stillness()
@@ -419,9 +473,11 @@ class ObservedStep:
             surplus.forget()
 
 
-def _number(values: Any, step: int, steps: int) -> float | Callable[[], float]:
+def _number(values: Any, step: int, steps: int, program: Program | None) -> float | Callable[[], float]:
     """Return the number of one step: at once where it is there, else a function that waits for it."""
     if not isinstance(values, jax.Array) or values.is_ready():
         return number_of(values, step, steps)
+    if program is not None and program.may_donate(values):
+        values = jnp.copy(values)
     values.copy_to_host_async()
     return functools.partial(number_of, values, step, steps)

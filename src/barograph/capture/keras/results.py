@@ -177,8 +177,8 @@ class ResultRecorder:
 
     def learning_rate(self, seen: Seen) -> None:
         """Record the learning rate that the optimizer used."""
-        if "learning_rate" in seen and (not self._waits or self._integration.due()):
-            self._integration.learning_rate(float(array_of(seen["learning_rate"])))
+        if "learning_rate" in seen:
+            self._integration.learning_rate(self._given(seen["learning_rate"]))
 
     def before(self, names: Names, value: ValueOf) -> None:
         """Keep the weights before their update, if due."""

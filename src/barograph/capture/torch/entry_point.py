@@ -114,7 +114,7 @@ def entry_point(
             place.busy = True
             begin, started_secs = cpu_secs(), session.startup.cpu_secs
             try:
-                if _in_graph_capture():
+                if in_graph_capture():
                     session.seen.reasons["graph"] = GRAPH_REASON
                     return
                 with hooks.lock:
@@ -141,6 +141,6 @@ def in_transform() -> bool:
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _in_graph_capture() -> bool:
+def in_graph_capture() -> bool:
     """Return whether CUDA work is being written down instead of done: reading it then would break the graph."""
     return bool(torch.cuda.is_initialized()) and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from barograph.capture.thread_clock import cpu_secs
 from barograph.capture.torch.data import DataRecorder
-from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_transform
+from barograph.capture.torch.entry_point import HookState, entry_point, in_backward, in_graph_capture, in_transform
 from barograph.capture.torch.facts import FactRecorder
 from barograph.capture.torch.feeding import Feeding
 from barograph.capture.torch.losses import LossRecorder
 from barograph.capture.torch.module_hooks import ModuleHooks
-from barograph.capture.torch.names import ModelNames, Root
+from barograph.capture.torch.names import ModelNames, Root, is_compiled
 from barograph.capture.torch.optimizers import OptimizerBook, parameters_of
 from barograph.capture.torch.outputs import OutputRecorder
 from barograph.capture.torch.phase import Phase
+from barograph.capture.torch.recomputation import gets_gradients
 from barograph.model.step import Mode
 
 if TYPE_CHECKING:
@@ -86,6 +90,8 @@ class ForwardRecorder:
         self._strangers = False
         self._own_steps = 0
         self._before_pass: Callable[[], None] = lambda: None
+        self._light_module: Callable[[], nn.Module | None] = lambda: None
+        self._light_root: Root | None = None
 
     @property
     def heard(self) -> bool:
@@ -193,12 +199,38 @@ class ForwardRecorder:
         # The model that is in its forward pass begins one: the one before has raised, and no hook told its end.
         if (place.root is None or place.root is module) and not place.busy:
             self._before_pass()
-            self._enter(module, args)
+            if not (self._allowance.light and self._enters_lightly(module, args)):
+                self._enter(module, args)
             if place.root is module:
                 if place.mode is Mode.TRAIN:
                     self._session.progress.times.forward.begins()
                 if self._asks_nothing_inside(module):
                     self._hooks.only(module)
+
+    def _enters_lightly(self, module: nn.Module, args: Any) -> bool:
+        """Begin a training pass of the same model as the last one, of which nothing is taken but a returned loss.
+
+        Returns:
+            False if the pass has to be looked at in full: it may be another model's, or no training.
+        """
+        root, session, phase = self._light_root, self._session, self._phase
+        if root is None or self._light_module() is not module or not module.training:
+            return False
+        begin = cpu_secs()
+        if (
+            self._recorder is not None or session.closed or session.script.mode is not None or not gets_gradients()
+            or phase.evaluates or phase.is_provisional or in_backward() or in_transform() or in_graph_capture()
+            or _is_hollow(args)
+        ):
+            return False
+        self._place.enter(module)
+        self._place.record(Mode.TRAIN)
+        self._place.take(0, 0)
+        self._facts.called(root)
+        phase.last_forward = Mode.TRAIN
+        self.seen = True
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     def _asks_nothing_inside(self, module: nn.Module) -> bool:
         # A compiled model would be compiled again for other hooks; replicas of a parallel one are heard one by one.
@@ -237,6 +269,9 @@ class ForwardRecorder:
                    mask if self._data.asked(mask, training=mode is Mode.TRAIN) else 0)
         if args and place.fed_mask:
             self._feed(module, args, {}, mode)
+        is_plain = not (is_compiled(module) or isinstance(module, nn.DataParallel))
+        if mode is Mode.TRAIN and is_plain and self._light_module() is not module:
+            self._light_module, self._light_root = weakref.ref(module), root
 
     def _feed(self, module: nn.Module, args: Any, kwargs: Any, mode: Mode) -> None:
         """Record what a model is called with: by position before it runs, which may change it, else after."""
@@ -295,6 +330,10 @@ class ForwardRecorder:
         if output is None and sys.exc_info()[0] is not None:
             place.leave()  # it has raised
             return
+        if module is place.root and self._allowance.light and self._takes_lightly(module, output):
+            self._session.progress.times.forward.ended()
+            place.leave()
+            return
         if module is place.root and place.mode is Mode.TRAIN:
             self._session.progress.times.forward.ended()
             if self._recorder is not None:
@@ -303,6 +342,27 @@ class ForwardRecorder:
             self._take_outputs(module, args, kwargs, output, place.mask)
         if module is place.root:
             place.leave()
+
+    def _takes_lightly(self, module: nn.Module, output: Any) -> bool:
+        """Record the losses that a model returns in a step of which only numbers are taken; False: look in full."""
+        place, session = self._place, self._session
+        if place.mode is not Mode.TRAIN or place.mask or place.fed_mask or self._recorder is not None or (
+                session.closed or in_backward() or in_transform()):
+            return False
+        begin = cpu_secs()
+        try:
+            found = list(self._outputs.losses_of(module, output))
+            if not all(self._losses.is_number(loss) for _, loss in found):
+                return False
+            numbers = [(path, loss.item()) for path, loss in found]
+            if not all(math.isfinite(number) for _, number in numbers):
+                return False
+            for path, number in numbers:
+                self._losses.take_number(path, number)
+        except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end
+            session.guard.caught(error, "reading a model's loss")
+        session.price.charge(cpu_secs() - begin)
+        return True
 
     @entry_point("reading a layer's output")
     def _take_outputs(self, module: nn.Module, args: Any, kwargs: Any, output: Any, mask: int) -> None:

@@ -81,14 +81,14 @@ class LightStepRecorder:
         try:
             entry = self._optimizers.known(optimizer)
             if (
-                entry is None or entry.is_new or withheld or phase.evaluates or not phase.train.holds_losses_alone
+                entry is None or entry.is_new or withheld or phase.evaluates or not phase.train.holds_numbers_alone
                 or self._place.busy or session.closed or not session.declared or was_skipped(optimizer)
             ):
                 return False
             rates = self._parameters.plain_rates(entry, optimizer)
             if rates is None:
                 return False
-            session.end_light_step(entry.label, phase.train.losses, rates)
+            session.end_light_step(entry.label, phase.light_numbers(), rates)
             phase.forget_light_step()
             self._go_on_after(entry, optimizer)
         except Exception as error:  # noqa: BLE001 - the guard is where all errors of ours end

@@ -231,9 +231,14 @@ class Phase:
                 self.light_backward()
                 self.session.saw_loss(number)
 
+    def light_numbers(self) -> dict[Any, tuple[float, int]]:
+        """Return the numbers of a step that holds nothing else, as `Session.end_light_step` takes them."""
+        return {**self.train.losses, **{key: (number, 1) for key, number in self.train.scalars.items()}}
+
     def forget_light_step(self) -> None:
-        """Begin the next step in the buffer of one that held losses alone, which were published."""
+        """Begin the next step in the buffer of one that held numbers alone, which were published."""
         self.train.losses.clear()
+        self.train.scalars.clear()
         self._backwards = 0
 
     def take_step(self) -> StepBuffer:

@@ -10,6 +10,9 @@ import typer
 def command(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or its directory or URL.")],
     output: Annotated[bool, typer.Option("--output", help="Also print the output of the script.")] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Then copy the files of its model to this directory.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Wait until a job ends, and report how it ended.
@@ -21,12 +24,20 @@ def command(
 
       barograph wait train-ab12 && ./deploy.sh
 
+      barograph wait train-ab12 --model ./model
+
       barograph wait train-ab12 --json | jq -r .reason
     """
     # Loaded here, because --help needs none of it.
+    from pathlib import Path
+
     from barograph.cli.jobs.waiting import exit_code_of, follow
     from barograph.jobs.home import JobsHome
     from barograph.jobs.job_report import view_of
+    from barograph.jobs.outputs import fetched_model
 
     view = view_of(job, JobsHome())
-    raise typer.Exit(exit_code_of(follow(view, output=output, as_json=as_json)))
+    report = follow(view, output=output, as_json=as_json)
+    if model is not None and report.is_over:
+        fetched_model(view.store, Path(model))
+    raise typer.Exit(exit_code_of(report))

@@ -178,6 +178,8 @@ def closing_lines(report: JobReport, view: JobView) -> list[str]:
         lines.append(f"  cost    {report.bill.line.removeprefix('cost ')}")
     if report.is_over and (files := _files(view)):
         lines.append(f"  files   {files}")
+        if "model/" in files:
+            lines.append(f"  model   barograph wait {report.name} --model DIR copies it")
     return [*lines, f"  run     {report.url.removeprefix('file://')}"]
 
 

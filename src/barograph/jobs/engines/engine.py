@@ -59,6 +59,10 @@ class Engine(Protocol):
         """
         ...
 
+    def prepare(self) -> None:
+        """Begin with what takes time, for a job that is being submitted from this environment. Does not block."""
+        ...
+
     def queue(self, job: str, spec: JobSpec) -> str:
         """Return the name of the queue that a job waits in: it waits for no job of another one."""
         ...
@@ -113,7 +117,7 @@ class Engine(Protocol):
         ...
 
     def take_over(self, kept: str, job: str) -> None:
-        """Let a job have what is kept after another one that needed the same. `reserve` follows."""
+        """Let a job have what is kept after another one that needed the same; raises as `release`."""
         ...
 
     def close(self) -> None:

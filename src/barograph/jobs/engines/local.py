@@ -90,6 +90,9 @@ class LocalEngine:
             found.append("A cluster file needs --engine ray.")
         return found
 
+    def prepare(self) -> None:
+        """See `Engine.prepare`."""
+
     def queue(self, job: str, spec: JobSpec) -> str:
         """See `Engine.queue`."""
         return ""
@@ -165,7 +168,7 @@ class LocalEngine:
         place = slice(order.index * each, (order.index + 1) * each)
         if _NOT_CHOSEN in kept[place]:
             busy = {cpu for item in self._reserved.values() for cpu in item.cpu_set}
-            free = [cpu for cpu in limits_here().cpus if cpu not in busy]
+            free = [cpu for cpu in limits_here(probes=False).cpus if cpu not in busy]
             if len(free) < each:
                 return []
             kept[place] = free[:each]
@@ -249,7 +252,7 @@ def _last_line(handle: Handle) -> str:
     with contextlib.suppress(OSError):
         lines = (Path(handle["work"]) / "agent.log").read_text("utf-8", "replace").strip().splitlines()
         if lines:
-            return f": {lines[-1][-_SAID_CHARS:].rstrip('.')}."
+            return f": {lines[-1][:_SAID_CHARS].rstrip('.')}."
     return "."
 
 

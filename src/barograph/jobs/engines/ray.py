@@ -12,6 +12,7 @@ from barograph.jobs.engines.engine import Handle, NotYet, Order
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.engines.ray_capacity import bundle_of, problems_of_capacity, words_of
 from barograph.jobs.engines.ray_own_cluster import OwnCluster, cluster_file, is_on_this_machine, node_types
+from barograph.jobs.engines.ray_places import is_directory, local_channels, probe_of
 from barograph.jobs.home import HOME_VARIABLE, JobsHome
 from barograph.jobs.spec import JobSpec
 from barograph.processes.ray_cli import is_ray_installed
@@ -31,7 +32,7 @@ _OF_THIS_MACHINE = (HOME_VARIABLE, INSTANCE_VARIABLE, RAY_NODE_VARIABLE, "BAROGR
 class Link(Protocol):
     """What the engine needs of a `RayLink`."""
 
-    def nodes(self, wait_secs: float, config: str) -> RayNodes | str: ...
+    def nodes(self, wait_secs: float, config: str, paths: list[str]) -> RayNodes | str: ...
     def reserve(self, group: str, bundles: list[dict[str, float]]) -> bool: ...
     def placed(self, group: str) -> list[tuple[str, str]]: ...
     def free(self, group: str) -> Mapping[str, float] | None: ...
@@ -74,19 +75,29 @@ class RayEngine:
             return found + _problems_of_file(spec, url)
         address = os.environ.get("RAY_ADDRESS", "")
         link = self._link_of(_of_ray(os.environ))
-        nodes = link.nodes(_JOIN_SECS, _CONFIG)
+        with probe_of(url) as probe:
+            channels = local_channels(spec)
+            nodes = link.nodes(_JOIN_SECS, _CONFIG, [*filter(None, [probe]), *channels.values()])
         if isinstance(nodes, str):
             return [*found, nodes]
         where = f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
         found += _problems_of_nodes(spec, nodes, where)
-        others = [node.address for node in nodes.nodes if not node.is_here]
-        if url.startswith("file:") and others:
+        for name, path in channels.items():
+            if without := [node.address for node in nodes.nodes if path in node.missing]:
+                found.append(f"Channel {name} is in a directory of this machine, which other nodes of {where} do not "
+                             f"have, such as {without[0]}. Use a bucket: --data {name}=s3://… ({path})")
+        if probe and (without := [node.address for node in nodes.nodes if probe in node.missing]):
             found.append(f"The job would be stored in a directory of this machine, which other nodes of {where} cannot "
-                         f"reach, such as {others[0]}. Use a bucket: --to s3://… ({url})")
-        elif url.startswith("file:") and nodes.config and not is_on_this_machine(nodes.config):
+                         f"reach, such as {without[0]}. Use a bucket: --to s3://… ({url})")
+        elif probe and nodes.config and not is_on_this_machine(nodes.config):
             found.append("The job would be stored in a directory of this machine, which nodes that the autoscaler of "
                          f"{where} adds cannot reach. Use a bucket: --to s3://… ({url})")
         return found
+
+    def prepare(self) -> None:
+        """See `Engine.prepare`. Joins the cluster."""
+        if is_ray_installed():
+            self._link_of(_of_ray(os.environ))
 
     def queue(self, job: str, spec: JobSpec) -> str:
         """See `Engine.queue`."""
@@ -184,8 +195,7 @@ class RayEngine:
             self.release(kept)  # the job has waited, and begun to create its own
             return
         link, group = self._link_of_job(kept), self._group(kept)
-        if not link.remove(group, None, _CLEANS, [group, ""]):
-            raise NotYet(f'The instances of job "{kept}" are not released yet.')
+        link.remove(group, None, _CLEANS, [group, ""])  # done before what is asked of the cluster later
         self._own_cluster(kept).hand_over(job)
         for name in (kept, job):
             self._own.pop(name, None)
@@ -262,7 +272,10 @@ def _problems_of_file(spec: JobSpec, url: str) -> list[str]:
         return [str(error)]
     types = node_types(content)
     found = [] if types is None else problems_of_capacity(spec, types, f"the cluster file {spec.cluster}")
-    if url.startswith("file:") and not is_on_this_machine(content):
+    if is_directory(url) and not is_on_this_machine(content):
         found.append("The job would be stored in a directory of this machine, which the nodes of the cluster cannot "
                      f"reach. Use a bucket: --to s3://… ({url})")
+    if not is_on_this_machine(content) and not content.get("file_mounts"):
+        found += [f"Channel {name} is in a directory of this machine, which the nodes of the cluster do not have. Use "
+                  f"a bucket: --data {name}=s3://… ({path})" for name, path in local_channels(spec).items()]
     return found

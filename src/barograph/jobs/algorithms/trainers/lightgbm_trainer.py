@@ -14,9 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightgbm
+import numpy as np
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.boosting import objective_of, rounds_of
+from barograph.jobs.algorithms.checkpoints import Checkpoints
 from barograph.jobs.algorithms.contract import run_trainer
 from barograph.jobs.algorithms.parameters import LIGHTGBM
 from barograph.jobs.algorithms.results import say
@@ -40,16 +42,76 @@ def train(arguments: Sequence[str]) -> None:
     data = lightgbm.Dataset(task.train.matrix, task.train.target, feature_name=task.model["feature_names"],
                             categorical_feature=categories)
     validation = lightgbm.Dataset(task.validation.matrix, task.validation.target, reference=data)
-    callbacks = [lightgbm.log_evaluation(max(1, rounds // 20))]
-    if stop_after:
-        callbacks.append(lightgbm.early_stopping(stop_after, verbose=False))
-    booster = lightgbm.train(parameters, data, rounds, valid_sets=[data, validation],
-                             valid_names=["train", "validation"], callbacks=callbacks)
+    with Checkpoints() as checkpoints:
+        booster = _boosted(parameters, data, validation, rounds, stop_after, checkpoints)
     best = booster.best_iteration if stop_after and booster.best_iteration > 0 else booster.current_iteration()
     if stop_after:
         say(f"Best round: {best - 1}.")
     booster.save_model(task.folders.model / "model.txt", num_iteration=best)
     finish(task, rounds=best)
+
+
+def _boosted(
+    parameters: Mapping[str, Any], data: Any, validation: Any, rounds: int, stop_after: int, checkpoints: Checkpoints
+) -> Any:
+    """Return the trained booster; from a checkpoint on, if there is one."""
+    stopping = _Stopping(stop_after)
+    start, done = None, 0
+    if (saved := checkpoints.load()) is not None:
+        facts, arrays = saved
+        start = lightgbm.Booster(model_str=arrays["model"].tobytes().decode("utf-8"))
+        done, stopping.best = start.current_iteration(), facts["best"]
+        say(f"Resumed after {done:,} rounds.")
+    if start is not None and done >= rounds:
+        start.best_iteration = stopping.best_iteration + 1 if stop_after else 0
+        return start
+    callbacks = [lightgbm.log_evaluation(max(1, rounds // 20)), _saving(checkpoints, stopping)]
+    # LightGBM would draw the rows and columns of the first rounds again.
+    return lightgbm.train(
+        {**parameters, "seed": int(parameters["seed"]) + done}, data, rounds - done, valid_sets=[data, validation],
+        valid_names=["train", "validation"], init_model=start,
+        callbacks=[*callbacks, stopping] if stop_after else callbacks)
+
+
+class _Stopping:
+    """Stops when a metric of the validation data gets no better, as LightGBM does, which cannot resume that.
+
+    Attributes:
+        best: Metric to its best value and the round of it.
+    """
+
+    order = 30
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+        self.best: dict[str, tuple[float, int]] = {}
+
+    @property
+    def best_iteration(self) -> int:
+        """The best round by the first metric, from 0."""
+        return next((at for _, at in self.best.values()), 0)
+
+    def __call__(self, env: Any) -> None:
+        for part, metric, value, is_higher_better, *_ in env.evaluation_result_list:
+            if part == "train":
+                continue
+            known = self.best.get(metric)
+            if known is None or (value > known[0] if is_higher_better else value < known[0]):
+                self.best[metric] = value, env.iteration
+        for _, at in self.best.values():
+            if env.iteration - at >= self._rounds or env.iteration == env.end_iteration - 1:
+                raise lightgbm.callback.EarlyStopException(at, env.evaluation_result_list)
+
+
+def _saving(checkpoints: Checkpoints, stopping: _Stopping) -> Any:
+    """Return a callback that saves checkpoints, after `stopping`."""
+    def save(env: Any) -> None:
+        if checkpoints.due:
+            model = env.model.model_to_string(num_iteration=-1).encode("utf-8")
+            checkpoints.save({"best": stopping.best}, {"model": np.frombuffer(model, np.uint8)})
+
+    save.order = 40  # type: ignore[attr-defined]
+    return save
 
 
 def _expect_known(parameters: Mapping[str, Any], task: Task) -> None:

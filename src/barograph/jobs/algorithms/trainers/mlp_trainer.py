@@ -11,17 +11,23 @@ validation loss; the weights of the best epoch are in `model.npz`, which `predic
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from barograph.errors import SettingsError
+from barograph.jobs.algorithms.checkpoints import Checkpoints
 from barograph.jobs.algorithms.contract import log, run_trainer
 from barograph.jobs.algorithms.estimators import estimator, fitted
 from barograph.jobs.algorithms.results import say, scores
+from barograph.jobs.algorithms.table_prediction import counted
 from barograph.jobs.algorithms.table_training import Task, finish, prepare
+
+_COUNTS = ("n_iter_", "t_", "loss_", "loss_curve_", "best_loss_", "_no_improvement_count")
+_MOMENTS = ("ms", "vs", "velocities")
 
 Weights = tuple[list[Any], list[Any]]
 
@@ -39,20 +45,29 @@ def train(arguments: Sequence[str]) -> None:
                             "it does itself after n_iter_no_change epochs.")
     numbers = task.train.target
     mean, scale = (0.0, 1.0) if task.classes else (float(numbers.mean()), float(numbers.std()) or 1.0)
-    best_epoch, losses, (weights, biases) = _best_epoch(task, model, kind, mean, scale)
+    with Checkpoints() as checkpoints:
+        best_epoch, losses, (weights, biases) = _best_epoch(task, model, kind, mean, scale, checkpoints)
     np.savez(task.folders.model / "model.npz", **{f"weight{place}": weight for place, weight in enumerate(weights)},
              **{f"bias{place}": bias for place, bias in enumerate(biases)})
     task.model.update(activation=model.activation, output=model.out_activation_, target_mean=mean, target_scale=scale)
     finish(task, epochs=len(losses), best_epoch=best_epoch, epoch_losses=losses)
 
 
-def _best_epoch(task: Task, model: Any, kind: Any, mean: float, scale: float) -> tuple[int, list[float], Weights]:
+def _best_epoch(
+    task: Task, model: Any, kind: Any, mean: float, scale: float, checkpoints: Checkpoints
+) -> tuple[int, list[float], Weights]:
     """Train until the validation loss gets no better; return the best epoch, from 1, all losses and its weights."""
     target = task.train.target.astype(int) if task.classes else (task.train.target - mean) / scale
     more = {"classes": range(len(task.classes))} if task.classes else {}
     best, best_epoch, stalled = math.inf, 0, 0
     losses: list[float] = []
     weights: Weights = ([], [])
+    if (saved := checkpoints.load()) is not None:
+        facts, arrays = saved
+        best, best_epoch, stalled, losses = (facts[name] for name in ("best", "best_epoch", "stalled", "losses"))
+        best = math.inf if best is None else best
+        weights = _restored(model, task.train.matrix, target, more, facts, arrays)
+        say(f"Resumed after {counted(len(losses), 'epoch')}.")
     while len(losses) < model.max_iter and stalled < model.n_iter_no_change:
         with fitted(kind):
             model.partial_fit(task.train.matrix, target, **more if not losses else {})
@@ -65,9 +80,47 @@ def _best_epoch(task: Task, model: Any, kind: Any, mean: float, scale: float) ->
         if loss < best:
             best, best_epoch = loss, len(losses)
             weights = ([item.copy() for item in model.coefs_], [item.copy() for item in model.intercepts_])
+        if checkpoints.due:
+            facts = {"best": best if best_epoch else None, "best_epoch": best_epoch, "stalled": stalled,
+                     "losses": losses}
+            checkpoints.save({**facts, **_numbers(model)}, _arrays(model, weights))
     if not best_epoch:
         raise SettingsError("The validation loss was not finite after any epoch. Lower learning_rate_init.")
     return best_epoch, losses, weights
+
+
+def _numbers(model: Any) -> dict[str, Any]:
+    """Return the numbers that a fitted model and its optimizer consist of, besides arrays."""
+    return {"model": {name: getattr(model, name) for name in _COUNTS},
+            "optimizer": {name: value for name, value in vars(model._optimizer).items()
+                          if isinstance(value, int | float)}}
+
+
+def _arrays(model: Any, weights: Weights) -> dict[str, Any]:
+    """Return the weights of the last and of the best epoch, and the moments of the optimizer."""
+    lists = {"coefs_": model.coefs_, "intercepts_": model.intercepts_, "best0": weights[0], "best1": weights[1],
+             **{f"optimizer.{name}": value for name, value in vars(model._optimizer).items() if name in _MOMENTS}}
+    return {f"{name}/{place}": array for name, arrays in lists.items() for place, array in enumerate(arrays)}
+
+
+def _restored(
+    model: Any, matrix: Any, target: Any, more: Mapping[str, Any], facts: Mapping[str, Any], arrays: Mapping[str, Any]
+) -> Weights:
+    """Bring a new model to the state of a checkpoint; return the weights of the best epoch."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.partial_fit(matrix[:2], target[:2], **more)  # creates everything that is replaced below
+
+    def listed(name: str) -> list[Any]:
+        return [arrays[f"{name}/{place}"] for place in range(sum(key.startswith(f"{name}/") for key in arrays))]
+
+    model.coefs_, model.intercepts_ = listed("coefs_"), listed("intercepts_")
+    vars(model).update(facts["model"])
+    vars(model._optimizer).update(facts["optimizer"])
+    for name in _MOMENTS:
+        if hasattr(model._optimizer, name):
+            setattr(model._optimizer, name, listed(f"optimizer.{name}"))
+    return listed("best0"), listed("best1")
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import xgboost
 
 from barograph.errors import SettingsError, UnknownName, nearest
 from barograph.jobs.algorithms.boosting import objective_of, rounds_of
+from barograph.jobs.algorithms.checkpoints import Checkpoints
 from barograph.jobs.algorithms.contract import run_trainer
 from barograph.jobs.algorithms.parameters import XGBOOST
 from barograph.jobs.algorithms.results import say
@@ -26,6 +28,10 @@ from barograph.jobs.algorithms.table_training import Part, Task, finish, prepare
 
 ROUNDS = ("num_boost_round", "num_round", "n_estimators")
 """Names of the number of rounds: of `xgboost.train`, of SageMaker, of XGBoost's scikit-learn classes."""
+
+STOPPING = ("stopping_history", "best_scores", "current_rounds", "maximize")
+"""What XGBoost's early stopping knows."""
+
 
 def train(arguments: Sequence[str]) -> None:
     """Train and save a model."""
@@ -35,15 +41,48 @@ def train(arguments: Sequence[str]) -> None:
     parameters = {"seed": task.options.seed, **objective, **task.parameters}
     data = {part.name: _matrix(task, part) for part in task.parts[:2]}
     _expect_known(parameters, data["train"])
-    booster = xgboost.train(
-        parameters, data["train"], rounds, evals=[(data["train"], "train"), (data["validation"], "validation")],
-        early_stopping_rounds=stop_after or None, verbose_eval=max(1, rounds // 20))
+    with Checkpoints() as checkpoints:
+        booster = _boosted(parameters, data, rounds, stop_after, checkpoints)
     if stop_after:
         rounds = booster.best_iteration + 1
         say(f"Best round: {rounds - 1}.")
         booster = booster[:rounds]
     booster.save_model(task.folders.model / "model.ubj")
     finish(task, rounds=rounds)
+
+
+def _boosted(
+    parameters: Mapping[str, Any], data: Mapping[str, Any], rounds: int, stop_after: int, checkpoints: Checkpoints
+) -> Any:
+    """Return the trained booster; from a checkpoint on, if there is one."""
+    stopping = xgboost.callback.EarlyStopping(rounds=stop_after) if stop_after else None
+    start, done = None, 0
+    if (saved := checkpoints.load()) is not None:
+        facts, arrays = saved
+        start = xgboost.Booster(dict(parameters), model_file=bytearray(arrays["model"].tobytes()))
+        done = start.num_boosted_rounds()
+        if stopping:
+            vars(stopping).update(facts["stopping"])
+        say(f"Resumed after {done:,} rounds.")
+    # XGBoost would draw the rows and columns of the first rounds again.
+    return xgboost.train(
+        {**parameters, "seed": int(parameters["seed"]) + done}, data["train"], rounds - done,
+        evals=[(data["train"], "train"), (data["validation"], "validation")], verbose_eval=max(1, rounds // 20),
+        callbacks=[*([stopping] if stopping else []), _Saving(checkpoints, stopping)], xgb_model=start)
+
+
+class _Saving(xgboost.callback.TrainingCallback):  # type: ignore[misc, unused-ignore]
+    """Saves checkpoints, with the state of early stopping, which XGBoost does not save."""
+
+    def __init__(self, checkpoints: Checkpoints, stopping: Any) -> None:
+        super().__init__()
+        self._checkpoints, self._stopping = checkpoints, stopping
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        if self._checkpoints.due:
+            state = {name: getattr(self._stopping, name) for name in STOPPING} if self._stopping else {}
+            self._checkpoints.save({"stopping": state}, {"model": np.frombuffer(model.save_raw("ubj"), np.uint8)})
+        return False
 
 
 def _matrix(task: Task, part: Part) -> Any:
