@@ -53,5 +53,5 @@ def test_the_norm_of_a_tensor_is_a_line_too(diary: Any) -> None:
 def test_an_unknown_name_names_the_nearest(diary: Any) -> None:
     diary.step(0, {"loss:total": 2.0})
 
-    with pytest.raises(UnknownKey, match='"lss".*"loss"'):
+    with pytest.raises(UnknownKey, match=r'"lss".*"loss"'):
         chart_line(diary.ended(), "lss", points=10)

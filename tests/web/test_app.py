@@ -45,6 +45,12 @@ def test_several_runs_are_answered_in_the_order_of_the_question(client: Any) -> 
     assert [lines[0]["last"] for lines in found] == [2.5, 1.0]
 
 
+def test_a_run_without_a_metric_has_no_line_beside_others(client: Any) -> None:
+    found = client.get("/api/curves?run=0/group/second&run=0/first&name=loss&name=learning_rate:group0").json
+
+    assert [[line["name"] for line in lines] for lines in found] == [["loss"], ["loss"]]
+
+
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_every_question_has_an_answer(client: Any, name: str) -> None:
     answer = client.get(f"/api/{name}?run=0/first&step=1&name=loss")

@@ -27,7 +27,9 @@ from barograph.web.questions import QUESTIONS, Question
 _MOST_JOBS = 200
 
 
-def application(roots: Sequence[str], *, hosts: Sequence[str], token: str = "", clock: Clock | None = None) -> Starlette:
+def application(
+    roots: Sequence[str], *, hosts: Sequence[str], token: str = "", clock: Clock | None = None
+) -> Starlette:
     """Return the web application.
 
     Args:

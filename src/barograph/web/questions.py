@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from barograph.errors import SettingsError
+from barograph.errors import SettingsError, UnknownKey
 from barograph.model.key import Kind, kind_from_name
 from barograph.model.plain import plain
 from barograph.queries.capsules import capsules_of
@@ -40,13 +40,19 @@ def run(reader: RunReader, request: Request) -> Any:
 
 
 def curves(reader: RunReader, request: Request) -> Any:
-    """Lines of a chart."""
+    """Lines of a chart. Of several runs, each has the lines that it recorded."""
     points = number_in(request, "points", 1200) or 0
     if not 2 <= points <= _MOST_POINTS:
         raise SettingsError(f"points is {points}; expected 2 to {_MOST_POINTS}.")
     start, stop = number_in(request, "from"), number_in(request, "to")
-    return [chart_line(reader, name, points=points, start=start, stop=stop).to_json()
-            for name in request.query_params.getlist("name")]
+    lines = []
+    for name in request.query_params.getlist("name"):
+        try:
+            lines.append(chart_line(reader, name, points=points, start=start, stop=stop).to_json())
+        except UnknownKey:
+            if len(request.query_params.getlist("run")) == 1:
+                raise
+    return lines
 
 
 def layers(reader: RunReader, request: Request) -> Any:
