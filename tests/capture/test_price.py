@@ -77,6 +77,14 @@ def test_numbers_that_are_still_to_come_are_left_out_of_what_is_spread():
     assert longest_gap(recorded, 1_400) <= 140
 
 
+def test_evaluations_of_which_nothing_is_taken_are_not_charged_to_tensors():
+    price = Price(0.01)
+    price.start(0.0)
+    price.charge(1.0)
+    price.forget_step()
+    assert price.has_room(75.0)
+
+
 @pytest.mark.parametrize("steps", [300, 1_700, 20_000])
 def test_no_part_of_a_training_goes_unseen_however_long_it_is(steps):
     recorded, _ = train(Price(0.01), steps=steps, step_secs=0.003, capture_secs=0.00025)
@@ -183,7 +191,7 @@ def test_an_evaluation_that_turns_out_dear_is_not_read_on_and_the_next_waits_lon
     for _ in range(2):
         price.affords_evaluation(1, 0.1)
     assert not price.affords_evaluation(1, 100.0)
-    assert price.affords_evaluation(1, 160.0)
+    assert price.affords_evaluation(1, 170.0)
 
 
 def test_without_a_budget_every_evaluation_is_read():

@@ -117,7 +117,8 @@ class Price:
         self._step_secs += secs
 
     def forget_step(self) -> None:
-        """Begin the cost of the step under way anew: what was spent so far was spent on something else."""
+        """Begin the cost of the step under way anew: what was spent so far was spent on something else than tensors."""
+        self._numbers_secs += self._step_secs
         self._step_secs = 0.0
 
     def end_step(self, mask: int) -> None:
