@@ -68,7 +68,7 @@ def main():
     print(f"\nThe faulty training was stopped after {made} of {planned} steps: {1 - made / planned:.0%} of them saved\n"
           f"({secs:.1f} s of training instead of {whole_secs:.1f} s).")
     here = os.path.relpath(Path(sys.executable).with_name("barograph"))
-    print(f"\nLook at it yourself:\n\n$ {here} show {RUNS / 'faulty'}")
+    print(f"\nLook at it yourself:\n\n$ {here} show {RUNS / 'faulty'}\n$ {here} studio {RUNS}")
     return 0 if all(checks.values()) else 1
 
 
