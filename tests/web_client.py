@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -60,6 +60,7 @@ class Client:
 def recorded(place: Path, losses: list[float]) -> Diary:
     place.parent.mkdir(parents=True, exist_ok=True)
     diary = Diary(place.name, store_from_url(str(place)))
+    diary.manifest = replace(diary.manifest, run_id=f"{diary.manifest.run_id}-{place.name}")
     for number, loss in enumerate(losses):
         diary.step(number, {"loss:total": loss}, {"gradient:fc.weight": [loss, 0.0], "output:fc": [0.0, 0.0]})
     diary.ended()

@@ -123,11 +123,12 @@ def test_a_layer_is_opened_and_the_address_shows_the_same_to_others(tab: Tab, br
     page.keyboard.press("Enter")
     layer = page.get_by_role("region", name="Layer")
     playwright.expect(layer.get_by_role("table")).to_be_visible()
+    playwright.expect(layer.get_by_role("figure").first).to_be_visible()
     shown = layer.inner_text()
 
     other = Tab(browser, color_scheme="dark")
     again = other.open(page.url).get_by_role("region", name="Layer")
-    playwright.expect(again.get_by_role("table")).to_be_visible()
+    playwright.expect(again.get_by_role("figure").first).to_be_visible()
     assert again.inner_text() == shown
     page.go_back()
     playwright.expect(layer).to_be_hidden()

@@ -45,6 +45,21 @@ def test_several_runs_are_answered_in_the_order_of_the_question(client: Any) -> 
     assert [lines[0]["last"] for lines in found] == [2.5, 1.0]
 
 
+def test_runs_are_searched_and_sorted_a_page_at_a_time(client: Any) -> None:
+    found = client.get("/api/search?q=metrics.loss.last+%3E+0.5&order=metrics.loss.last+asc&limit=1").json
+    last = client.get("/api/search?order=metrics.loss.last+asc&offset=1").json
+
+    assert (found["count"], [row["key"] for row in found["rows"]]) == (2, ["0/first"])
+    assert [row["key"] for row in last["rows"]] == ["0/group/second"]
+
+
+def test_a_wrong_search_points_at_the_place(client: Any) -> None:
+    answer = client.get("/api/search?q=params.lr+%3E")
+
+    assert answer.status == 400
+    assert answer.json["error"].endswith("params.lr >\n             ^")
+
+
 def test_a_run_without_a_metric_has_no_line_beside_others(client: Any) -> None:
     found = client.get("/api/curves?run=0/group/second&run=0/first&name=loss&name=learning_rate:group0").json
 

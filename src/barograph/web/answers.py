@@ -15,6 +15,7 @@ from barograph.errors import (
     DamagedChunk,
     NewerFormat,
     NotARun,
+    SearchError,
     SettingsError,
     StoreDenied,
     StoreUnavailable,
@@ -27,6 +28,7 @@ from barograph.errors import (
 _STATUS: tuple[tuple[type[BarographError], int], ...] = (
     (NotARun, 404), (UnknownKey, 404), (UnknownStep, 404), (UnknownWorker, 404), (UnknownName, 404),
     (StoreDenied, 403), (StoreUnavailable, 503), (NewerFormat, 501), (DamagedChunk, 500), (SettingsError, 400),
+    (SearchError, 400),
 )
 
 

@@ -34,6 +34,7 @@ class Root:
 
     def key_of(self, place: str) -> str:
         """Return the key of the run at `place` below this root."""
+        place = place.removeprefix("file://")
         below = place[len(self.place.rstrip("/")):].strip("/")
         return f"{self.number}/{below}" if below else str(self.number)
 
