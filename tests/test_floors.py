@@ -50,6 +50,8 @@ OWNERS = {
     "pynvml": ("machine/",),
     "opentelemetry": ("export/otel",),
     "google": ("export/otel",),
+    "starlette": ("web/",),
+    "uvicorn": ("web/server",),
     "ray": ("processes/ray_",),
     "mfusepy": ("jobs/data/lazy_server",),
     "PIL": ("capture/torch/unpacking", "jobs/algorithms/image_prediction", "jobs/algorithms/trainers/image_"),
