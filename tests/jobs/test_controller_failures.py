@@ -241,6 +241,7 @@ def test_a_store_that_fails_at_the_worst_moment_loses_nothing_and_starts_nothing
     place.turn()
     assert len(place.engine.started) == 1
     place.engine.say(0, "ready")
+    place.engine.say(0, "training")
     place.turn()
     place.engine.kill({"number": 0})
     place.turn()
@@ -284,6 +285,34 @@ def test_an_agent_that_cannot_begin_is_tried_three_times_with_pauses_and_the_job
         Phase.FAILED, "The instance ended before it was ready. Its agent was ended by SIGKILL. That happened 3 times.",
         75)
     assert [later - earlier for earlier, later in itertools.pairwise(attempts)] == [6, 61]
+
+
+def test_an_agent_that_dies_right_after_its_begin_again_and_again_fails_the_job(make: Callable[..., Place]) -> None:
+    place, attempts = make(), []
+    for _ in range(300):
+        place.turn()
+        for number in tuple(place.engine.alive):
+            attempts.append(round(place.manual.monotonic()))
+            place.engine.say(number, "ready")
+            place.engine.alive.clear()
+        if place.job.state.phase.is_over:
+            break
+    assert place.end() == (
+        Phase.FAILED, "The instance ended before it began to work. Its agent was ended by SIGKILL. "
+                      "That happened 3 times.", 75)
+    assert [later - earlier for earlier, later in itertools.pairwise(attempts)] == [6, 61]
+
+
+@pytest.mark.parametrize(("secs", "kinds"), [(1.0, ("ready", "downloading")), (61.0, ("ready",))])
+def test_an_instance_that_was_there_for_a_while_is_lost(
+    secs: float, kinds: tuple[str, ...], make: Callable[..., Place]
+) -> None:
+    place = make()
+    place.turn(secs)
+    for kind in kinds:
+        place.engine.say(0, kind)
+    place.engine.alive.clear()
+    assert (place.turn().interruptions, place.job.state.failures) == (1, 0)
 
 
 def test_a_machine_that_cannot_start_an_instance_fails_the_job_and_a_node_that_left_does_not(
