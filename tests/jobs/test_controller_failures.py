@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from barograph.cli.jobs.waiting import exit_code_of
-from barograph.errors import JobError, StoreError, StoreUnavailable
-from barograph.jobs.controller import SteadyClock
+from barograph.cli.jobs.waiting import exit_code_of, status_of
+from barograph.errors import JobError, MissingExtra, StoreError, StoreUnavailable
+from barograph.jobs import controller as controller_module
+from barograph.jobs.controller import Controller, SteadyClock
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job import SubmittedJob, request_stop
@@ -265,6 +266,60 @@ def test_steps_that_were_repeated_count_once_if_the_controller_is_replaced(make:
     place.job = place.controller()
     assert place.turn().repeated_steps == 10
     assert place.kinds.count("resumed") == 1
+
+
+# A controller that fails.
+
+
+def test_a_job_that_cannot_be_managed_says_so_until_it_can(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make(environment=("LR",))
+    place.home.set_environment("digits", {"API_TOKEN": "hunter2hunter2"})
+    controller = Controller(place.home, {"fake": lambda: place.engine}, place.manual)
+    monkeypatch.setattr(place.engine, "reserve", lambda job, spec: {}["hunter2hunter2"])
+    for _ in range(3):
+        controller.turn()
+        place.manual.advance(5.0)
+    report = JobView("digits", place.store).report()
+    assert report.reason == ("The controller cannot manage this job: KeyError: '***'. "
+                             f"Details: {place.home.controller_log}.")
+    assert status_of(report)[1] == report.reason.rstrip(".")
+    assert place.kinds == ["submitted", "waiting"]
+    monkeypatch.undo()
+    controller.turn()
+    monkeypatch.setattr(place.engine, "is_gone", lambda handle: {}["pid"])
+    place.manual.advance(5.0)
+    controller.turn()
+    report = JobView("digits", place.store).report()
+    assert report.phase is Phase.RUNNING
+    assert status_of(report)[1].startswith("The controller cannot manage this job: KeyError: 'pid'")
+    monkeypatch.undo()
+    place.manual.advance(5.0)
+    controller.turn()
+    assert JobView("digits", place.store).report().reason == ""
+
+
+def test_an_engine_that_is_not_there_is_the_reason_that_a_job_waits(make: Callable[..., Place]) -> None:
+    def engine() -> Instances:
+        raise MissingExtra("Ray is not installed.")
+
+    place = make()
+    Controller(place.home, {"fake": engine}, place.manual).turn()
+    assert JobView("digits", place.store).report().reason == \
+        "The controller cannot manage this job: Ray is not installed."
+
+
+def test_a_store_that_cannot_be_read_holds_up_no_other_job(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    place.store.is_down = True
+    monkeypatch.setattr(controller_module, "store_from_url", lambda url: place.store)
+    monkeypatch.setattr(place.engine, "reserve", lambda job, spec: {}["hosts"])
+    assert Controller(place.home, {"fake": lambda: place.engine}, place.manual).turn() == 1
+    place.store.is_down = False
+    assert place.kinds == ["submitted"]
 
 
 # Instances that cannot do their work.

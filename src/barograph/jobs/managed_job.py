@@ -36,6 +36,7 @@ from barograph.store.urls import store_from_url
 _OF_INSTANCES = (JOB, ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RECORDS, TENSORS, CHECKPOINTS, TRACE, CURVES)
 """Folders that only processes of the job write to, or its controller."""
 _OF_OTHERS = tuple(folder for folder in FOLDERS if folder not in _OF_INSTANCES)
+PROBLEM = "The controller cannot manage this job: "
 _OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
@@ -117,6 +118,8 @@ class ManagedJob:
             self._take_requests()
             self._take_news()
             self._waits = self._act(may_start=may_start)
+            if self._state.reason.startswith(PROBLEM) and not self._state.phase.is_over:
+                self._wait("")
         except NotLeading:
             self._waits = False  # what the other controller decided is taken at the next turn
         return self._waits
