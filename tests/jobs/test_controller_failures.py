@@ -97,6 +97,8 @@ class Instances:
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
 
+    def prepare(self) -> None: ...
+
     def queue(self, job: str, spec: JobSpec) -> str:
         return ""
 
@@ -271,13 +273,20 @@ def test_steps_that_were_repeated_count_once_if_the_controller_is_replaced(make:
 # A controller that fails.
 
 
+def failing(key: str) -> Callable[..., str]:
+    def fail(*_: object) -> str:
+        raise KeyError(key)
+
+    return fail
+
+
 def test_a_job_that_cannot_be_managed_says_so_until_it_can(
     make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = make(environment=("LR",))
     place.home.set_environment("digits", {"API_TOKEN": "hunter2hunter2"})
     controller = Controller(place.home, {"fake": lambda: place.engine}, place.manual)
-    monkeypatch.setattr(place.engine, "reserve", lambda job, spec: {}["hunter2hunter2"])
+    monkeypatch.setattr(place.engine, "reserve", failing("hunter2hunter2"))
     for _ in range(3):
         controller.turn()
         place.manual.advance(5.0)
@@ -288,7 +297,7 @@ def test_a_job_that_cannot_be_managed_says_so_until_it_can(
     assert place.kinds == ["submitted", "waiting"]
     monkeypatch.undo()
     controller.turn()
-    monkeypatch.setattr(place.engine, "is_gone", lambda handle: {}["pid"])
+    monkeypatch.setattr(place.engine, "is_gone", failing("pid"))
     place.manual.advance(5.0)
     controller.turn()
     report = JobView("digits", place.store).report()
@@ -316,7 +325,7 @@ def test_a_store_that_cannot_be_read_holds_up_no_other_job(
     place = make()
     place.store.is_down = True
     monkeypatch.setattr(controller_module, "store_from_url", lambda url: place.store)
-    monkeypatch.setattr(place.engine, "reserve", lambda job, spec: {}["hosts"])
+    monkeypatch.setattr(place.engine, "reserve", failing("hosts"))
     assert Controller(place.home, {"fake": lambda: place.engine}, place.manual).turn() == 1
     place.store.is_down = False
     assert place.kinds == ["submitted"]
