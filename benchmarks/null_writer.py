@@ -34,6 +34,9 @@ class NullWriter(RecordWriter):
     def put_batches(self, batches: Sequence[BatchFed]) -> None:
         """Discard the batches of a step."""
 
+    def flush(self) -> None:
+        """Nothing waits."""
+
     def close(self, state: EndState, reason: str = "") -> Closing:
         """Return that nothing was lost."""
         return Closing(True, 0, 0, 0, 0, ())

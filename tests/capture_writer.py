@@ -21,6 +21,7 @@ class ListWriter(RecordWriter):
         self.logged: list[tuple[str, float, int, Mode]] = []
         self.batches: list[BatchFed] = []
         self.log = self._log
+        self.flushed_after: list[int] = []
 
     def put(self, records: Any) -> bool:
         self.steps.append(records.resolve())
@@ -42,6 +43,9 @@ class ListWriter(RecordWriter):
 
     def _log(self, name: str, value: float, step: int, mode: Mode, time_unix: float) -> None:
         self.logged.append((name, value, step, mode))
+
+    def flush(self) -> None:
+        self.flushed_after.append(len(self.steps))
 
     def close(self, state: EndState, reason: str = "") -> Closing:
         self.ended = (state, reason)

@@ -60,6 +60,12 @@ def test_they_are_saved_between_two_steps_and_the_oldest_go(record):
     assert read_checkpoint(training.store).content["place"]["passes"][0]["given"] == 10
 
 
+def test_the_records_of_the_steps_before_are_published_with_them(record):
+    training = Training(record, every_steps=4, keep=9)
+    training.run()
+    assert training.tape.writer.flushed_after == [4, 8]
+
+
 def test_of_batches_that_are_drawn_ahead_those_count_that_steps_have_used(record):
     training = Training(record, every_steps=4, keep=9)
     feeding, loader, waiting = training.tape.integration.feeding, iter(DataLoader(training.data, 4)), []

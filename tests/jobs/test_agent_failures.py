@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,18 @@ import psutil
 import pytest
 
 from barograph.errors import StoreDenied, StoreFull, StoreUnavailable
+from barograph.jobs import ending
 from barograph.jobs.agent import Agent
 from barograph.jobs.channels import listed_channels, write_channels
 from barograph.jobs.code import pack
 from barograph.jobs.data.lazy import lazy_problem
-from barograph.jobs.engines.engine import Order
+from barograph.jobs.engines.engine import ASKED, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.home import JobsHome
 from barograph.jobs.instance_log import MOST_BYTES, InstanceLog, LogReader
 from barograph.jobs.interruptions.file import write_notice
 from barograph.jobs.interruptions.notice import Notice
+from barograph.jobs.interruptions.sources import sources_named
 from barograph.jobs.job_log import CODE, EventLog, instance_folder
 from barograph.jobs.outputs import outputs_of
 from barograph.jobs.patience import Patience
@@ -41,9 +44,11 @@ from barograph.machine.marked import kill_marked, marked_processes
 from barograph.model.clock import SystemClock
 from barograph.model.settings import Settings
 from barograph.processes.command import Command
+from barograph.processes.local_process import LocalProcess
 from barograph.provenance.secrets import Secrets
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import new_manifest
+from barograph.runs.state.process import process_now
 from barograph.store.base import ObjectInfo, Store
 from barograph.store.urls import store_from_url
 
@@ -212,6 +217,36 @@ def test_a_notice_that_cannot_be_stored_still_saves(place: Place) -> None:
     ended = place.shell(f"trap 'echo 7 > $SM_CHECKPOINT_DIR/epoch; exit 1' TERM; {notice(3600)}; {WAIT}")
     assert ended == Ended(Outcome.INTERRUPTED, 1, TAKEN, announced=True)
     assert place.checkpoints() == {"epoch": "7"}
+
+
+# Signals: of Slurm or Kubernetes, or of the engine.
+
+
+@pytest.fixture
+def signaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the agent listen to signals, and to no cloud."""
+    monkeypatch.setattr(ending, "sources_named", lambda names, directory: sources_named("signals", directory=directory))
+    monkeypatch.setenv("BAROGRAPH_GRACE", "3s")
+
+
+def test_sigterm_is_a_notice_with_the_grace_of_the_machine(signaled: None, place: Place) -> None:
+    began = time.monotonic()
+    ended = place.shell(f"trap '' TERM; kill -TERM $PPID; {WAIT}")
+    assert ended == Ended(Outcome.INTERRUPTED, -9, "The instance was taken away: received SIGTERM.", announced=True)
+    assert time.monotonic() - began < 60  # and not the two minutes of a stop
+
+
+def test_sigterm_of_the_engine_is_no_notice(signaled: None, place: Place) -> None:
+    ended = place.shell(f"touch $SM_MODEL_DIR/../{ASKED}; kill -TERM $PPID; exec sleep 600")
+    assert ended == Ended(Outcome.INTERRUPTED, -15, "It was asked to end.", announced=False)
+    assert "notice" not in place.events
+
+
+def test_the_engine_of_this_machine_says_that_its_signal_is_no_notice(tmp_path: Path) -> None:
+    engine, process = LocalEngine(JobsHome(tmp_path / "home"), cores=1), LocalProcess(Command(("sleep", "600")))
+    engine.ask_to_end({**asdict(process_now(process.pid)), "work": str(tmp_path)})
+    assert process.wait() == -signal.SIGTERM
+    assert (tmp_path / ASKED).exists()
 
 
 # Being asked to end, as by `barograph stop`.

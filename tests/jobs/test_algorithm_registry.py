@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from barograph.errors import UnknownName
+from barograph.jobs.algorithms.contract import run_trainer
 from barograph.jobs.algorithms.registry import Algorithm, algorithm_named, algorithms, problems_of
+from barograph.jobs.algorithms.table_prediction import BadData
 
 
 def test_the_scripts_of_all_algorithms_exist_and_are_guarded() -> None:
@@ -55,8 +57,27 @@ def houses(tmp_path: Path) -> str:
 
 
 def test_a_job_that_can_run_has_no_problems(houses: str) -> None:
-    assert problems_of(algorithm_named("xgboost"), {"eta": "0.1", "max_dept": "3"}, {"train": houses}, "price") == []
+    assert problems_of(algorithm_named("xgboost"), {"eta": "0.1", "max-depth": "3"}, {"train": houses}, "price") == []
     assert problems_of(algorithm_named("xgboost"), {}, {"train": "s3://bucket/houses.csv"}, "price") == []
+
+
+@pytest.mark.parametrize(("name", "package", "parameters", "misspelled", "meant"), [
+    ("xgboost", "xgboost", {"colsample_bylevel": "0.5", "scale_pos_weight": "2", "n_estimators": "3",
+                            "early-stopping-rounds": "2", "seed": "1"}, "etta", "eta"),
+    ("lightgbm", "lightgbm", {"eta": "0.1", "max_bin": "31", "n_iter": "3"}, "num_leavs", "num_leaves"),
+    ("linear", "sklearn", {"solver": "lbfgs", "fit_intercept": "true"}, "alfa", "alpha"),
+    ("mlp", "sklearn", {"beta_1": "0.9"}, "max_itr", "max_iter"),
+    ("image-classifier", "torch", {"epochs": "2"}, "epoch", "epochs"),
+])
+def test_a_parameter_that_the_library_does_not_know_is_refused(
+    name: str, package: str, parameters: dict[str, str], misspelled: str, meant: str, houses: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(package, reason=f"{package} is not installed")
+    algorithm, target = algorithm_named(name), "" if name == "image-classifier" else "price"
+    source = {"train": houses if target else str(tmp_path)}
+    assert problems_of(algorithm, parameters, source, target) == []
+    assert problems_of(algorithm, {**parameters, misspelled: "1"}, source, target) == [
+        f'The algorithm "{name}" has no parameter "{misspelled}". Did you mean "{meant}"?']
 
 
 def test_a_misspelled_target_is_found_in_the_names_of_the_file(houses: str) -> None:
@@ -109,3 +130,17 @@ def test_images_have_no_target_column(tmp_path: Path) -> None:
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "") == []
     assert problems_of(algorithm_named("image-classifier"), {}, {"train": str(tmp_path)}, "cat") == [
         "The target of images is their folder: remove --target."]
+
+
+def test_a_message_names_the_channel_and_not_its_folder_on_the_instance(
+    houses: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(arguments: object) -> None:
+        raise BadData(f'No column "prcie" in {houses}; none in {tmp_path}2/a.csv.')
+
+    monkeypatch.setenv("SM_CHANNEL_TRAIN", str(tmp_path))
+    monkeypatch.setenv("SM_CHANNEL_VALIDATION", f"{tmp_path}2")
+    monkeypatch.setattr(sys, "argv", ["/code/linear_trainer.py"])
+    with pytest.raises(SystemExit) as caught:
+        run_trainer(train)
+    assert str(caught.value) == 'linear_trainer.py: No column "prcie" in train/houses.csv; none in validation/a.csv.'

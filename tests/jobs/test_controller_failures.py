@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from barograph.cli.jobs.waiting import exit_code_of
-from barograph.errors import JobError, StoreError, StoreUnavailable
-from barograph.jobs.controller import SteadyClock
+from barograph.cli.jobs.waiting import exit_code_of, status_of
+from barograph.errors import JobError, MissingExtra, StoreError, StoreUnavailable
+from barograph.jobs import controller as controller_module
+from barograph.jobs.controller import Controller, SteadyClock
 from barograph.jobs.engines.engine import Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job import SubmittedJob, request_stop
@@ -95,6 +96,8 @@ class Instances:
 
     def problems(self, spec: JobSpec, url: str = "") -> list[str]:
         return []
+
+    def prepare(self) -> None: ...
 
     def queue(self, job: str, spec: JobSpec) -> str:
         return ""
@@ -241,6 +244,7 @@ def test_a_store_that_fails_at_the_worst_moment_loses_nothing_and_starts_nothing
     place.turn()
     assert len(place.engine.started) == 1
     place.engine.say(0, "ready")
+    place.engine.say(0, "training")
     place.turn()
     place.engine.kill({"number": 0})
     place.turn()
@@ -266,6 +270,67 @@ def test_steps_that_were_repeated_count_once_if_the_controller_is_replaced(make:
     assert place.kinds.count("resumed") == 1
 
 
+# A controller that fails.
+
+
+def failing(key: str) -> Callable[..., str]:
+    def fail(*_: object) -> str:
+        raise KeyError(key)
+
+    return fail
+
+
+def test_a_job_that_cannot_be_managed_says_so_until_it_can(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make(environment=("LR",))
+    place.home.set_environment("digits", {"API_TOKEN": "hunter2hunter2"})
+    controller = Controller(place.home, {"fake": lambda: place.engine}, place.manual)
+    monkeypatch.setattr(place.engine, "reserve", failing("hunter2hunter2"))
+    for _ in range(3):
+        controller.turn()
+        place.manual.advance(5.0)
+    report = JobView("digits", place.store).report()
+    assert report.reason == ("The controller cannot manage this job: KeyError: '***'. "
+                             f"Details: {place.home.controller_log}.")
+    assert status_of(report)[1] == report.reason.rstrip(".")
+    assert place.kinds == ["submitted", "waiting"]
+    monkeypatch.undo()
+    controller.turn()
+    monkeypatch.setattr(place.engine, "is_gone", failing("pid"))
+    place.manual.advance(5.0)
+    controller.turn()
+    report = JobView("digits", place.store).report()
+    assert report.phase is Phase.RUNNING
+    assert status_of(report)[1].startswith("The controller cannot manage this job: KeyError: 'pid'")
+    monkeypatch.undo()
+    place.manual.advance(5.0)
+    controller.turn()
+    assert JobView("digits", place.store).report().reason == ""
+
+
+def test_an_engine_that_is_not_there_is_the_reason_that_a_job_waits(make: Callable[..., Place]) -> None:
+    def engine() -> Instances:
+        raise MissingExtra("Ray is not installed.")
+
+    place = make()
+    Controller(place.home, {"fake": engine}, place.manual).turn()
+    assert JobView("digits", place.store).report().reason == \
+        "The controller cannot manage this job: Ray is not installed."
+
+
+def test_a_store_that_cannot_be_read_holds_up_no_other_job(
+    make: Callable[..., Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make()
+    place.store.is_down = True
+    monkeypatch.setattr(controller_module, "store_from_url", lambda url: place.store)
+    monkeypatch.setattr(place.engine, "reserve", failing("hosts"))
+    assert Controller(place.home, {"fake": lambda: place.engine}, place.manual).turn() == 1
+    place.store.is_down = False
+    assert place.kinds == ["submitted"]
+
+
 # Instances that cannot do their work.
 
 
@@ -284,6 +349,34 @@ def test_an_agent_that_cannot_begin_is_tried_three_times_with_pauses_and_the_job
         Phase.FAILED, "The instance ended before it was ready. Its agent was ended by SIGKILL. That happened 3 times.",
         75)
     assert [later - earlier for earlier, later in itertools.pairwise(attempts)] == [6, 61]
+
+
+def test_an_agent_that_dies_right_after_its_begin_again_and_again_fails_the_job(make: Callable[..., Place]) -> None:
+    place, attempts = make(), []
+    for _ in range(300):
+        place.turn()
+        for number in tuple(place.engine.alive):
+            attempts.append(round(place.manual.monotonic()))
+            place.engine.say(number, "ready")
+            place.engine.alive.clear()
+        if place.job.state.phase.is_over:
+            break
+    assert place.end() == (
+        Phase.FAILED, "The instance ended before it began to work. Its agent was ended by SIGKILL. "
+                      "That happened 3 times.", 75)
+    assert [later - earlier for earlier, later in itertools.pairwise(attempts)] == [6, 61]
+
+
+@pytest.mark.parametrize(("secs", "kinds"), [(1.0, ("ready", "downloading")), (61.0, ("ready",))])
+def test_an_instance_that_was_there_for_a_while_is_lost(
+    secs: float, kinds: tuple[str, ...], make: Callable[..., Place]
+) -> None:
+    place = make()
+    place.turn(secs)
+    for kind in kinds:
+        place.engine.say(0, kind)
+    place.engine.alive.clear()
+    assert (place.turn().interruptions, place.job.state.failures) == (1, 0)
 
 
 def test_a_machine_that_cannot_start_an_instance_fails_the_job_and_a_node_that_left_does_not(

@@ -1,4 +1,4 @@
-"""The limits of an instance, with this machine's real control groups, namespaces and Landlock where it has them."""
+"""The limits of an instance, with this machine's real control groups and namespaces where it has them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="li
 needs_groups = pytest.mark.skipif(not limits_here().has_memory_groups, reason="no control group can be created here")
 needs_network = pytest.mark.skipif(bool(limits_here().network_problem), reason=limits_here().network_problem)
 needs_names = pytest.mark.skipif(not NAMES_RESOLVE, reason="no mount namespace can be entered here")
-needs_landlock = pytest.mark.skipif(bool(limits_here().writable_problem), reason=limits_here().writable_problem)
 
 MIB = 2**20
 LONGEST_SECS = 600.0
@@ -60,27 +59,7 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-CHANGES = """
-import multiprocessing, os
-open("inside", "w").write("x")
-os.makedirs("a/b")
-os.rename("inside", "a/b/c")
-open(os.devnull, "w").write("x")
-multiprocessing.Lock()  # in shared memory
-for change in (
-    lambda: open("../out", "w"), lambda: os.remove("../kept"), lambda: open("../kept", "a"),
-    lambda: os.truncate("../kept", 0), lambda: os.mkdir("../new"), lambda: os.rename("a", "../a"),
-    lambda: os.symlink("x", "../link"),
-):
-    try:
-        change()
-        print("changed")
-    except OSError:
-        pass
-print(open("../kept").read())
-"""
-SPACIOUS = Available(cpus=(0, 1, 2, 3), memory_bytes=2**40, has_memory_groups=False, network_problem="",
-                     writable_problem="")
+SPACIOUS = Available(cpus=(0, 1, 2, 3), memory_bytes=2**40, has_memory_groups=False, network_problem="")
 
 
 def python(code: str, *words: str) -> Command:
@@ -373,36 +352,22 @@ def test_a_user_namespace_is_entered_for_the_names_of_several_instances_only(
     assert json.loads(made.command.arguments[-2])["hosts"] == [str(directory / "hosts"), expected]
 
 
-@needs_landlock
-def test_a_command_writes_only_to_its_directories(directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "kept").write_text("kept")
-    work = tmp_path / "work"
-    command = replace(python(CHANGES), directory=str(work))
-    made = confined(command, directory=directory, writable=(work,))
-    done = run(made)
-    assert (done.out.decode(), done.err.decode()) == ("kept\n", "")
-    assert (work / "a/b/c").read_text() == "x"
-
-
 @pytest.mark.parametrize(("given", "reason"), [
     ({"cpus": 5}, "The job asks for 5 CPUs, and this machine has 4. Lower --cpus."),
     ({"cpu_set": (1, 9)}, "The instance cannot run on CPU 9, which this process may not use."),
     ({"memory_bytes": 2**41}, "The job asks for 2.05e+03 GiB of memory, and this machine has 1.02e+03 GiB. Lower"),
     ({"no_network": True}, "--no-network cannot be enforced here: it needs Linux. Run the job without it."),
-    ({"writable": True}, "Writing cannot be limited to the directories of the job: the kernel is old."),
 ])
 def test_a_limit_that_cannot_be_enforced_is_refused(given: dict[str, object], reason: str, directory: Path) -> None:
-    poor = replace(SPACIOUS, network_problem="it needs Linux", writable_problem="the kernel is old")
+    poor = replace(SPACIOUS, network_problem="it needs Linux")
     assert limits_problem(poor, **given).startswith(reason)  # type: ignore[arg-type]
-    if "writable" in given:
-        given = {"writable": (directory,)}
     with pytest.raises(JobRefused):
         confined(Command(("x",)), directory=directory, available=poor, **given)  # type: ignore[arg-type]
     assert not directory.exists()
 
 
 def test_limits_that_can_be_enforced_are_no_problem() -> None:
-    assert limits_problem(SPACIOUS, cpus=4, cpu_set=(0, 3), memory_bytes=2**30, no_network=True, writable=True) == ""
+    assert limits_problem(SPACIOUS, cpus=4, cpu_set=(0, 3), memory_bytes=2**30, no_network=True) == ""
 
 
 def test_a_limit_that_fails_late_is_named(directory: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -452,8 +417,8 @@ def test_a_failed_system_call_says_what_is_missing() -> None:
                           capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         125, "Barograph: the limits of this job cannot be set: No such file or directory.\n")
-    with pytest.raises(OSError, match=r"^\[Errno 1\] Landlock is not available \(Operation not permitted\)$"), \
-            confine._named("Landlock"):
+    with pytest.raises(OSError, match=r"^\[Errno 1\] A limit is not available \(Operation not permitted\)$"), \
+            confine._named("A limit"):
         raise PermissionError(1, "x")
 
 
@@ -517,7 +482,6 @@ def test_a_group_of_version_2_is_set_up_and_read(tmp_path: Path) -> None:
 
 
 @needs_network
-@needs_landlock
 def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     (tmp_path / "train.py").write_text(
@@ -531,7 +495,7 @@ def test_two_confined_instances_of_torch_meet_without_network(tmp_path: Path) ->
             (command,) = launch_plan(["train.py"], World(("127.0.0.1",) * 2, index, port=29400), directory=tmp_path,
                                      environment={**os.environ, "TMPDIR": str(work)}).commands
             made = confined(command, directory=work, cpus=1, memory_bytes=2**31, no_network=True,
-                            network_of=network, writable=(work,))
+                            network_of=network)
             started.append((made, StreamedProcess(made.command, merged=True)))
         for made, process in started:
             assert process.wait(LONGEST_SECS) == 0

@@ -18,7 +18,7 @@ import yaml
 
 from barograph.errors import JobError, SettingsError
 from barograph.jobs.controller import Controller
-from barograph.jobs.engines.engine import NotYet, Order
+from barograph.jobs.engines.engine import ASKED, NotYet, Order
 from barograph.jobs.engines.local import LocalEngine
 from barograph.jobs.engines.ray import RayEngine, passed_environment
 from barograph.jobs.engines.ray_capacity import problems_of_capacity
@@ -460,6 +460,17 @@ def test_a_node_is_cleaned_of_one_instance_or_of_a_job(tmp_path: Path, monkeypat
     assert os.listdir(directory("digits@1")) == ["0-0"]
     clean_node("digits@1", "")
     assert not directory("digits@1").exists()
+
+
+def test_an_agent_that_is_asked_to_end_is_told_that_it_is_no_notice(tmp_path: Path) -> None:
+    host = InstanceHost()
+    host.start(Command(("sleep", "600")))
+    host._work = tmp_path
+    host.terminate()
+    assert (tmp_path / ASKED).exists()
+    while (ended := host.end_within(1.0)) is None:
+        pass
+    assert ended == {"exit_code": -15, "said": ""}
 
 
 def host_of_an_ended_agent(monkeypatch: pytest.MonkeyPatch, home: Path, left: list[str], secs: float) -> InstanceHost:

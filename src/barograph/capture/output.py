@@ -112,6 +112,11 @@ class Output:
             channel = self._channels[series] = writer.channel(_keys_of(losses, len(rates)), optimizer)
         channel(tick, number, time_unix, values)
 
+    def flush(self) -> None:
+        """Have what was handed over published now; does not wait for it."""
+        if self.writer is not None:
+            self.writer.flush()
+
     def abandon(self) -> None:
         """Let go of the writer in a forked child: the run is its parent's."""
         if self.writer is not None:

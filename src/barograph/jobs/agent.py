@@ -156,9 +156,10 @@ class Agent:
     def _run(self, submission: Submission, port: int) -> Ended:
         spec = submission.spec
         self._secrets = self._log.secrets = Secrets(os.environ, named=spec.environment)
+        # Before the sources: they call it, and a signal is a notice, too.
+        signal.signal(signal.SIGTERM, self.ask_to_end)
         # On this machine only tests announce interruptions; elsewhere whoever provides the machine does.
         self._end.listen("auto" if spec.spot or spec.engine != "local" else "file", self._layout.base)
-        signal.signal(signal.SIGTERM, self.ask_to_end)
         self._layout.make()
         if submission.code:
             archive = self._eventually(lambda: bytes(self._store.get(f"{CODE}.{submission.code}")))

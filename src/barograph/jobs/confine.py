@@ -27,14 +27,6 @@ _NEW_USER, _NEW_NET, _NEW_MOUNTS = 0x10000000, 0x40000000, 0x00020000
 _BIND, _RECURSIVE, _FOLLOW = 0x1000, 0x4000, 0x80000
 """Flags of `mount`; a mount with the last one follows changes outside its namespace, and the other way round not."""
 _GET_FLAGS, _SET_FLAGS, _IS_UP = 0x8913, 0x8914, 1
-_NO_NEW_PRIVILEGES = 38
-_CREATE_RULES, _ADD_RULE, _RESTRICT = 444, 445, 446
-"""Numbers of the system calls of Landlock, the same on every architecture."""
-_WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
-_CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
-"""Rights of Landlock that change files: writing, removing and making all kinds of them."""
-_ALWAYS_WRITABLE = ("/dev", "/proc")
-_SHARED_MEMORY = "/dev/shm"
 _NETWORK, _MOUNTS = "a network namespace", "a mount namespace"
 _HOSTS = "/etc/hosts"
 _FAILED, _NOT_EXECUTABLE, _NOT_FOUND = 125, 126, 127
@@ -45,7 +37,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def main(words: Sequence[str]) -> int:
     """Confine this process and run the command in its place. Return only if that failed."""
     if words[0] == "--probe":
-        print(json.dumps({"network": _problem(enter_network), "writable": _problem(lambda: limit_writing(["/tmp"]))}))
+        print(json.dumps({"network": _problem(enter_network)}))
         return 0
     if words[0] == "--hold":
         enter_network()
@@ -74,7 +66,7 @@ def confine(settings: Mapping[str, Any]) -> None:
         settings: "procs": file of a control group to join; "cpu_set": CPUs; "watcher": command that limits memory, to
             which this process's number is appended as its first argument; "network": "new", or number of a process
             whose namespace is joined; "hosts": file that is /etc/hosts for the command, and whether a user namespace
-            may be entered for it; "writable": directories. Each may be absent.
+            may be entered for it. Each may be absent.
 
     Raises:
         OSError: A limit cannot be set.
@@ -92,8 +84,6 @@ def confine(settings: Mapping[str, Any]) -> None:
         join_network(int(settings["network"]))
     if "hosts" in settings:
         name_hosts(*settings["hosts"])
-    if "writable" in settings:
-        limit_writing(settings["writable"])
 
 
 def enter_network() -> None:
@@ -152,26 +142,6 @@ def join_network(pid: int) -> None:
         if os.fstat(spaces["user"].fileno()).st_ino != os.stat("/proc/self/ns/user").st_ino:
             _checked(_libc.setns(spaces["user"].fileno(), _NEW_USER), "the user namespace of the job")
         _checked(_libc.setns(spaces["net"].fileno(), _NEW_NET), "the network namespace of the job")
-
-
-def limit_writing(directories: Sequence[str]) -> None:
-    """Allow changes of files only below these directories, in devices and in shared memory (Landlock)."""
-    version = _checked(_libc.syscall(_CREATE_RULES, None, 0, 1), "Landlock")
-    handled = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
-    rights = ctypes.c_uint64(handled)
-    rules = _checked(_libc.syscall(_CREATE_RULES, ctypes.byref(rights), 8, 0), "Landlock")
-    for path, allowed in (*((path, handled) for path in (*directories, _SHARED_MEMORY)),
-                          *((path, handled & (_WRITE_FILE | _TRUNCATE)) for path in _ALWAYS_WRITABLE)):
-        try:
-            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        except FileNotFoundError:
-            continue  # what is not there cannot be written
-        rule = struct.pack("=Qi", allowed, handle)
-        _checked(_libc.syscall(_ADD_RULE, rules, 1, rule, 0), f"the right to write to {path}")
-        os.close(handle)
-    _checked(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "a limit of privileges")
-    _checked(_libc.syscall(_RESTRICT, rules, 0), "Landlock")
-    os.close(rules)
 
 
 def _checked(result: int, what: str) -> int:

@@ -15,15 +15,19 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 
-from barograph.errors import BarographError, DamagedChunk
+from barograph.errors import BarographError, DamagedChunk, StoreError
 from barograph.jobs.controller_process import ANNOUNCED, Announcement, controller_lock
 from barograph.jobs.engines.engine import Engine, NotYet
 from barograph.jobs.engines.engines import engines
 from barograph.jobs.home import JobRecord, JobsHome
+from barograph.jobs.job_log import EVENTS, EventLog
 from barograph.jobs.keeping import Keeping
 from barograph.jobs.leftovers import remove_leftovers
-from barograph.jobs.managed_job import ManagedJob
+from barograph.jobs.managed_job import PROBLEM, ManagedJob
+from barograph.jobs.state import state_after
 from barograph.model.clock import Clock, SystemClock
+from barograph.provenance.secrets import Secrets
+from barograph.store.urls import store_from_url
 
 _TURN_SECS = 0.05
 _IDLE_TURN_SECS = 0.5
@@ -88,15 +92,15 @@ class Controller:
         for record in records:
             # All of them before any turn: one that waits must not take what the instances of another one use.
             if record.name not in self._jobs:
-                self._care(record.name, functools.partial(self._manage, record))
+                self._care(record.name, functools.partial(self._manage, record), record)
         waiting: set[str] = set()
         # Those that run first, so that what they release is there for those that wait.
         for record in sorted(records, key=lambda item: (not self._is_running(item), item.number)):
             if record.name in self._jobs:
-                self._care(record.name, functools.partial(self._turn_of, record, waiting))
+                self._care(record.name, functools.partial(self._turn_of, record, waiting), record)
         return len(records) + self._kept
 
-    def _care(self, name: str, do: Callable[[], None]) -> None:
+    def _care(self, name: str, do: Callable[[], None], record: JobRecord | None = None) -> None:
         """Do something for a job, or again in a while if that fails: one job must not hold up the others."""
         if self._clock.monotonic() < self._again_at.get(name, 0.0):
             return
@@ -107,9 +111,21 @@ class Controller:
         except BarographError as error:
             self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
             _log(f"{name}: {error}")
-        except Exception:  # noqa: BLE001 - it is logged
+            if record is not None and not isinstance(error, StoreError):
+                self._note_problem(record, str(error))
+        except Exception as error:  # noqa: BLE001 - it is logged
             self._again_at[name] = self._clock.monotonic() + _RETRY_SECS
             _log(f"{name}: {traceback.format_exc()}")
+            if record is not None:
+                self._note_problem(record, f"{type(error).__name__}: {error}. Details: {self._home.controller_log}.")
+
+    def _note_problem(self, record: JobRecord, problem: str) -> None:
+        """Note in a job why it is not managed for now, if its store can be written."""
+        with contextlib.suppress(Exception):  # it is logged; the events may be what cannot be understood
+            reason = f"{PROBLEM}{Secrets(self._home.environment(record.name)).hide(problem)}"
+            log = EventLog(store_from_url(record.url), EVENTS, clock=self._clock.unix)
+            if reason != state_after(log.new()).reason:
+                log.append("waiting", reason=reason)
 
     def _remove_leftovers(self) -> None:
         if self._clock.monotonic() >= self._leftovers_at:

@@ -5,7 +5,7 @@ The controller of real jobs and the simulator call the same function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from barograph.jobs.spec import JobSpec
@@ -16,6 +16,8 @@ MOST_FAILURES = 3
 """Attempts one after another that fail although their instances are there: another one would fail too."""
 _PAUSES_SECS = (0.0, 5.0, 60.0)
 """Time before an attempt, by the number of failures before it: what cannot be reached may be back."""
+_BEGIN_SECS = 60.0
+"""An agent that is gone so soon, and said only that it is ready, would be gone again and again."""
 _RANKS = {Outcome.LOST: 0, Outcome.FAILED: 1, Outcome.SCRIPT: 3, Outcome.INTERRUPTED: 4}
 _ANNOUNCED_RANK = 2
 
@@ -136,6 +138,21 @@ def _of_ended(state: JobState, spec: JobSpec) -> Decision:
     if spec.max_restarts is not None and state.interruptions >= spec.max_restarts:
         return Finish(Phase.FAILED, f"{reason} It was restarted {spec.max_restarts} times (max-restarts).")
     return Requeue(end.outcome, reason)
+
+
+def end_of_lost(why: str, said: Sequence[str], secs: float) -> Ended:
+    """Return how an instance ended that is gone and did not say so.
+
+    Args:
+        why: Why it is gone.
+        said: Kinds of the events that its agent wrote.
+        secs: Time since the start of the attempt.
+    """
+    if not said:
+        return Ended(Outcome.FAILED, None, f"The instance ended before it was ready. {why}")
+    if set(said) <= {"ready"} and secs < _BEGIN_SECS:
+        return Ended(Outcome.FAILED, None, f"The instance ended before it began to work. {why}")
+    return Ended(Outcome.LOST, None, f"The instance was lost. {why}")
 
 
 def _failed(ended: Mapping[int, Ended]) -> dict[int, Ended]:

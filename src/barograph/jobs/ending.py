@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from barograph.errors import StoreError
+from barograph.jobs.engines.engine import ASKED
+from barograph.jobs.interruptions.signals import SignalSource
 from barograph.jobs.interruptions.sources import NoticeWatch, sources_named
 from barograph.jobs.job_log import EventLog
 from barograph.jobs.script import GRACE_SECS
@@ -38,17 +40,19 @@ class EndRequest:
         self._events, self._now = events, now
         self._notices = NoticeWatch(())
         self._reason = ""
+        self._asked_file: Path | None = None
         self.asked = threading.Event()
         self.grace_secs = GRACE_SECS
 
     def listen(self, sources: str, directory: Path) -> None:
         """Listen to interruption sources, as `sources_named` takes them."""
+        self._asked_file = directory / ASKED
         self._notices = NoticeWatch(sources_named(sources, directory=directory))
 
     def poll(self) -> bool:
         """Take a notice, if there is one; return whether the instance must end."""
         notice = self._notices.poll()
-        if notice is not None:
+        if notice is not None and not (notice.source == SignalSource.name and self._is_asked_by_engine()):
             with contextlib.suppress(StoreError):  # save a checkpoint even if the notice cannot be stored
                 self._events.append("notice", **notice.to_json())
             if not notice.advisory:
@@ -57,6 +61,9 @@ class EndRequest:
                     self.grace_secs = max(1.0, min(GRACE_SECS, notice.deadline_unix - self._now() - _UPLOAD_SECS))
                 self.asked.set()
         return self.asked.is_set()
+
+    def _is_asked_by_engine(self) -> bool:
+        return self._asked_file is not None and self._asked_file.exists()
 
     def check(self, wait_secs: float = 0.0) -> None:
         """Take a notice and wait a little; raise `Cancelled` if the instance must end."""

@@ -1,4 +1,4 @@
-"""The limits of an instance: its CPUs, its memory, its network, and where it may write."""
+"""The limits of an instance: its CPUs, its memory and its network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from barograph.processes.local_process import DEVNULL, PIPE, LocalProcess
 from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 _RECORD, _MARK = "confinement.json", "out-of-memory"
-_PROBED = ("network", "writable")
+_PROBED = ("network",)
 """What `confine --probe` finds out."""
 _PROBE_SECS = 30.0
 _PATIENCE_SECS = 10.0
@@ -40,14 +40,12 @@ class Available:
         memory_bytes: Memory of this machine or container.
         has_memory_groups: The kernel limits memory, exactly. Otherwise it is measured, and the instance is ended.
         network_problem: Why an instance cannot be cut off from the network; "": it can.
-        writable_problem: Why an instance cannot be kept from writing elsewhere; "": it can.
     """
 
     cpus: tuple[int, ...]
     memory_bytes: int
     has_memory_groups: bool
     network_problem: str
-    writable_problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +74,18 @@ def limits_here(*, probes: bool = True) -> Available:
     """Return what this machine can enforce.
 
     Args:
-        probes: Find out about the network and about writing. Takes 50 ms the first time. Otherwise there seems to be
-            no problem with them.
+        probes: Find out about the network. Takes 50 ms the first time. Otherwise there seems to be no problem with it.
     """
     cpus = tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
     problems = _probed() if probes else dict.fromkeys(_PROBED, "")
     return Available(cpus, memory_of_machine(), memory_group("barograph-probe") is not None,
-                     problems["network"], problems["writable"])
+                     problems["network"])
 
 
 def confined(
     command: Command, *, directory: Path, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
     memory_bytes: int | None = None, no_network: bool = False, network_of: int | None = None,
-    writable: tuple[Path, ...] = (), hosts: Mapping[str, str] | None = None, available: Available | None = None,
+    hosts: Mapping[str, str] | None = None, available: Available | None = None,
 ) -> Confinement:
     """Return a command with limits. Commands with one directory share the limit of memory.
 
@@ -102,8 +99,6 @@ def confined(
         memory_bytes: Memory of all processes together.
         no_network: Only the loopback interface is there.
         network_of: A process of `held_network`, whose loopback interface is shared. None: a new one.
-        writable: Directories to which alone the command may write, apart from devices and shared memory; empty: any.
-            Those that are missing are created.
         hosts: Names of the instances and their addresses. The command finds them in /etc/hosts where this machine
             allows it; a single instance does not enter a user namespace for its own name.
         available: What can be enforced. None: as `limits_here`.
@@ -111,13 +106,12 @@ def confined(
     Raises:
         JobRefused: A limit cannot be enforced here; the message says why.
     """
-    available = available or limits_here(probes=bool(no_network or writable))
-    problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network,
-                             writable=bool(writable))
+    available = available or limits_here(probes=no_network)
+    problem = limits_problem(available, cpus=cpus, cpu_set=cpu_set, memory_bytes=memory_bytes, no_network=no_network)
     if problem:
         raise JobRefused(problem)
     directory = Path(os.path.abspath(directory))
-    _make([directory, *writable])
+    _make(directory)
     settings: dict[str, object] = {}
     if cpu_set:
         settings["cpu_set"] = sorted(cpu_set)
@@ -127,8 +121,6 @@ def confined(
         settings["network"] = "new" if network_of is None else network_of
     if hosts and sys.platform == "linux" and os.path.isfile("/etc/hosts"):
         settings["hosts"] = [_hosts_file(directory, hosts), len(hosts) > 1]
-    if writable:
-        settings["writable"] = [os.path.abspath(path) for path in writable]
     if cpus is not None:
         command = replace(command, environment={
             **thread_variables(cpus), **(os.environ if command.environment is None else command.environment)})
@@ -139,7 +131,7 @@ def confined(
 
 def limits_problem(
     available: Available, *, cpus: float | None = None, cpu_set: tuple[int, ...] | None = None,
-    memory_bytes: int | None = None, no_network: bool = False, writable: bool = False,
+    memory_bytes: int | None = None, no_network: bool = False,
 ) -> str:
     """Return why limits cannot be enforced here, in one sentence or two; "" if they can. See `confined`."""
     here = len(available.cpus) or os.cpu_count() or 1
@@ -152,8 +144,6 @@ def limits_problem(
                 f"{available.memory_bytes / 2**30:.3g} GiB. Lower --memory.")
     if no_network and available.network_problem:
         return f"--no-network cannot be enforced here: {available.network_problem}. Run the job without it."
-    if writable and available.writable_problem:
-        return f"Writing cannot be limited to the directories of the job: {available.writable_problem}."
     return ""
 
 
@@ -247,12 +237,11 @@ def _noted(directory: Path) -> list[MemoryGroup]:
         return []
 
 
-def _make(directories: Iterable[Path]) -> None:
-    for path in directories:
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise JobRefused(f"The directory of the instance cannot be created: {error.strerror} ({path}).") from error
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JobRefused(f"The directory of the instance cannot be created: {error.strerror} ({path}).") from error
 
 
 def _wrapper() -> tuple[str, ...]:

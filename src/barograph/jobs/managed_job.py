@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 from barograph.errors import DamagedChunk, JobError, ObjectNotFound
-from barograph.jobs.decisions import End, Finish, Requeue, Start, decide
+from barograph.jobs.decisions import End, Finish, Requeue, Start, decide, end_of_lost
 from barograph.jobs.engines.engine import Engine, Handle, Order
 from barograph.jobs.home import JobRecord, JobsHome
 from barograph.jobs.job_log import EVENTS, STOP, Event, EventLog, NotLeading, instance_folder
@@ -35,6 +36,7 @@ from barograph.store.urls import store_from_url
 _OF_INSTANCES = (JOB, ATTEMPTS, WORKERS, HEARTBEATS, ENDINGS, RECORDS, TENSORS, CHECKPOINTS, TRACE, CURVES)
 """Folders that only processes of the job write to, or its controller."""
 _OF_OTHERS = tuple(folder for folder in FOLDERS if folder not in _OF_INSTANCES)
+PROBLEM = "The controller cannot manage this job: "
 _OLD_SECS = 1.0
 _BUCKETS = ("s3:", "s3a:", "gs:", "az:")
 _BUCKET_PAUSE_SECS = 1.0
@@ -116,6 +118,8 @@ class ManagedJob:
             self._take_requests()
             self._take_news()
             self._waits = self._act(may_start=may_start)
+            if self._state.reason.startswith(PROBLEM) and not self._state.phase.is_over:
+                self._wait("")
         except NotLeading:
             self._waits = False  # what the other controller decided is taken at the next turn
         return self._waits
@@ -210,7 +214,8 @@ class ManagedJob:
             for number in range(self._state.noted.get(index, 0), len(news)):
                 self._take_event(index, number, news[number])
             if gone and index not in self._state.ended:
-                self._note("ended", index=index, **_gone(gone, was_ready=bool(news)))
+                secs = self._clock.unix() - self._state.since_unix
+                self._note("ended", index=index, **asdict(end_of_lost(gone, [event.kind for event in news], secs)))
 
     def _take_event(self, index: int, number: int, event: Event) -> None:
         if event.kind == "ended":
@@ -258,10 +263,3 @@ class ManagedJob:
 
     def _take(self, events: list[Event]) -> None:
         self._state = state_after(events, self._state)
-
-
-def _gone(why: str, *, was_ready: bool) -> dict[str, object]:
-    """Return how an instance ended that is gone. One whose agent could not even begin would fail again and again."""
-    if was_ready:
-        return {"outcome": Outcome.LOST, "reason": f"The instance was lost. {why}"}
-    return {"outcome": Outcome.FAILED, "reason": f"The instance ended before it was ready. {why}"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.capture.integrations import installed_integrations
+from barograph.capture.presets import preset_named
 from barograph.errors import JobRefused, ObjectExists, SettingsError
 from barograph.jobs.algorithms.registry import algorithm_named
 from barograph.jobs.algorithms.registry import problems_of as algorithm_problems
@@ -35,9 +36,11 @@ from barograph.model.clock import SystemClock
 from barograph.model.launch import Launch
 from barograph.model.plain import plain
 from barograph.model.question import question_now
+from barograph.model.selection import Selection
 from barograph.model.settings import Settings, settings_from_mapping
 from barograph.provenance.secrets import Secrets
 from barograph.rules.needs import needs_from_settings
+from barograph.rules.registry import actions_by_rule, check_capsule_on, rules_from_settings
 from barograph.runs.state.claim import create_run
 from barograph.runs.state.places import away_from, new_manifest, new_place
 from barograph.runs.writing.gathering import start_gathering
@@ -134,7 +137,7 @@ def plan_of(spec: JobSpec, home: JobsHome) -> Plan:
         return Plan(hidden(spec, Secrets(os.environ)), {}, "", "", tuple(typed))
     channels, problems = checked(spec, home)
     try:
-        needs_from_settings(settings_from_mapping(dict(spec.settings)))
+        _needs(settings_from_mapping(dict(spec.settings)))
     except SettingsError as error:
         problems.append(str(error))
     code = "none: the algorithm is built in"
@@ -196,7 +199,7 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
     settings = _settings(spec, store)
     # URLs of receivers may have secrets.
     spec = replace(spec, settings={name: value for name, value in spec.settings.items() if name != "notify"})
-    launch = replace(Launch(settings, 0, needs_from_settings(settings)),
+    launch = replace(Launch(settings, 0, _needs(settings)),
                      integrations=installed_integrations().found)
     directory = Path.cwd()
     secrets = Secrets(environment, named=spec.environment)
@@ -226,6 +229,15 @@ def _submitted(spec: JobSpec, to: str, home: JobsHome, packages: Store | None) -
             start_gathering(store.url, 0, question_now(spec.words, away=away_from(store.url))).let_go()
     ensure_controller(home)
     return Submitted(name, store, packed.notes if packed else ())
+
+
+def _needs(settings: Settings) -> tuple[Selection, ...]:
+    """Return what the rules need; refuse what `barograph run` refuses. Loads the rules only if they are named."""
+    preset_named(settings.preset)
+    if settings.rule_settings or (settings.recorder and settings.recorder.capsule_on):
+        actions_by_rule(settings)
+        check_capsule_on(settings, rules_from_settings(settings))
+    return needs_from_settings(settings)
 
 
 def _away(url: str, home: JobsHome) -> tuple[Path, ...]:

@@ -10,8 +10,10 @@ import typer
 
 from barograph.cli.jobs import submit
 from barograph.cli.jobs.submit_page import spec_of, submit_typed
-from barograph.errors import SettingsError
+from barograph.errors import BarographError, SettingsError
+from barograph.jobs.home import JobsHome
 from barograph.jobs.spec import JobSpec
+from barograph.jobs.submitting import submit as submit_job
 
 
 def spec_typed(**typed: Any) -> JobSpec:
@@ -38,6 +40,29 @@ def test_a_wrong_setting_of_a_job_file_is_named(here: Path) -> None:
     (here / "job.toml").write_text('command = ["train.py"]\n[settings]\nbudgett = "off"\n')
     with pytest.raises(SettingsError, match=r'"budgett" is not a setting\. Did you mean "budget"\?'):
         spec_typed(command=["job.toml"])
+
+
+@pytest.mark.parametrize(("option", "problem"), [
+    ({"preset": "standart"}, '"standart" is not a preset. Did you mean "standard"?'),
+    ({"set_": ["G101.actions=stopp"]}, 'rule_settings.G101.actions: there is no action "stopp". '
+                                           'Did you mean "stop"?'),
+    ({"capsule_on": "G101", "rules": "N101"}, "recorder.capsule_on names G101, but `rules` does not enable it. Add it "
+                                              "to `rules`, or remove it from recorder.capsule_on."),
+])
+def test_settings_that_run_refuses_are_refused(
+    option: dict[str, Any], problem: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "train.py").write_text("")
+    names = submit.command.__signature__.parameters  # type: ignore[attr-defined]
+    typed = {**dict.fromkeys(names), "command": ["train.py"], **option}
+    with pytest.raises(typer.Exit):
+        submit_typed({**typed, "dry_run": True})
+    assert f"problem: {problem}" in capsys.readouterr().out.replace("\n", " ")
+    home = JobsHome(here / "home")
+    with pytest.raises(BarographError) as caught:
+        submit_job(spec_of(typed), to=str(here / "run"), home=home)
+    assert str(caught.value) == problem
+    assert home.all() == []
 
 
 def test_a_dry_run_shows_what_runs_where_and_which_files_are_not_sent(

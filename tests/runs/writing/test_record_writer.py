@@ -15,7 +15,7 @@ from barograph.runs.writing.writer_client import WriterClient
 from benchmarks.null_writer import NullWriter
 from capture_writer import ListWriter
 
-METHODS = ("put", "put_numbers", "channel", "put_batches", "close", "after_fork_in_child")
+METHODS = ("put", "put_numbers", "channel", "put_batches", "flush", "close", "after_fork_in_child")
 
 
 def test_the_interface_is_what_is_checked_here() -> None:
@@ -46,6 +46,7 @@ def test_a_writer_without_a_run_takes_everything(writer: type[RecordWriter]) -> 
     assert made.put_numbers(Step(0, 0, ""), {Key(Kind.LOSS, "total"): 1.0})
     assert made.channel([Key(Kind.LOSS, "total")], "")(1, 1, 0.0, [1.0])
     made.put_batches([])
+    made.flush()
     made.log("accuracy", 0.5, 1, Mode.TRAIN, 0.0)
     made.after_fork_in_child()
     assert made.close(EndState.FINISHED).complete

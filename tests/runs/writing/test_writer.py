@@ -38,6 +38,17 @@ def test_a_step_is_published_at_most_flush_secs_later(workshop: Any, make_record
     assert workshop.run().steps().tolist() == [0]
 
 
+def test_a_step_is_published_at_once_if_that_is_asked_for(workshop: Any, make_records: MakeRecords) -> None:
+    writer = workshop.writer(flush_secs=60.0)
+    writer.put(make_records(0))
+    writer.flush()
+    writer.turn()
+    assert workshop.run().steps().tolist() == [0]
+    writer.put(make_records(1))
+    writer.turn()
+    assert len(workshop.names("records")) == 1
+
+
 def test_chunks_are_numbered_through(workshop: Any, make_records: MakeRecords) -> None:
     writer = workshop.writer()
     for tick in range(3):

@@ -184,6 +184,18 @@ def test_what_was_not_handed_over_is_counted_when_the_writing_process_is_gone(ma
     assert "too often" in told[-1]
 
 
+def test_a_flush_is_handed_over_with_all_that_was_taken_before(make_records: MakeRecords) -> None:
+    far = FarEnd()
+    with line_to(far) as line:
+        line.put(make_records(0))
+        line.flush()
+        far.wait_until(lambda: any(item.urgent for item in far.got if isinstance(item, Delivery)))
+        got = [item for item in far.got if isinstance(item, Delivery)]
+        urgent = [item.urgent for item in got].index(True)
+    assert sum(len(item.steps) for item in got[:urgent + 1]) == 1
+    assert not any(item.urgent for item in got[urgent + 1:])
+
+
 def test_what_the_writing_process_wants_told_is_told() -> None:
     far = FarEnd()
     told: list[str] = []

@@ -90,6 +90,14 @@ def test_what_comes_before_the_run_can_be_written_is_written_when_it_can(
     assert (writer.worker.name, line.said) == ("p0", [])
 
 
+def test_what_is_urgent_is_written_as_soon_as_the_run_can_be(workshop: Any, make_records: MakeRecords) -> None:
+    writer_process, _ = scribe_for(workshop, flush_secs=60.0)
+    writer_process.receive(replace(delivery(make_records(0)), urgent=True))
+    writer = writer_process.claim()
+    writer.turn()
+    assert workshop.run().steps().tolist() == [0]
+
+
 def test_memory_is_bounded_while_the_run_cannot_be_written(workshop: Any, make_records: MakeRecords) -> None:
     writer_process, _ = scribe_for(workshop, queue_bytes=10_000, wait=lambda secs: wait(secs))
     wait = away_until(workshop, 3.0, StoreUnavailable("away"))

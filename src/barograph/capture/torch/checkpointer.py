@@ -216,6 +216,8 @@ class Checkpointer:
             store = self._store = self._store or self._open_store()
             if not are_finite(self._names):
                 raise NotDone("the weights are not finite")
+            # Beside saving: of steps that are not made again, the records must not be lost either.
+            session.output.flush()
             who, steps = f"r{session.worker.rank[0]}" if several else f"pid{os.getpid()}", session.counts.of_busiest
             save(store, self._names, self._optimizers, attempt=session.worker.attempt, steps=steps, who=who,
                  scaler=next(iter(self._beside.of(torch.amp.GradScaler)), None),

@@ -140,7 +140,7 @@ def status_of(report: JobReport) -> list[str]:
     parts = [report.doing or str(report.phase)]
     if report.total_bytes:
         parts[0] += f" {bar(report.done_bytes / report.total_bytes)} of {size(report.total_bytes)}"
-    if report.phase is Phase.QUEUED and report.reason:
+    if report.reason and not report.is_over:
         parts.append(report.reason.rstrip("."))
     if report.step:
         parts.append(f"step {report.step:,}")

@@ -138,7 +138,22 @@ def run_trainer(train: Callable[[Sequence[str]], None]) -> None:
     try:
         train(sys.argv[1:])
     except (BadData, BarographError) as error:
-        raise SystemExit(f"{Path(sys.argv[0]).name}: {error}") from error
+        raise SystemExit(f"{Path(sys.argv[0]).name}: {with_channels(str(error))}") from error
+
+
+def with_channels(text: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return a message with names of channels for their folders, which are gone after the job.
+
+    Example:
+        >>> with_channels("No column in /tmp/0-0/input/data/train/a.csv.",
+        ...               {"SM_CHANNEL_TRAIN": "/tmp/0-0/input/data/train"})
+        'No column in train/a.csv.'
+    """
+    names = {folder: name.removeprefix("SM_CHANNEL_").lower() for name, folder in environ.items()
+             if name.startswith("SM_CHANNEL_") and folder.startswith("/")}
+    for folder in sorted(names, key=len, reverse=True):
+        text = text.replace(folder, names[folder])
+    return text
 
 
 def _with_underscores(word: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,10 +22,13 @@ from barograph.jobs.algorithms.parameters import (
     Parameter,
 )
 from barograph.jobs.data.channel import Channel, Mode, channel_from_json
+from barograph.processes.command import own_module
+from barograph.processes.run_to_end import NotCompleted, run_to_end
 
 CHANNELS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 """Channel to what its data is for."""
 
+_LIBRARY_SECS = 60.0
 _TRAINERS = Path(__file__).with_name("trainers")
 
 
@@ -98,7 +102,10 @@ def problems_of(
     """
     problems = [f'The algorithm "{algorithm.name}" needs {package}: pip install "barograph[{algorithm.extra}]".'
                 for package in algorithm.requires if importlib.util.find_spec(package) is None]
-    problems += parameter_problems(algorithm, parameters)
+    wrong = parameter_problems(algorithm, parameters)
+    if not problems and not wrong:
+        wrong = _unknown(algorithm, parameters)
+    problems += wrong
     problems += [f'The algorithm does not read the channel "{channel}". {nearest(channel, CHANNELS)}'
                  for channel in channels if channel not in CHANNELS]
     if processes > 1:
@@ -116,6 +123,22 @@ def parameter_problems(algorithm: Algorithm, parameters: Mapping[str, str]) -> l
     known = {item.name: item for item in (*algorithm.options, *algorithm.parameters)}
     return [f'{name} is "{value}"; it must be {wanted}.' for name, value in parameters.items()
             if (wanted := _unmet(known.get(name.replace("-", "_")), value))]
+
+
+def _unknown(algorithm: Algorithm, parameters: Mapping[str, str]) -> list[str]:
+    options = {item.name for item in algorithm.options}
+    usual = {item.name for item in algorithm.parameters}
+    given = {short: value for name, value in parameters.items() if (short := name.replace("-", "_")) not in options}
+    if usual.issuperset(given):
+        return []
+    words = algorithm.name, json.dumps(given), json.dumps(sorted(usual))
+    # A process of its own, because commands load no framework.
+    try:
+        done = run_to_end(own_module("barograph.jobs.algorithms.trainers.library_names", *words),
+                          timeout_secs=_LIBRARY_SECS)
+        return list(json.loads(done.out))
+    except (OSError, NotCompleted, ValueError):
+        return []  # the library says so when the job starts
 
 
 def _unmet(parameter: Parameter | None, value: str) -> str:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from barograph.errors import BarographError
 from barograph.jobs.spec import JobSpec
 
+ASKED = "asked-to-end"
+"""File that an engine creates in the directory of an instance before it signals the agent: it is no notice then."""
 CPUS_VARIABLE = "BAROGRAPH_CPUS"
 """Environment variable with the CPUs that the engine chose for an instance, with commas between them."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from barograph.errors import JobError
 from barograph.jobs.data.mounts import mounts, unmount
-from barograph.jobs.engines.engine import CPUS_VARIABLE, NETWORK_VARIABLE, Handle, Order
+from barograph.jobs.engines.engine import ASKED, CPUS_VARIABLE, NETWORK_VARIABLE, Handle, Order
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up, has_own_network, held_network, limits_here, limits_problem
 from barograph.jobs.spec import JobSpec
@@ -211,6 +211,8 @@ class LocalEngine:
     def ask_to_end(self, handle: Handle) -> None:
         """See `Engine.ask_to_end`."""
         if not self.is_gone(handle):
+            with contextlib.suppress(OSError):
+                (Path(handle["work"]) / ASKED).touch()
             with contextlib.suppress(OSError):
                 os.kill(handle["pid"], signal.SIGTERM)
 

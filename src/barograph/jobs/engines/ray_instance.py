@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from barograph.jobs.data.mounts import stale_mounts, unmount
+from barograph.jobs.engines.engine import ASKED
 from barograph.jobs.engines.local import INSTANCE_VARIABLE
 from barograph.jobs.home import JobsHome
 from barograph.jobs.isolation import clean_up
@@ -41,6 +42,7 @@ class InstanceHost(ProcessHost):
         self._starting = threading.Lock()
         self._cleaned = threading.Event()
         self._said = b""
+        self._work: Path | None = None
 
     def run(
         self, group: str, attempt: int, index: int, url: str, job: str, address: str, given: Mapping[str, str],
@@ -64,7 +66,7 @@ class InstanceHost(ProcessHost):
         with self._starting:
             if self._process is None:
                 self._unattended_secs = max(self._unattended_secs, kept_secs)
-                work = directory(group) / f"{attempt}-{index}"
+                work = self._work = directory(group) / f"{attempt}-{index}"
                 work.mkdir(parents=True, exist_ok=True)
                 environment = {**node_environment(os.environ), **given, "BAROGRAPH_ADDRESS": address,
                                **this_node().to_environment(), INSTANCE_VARIABLE: f"{group}/{attempt}-{index}/"}
@@ -73,6 +75,13 @@ class InstanceHost(ProcessHost):
                 threading.Thread(target=self._release_unattended, args=(group, f"{attempt}-{index}"),
                                  daemon=True).start()
         return self.end_within(0.0)
+
+    def terminate(self) -> None:
+        """Ask the agent to save and to end. To it, this is no notice of an interruption."""
+        if self._work is not None:
+            with contextlib.suppress(OSError):
+                (self._work / ASKED).touch()
+        super().terminate()
 
     def end_within(self, wait_secs: float) -> dict[str, Any] | None:
         """Return how the agent ended, None if it has not after some seconds.

@@ -29,10 +29,14 @@ class Inbox:
     Args:
         limit_bytes: Memory for waiting records, here and in the thread that has taken them but not yet
             called `release`.
+
+    Attributes:
+        urgent: Set if what waits is to be published now. Wakes the taking thread, which clears it.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
+        self.urgent = threading.Event()
         self._lock = threading.Lock()
         self._steps: deque[tuple[Pending, int]] = deque()
         self._held_bytes = 0
@@ -204,6 +208,12 @@ class Inbox:
         steps = [self._steps.popleft() for _ in range(count)]
         self.hold(taken)
         return steps, Points(tuple(self._series), np.frombuffer(data, POINT))
+
+    def take_urgent(self) -> bool:
+        """Return whether what waits is to be published now, once."""
+        is_urgent = self.urgent.is_set()
+        self.urgent.clear()
+        return is_urgent
 
     def hold(self, change_bytes: int) -> None:
         """Change the number of bytes held by the taking thread."""

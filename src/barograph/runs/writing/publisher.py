@@ -137,10 +137,11 @@ class Publisher:
         """
         if not closing:
             self._sample()
+        is_urgent = self._inbox.take_urgent()
         self._collect()
         now = self._clock.monotonic()
         # While the store is unavailable one chunk grows, instead of many waiting.
-        is_due = now - self._open_since >= self._settings.flush_secs - TURN_SECS
+        is_due = is_urgent or now - self._open_since >= self._settings.flush_secs - TURN_SECS
         if self._outbox.is_open and (closing or (is_due and not self._outbox.waiting)):
             self._seal()
         if now < self._away_until:

@@ -71,6 +71,10 @@ class RecordWriter(Protocol):
         """Take the batches that fed a step. If the queue is full, they are dropped and counted."""
 
     @abstractmethod
+    def flush(self) -> None:
+        """Ask that what was taken so far is published now. Does not wait for it."""
+
+    @abstractmethod
     def close(self, state: EndState, reason: str = "") -> Closing:
         """Publish what waits and write the ending. A second call returns the same.
 

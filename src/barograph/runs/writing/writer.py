@@ -119,6 +119,10 @@ class RunWriter(RecordWriter):
         """Queue the batches of a step; never blocks. If the queue is full, they are dropped and counted."""
         self._inbox.put_batches(batches)
 
+    def flush(self) -> None:
+        """Have what is queued published now; never blocks."""
+        self._inbox.urgent.set()
+
     @property
     def dropped_steps(self) -> int:
         """Steps dropped so far."""
@@ -169,6 +173,7 @@ class RunWriter(RecordWriter):
         self._ending = ending
         self._deadline = self._clock.monotonic() + self._settings.close_timeout_secs
         self._closing.set()
+        self._inbox.urgent.set()
         if self._thread is not None:
             if not wait_while_working(self._thread, self._settings.close_timeout_secs):
                 waited_secs = self._settings.close_timeout_secs
@@ -192,7 +197,7 @@ class RunWriter(RecordWriter):
                 self._publish().turn()
             except Exception as error:  # noqa: BLE001 - the thread must go on; it is reported in the heartbeat
                 self._problems.note(repr(error), f"The writer failed: {error!r}")
-            self._closing.wait(_TURN_SECS)
+            self._inbox.urgent.wait(_TURN_SECS)
         try:
             self._drain()
         except Exception as error:  # noqa: BLE001 - as above; `close` reports that not all was published

@@ -65,6 +65,7 @@ class _Parcel:
     steps: list[CompactStep] = field(default_factory=list)
     batches: list[BatchFed] = field(default_factory=list)
     tries: int = 0
+    urgent: bool = False
 
 
 class WriterClient(RecordWriter):
@@ -165,6 +166,10 @@ class WriterClient(RecordWriter):
         """Queue the batches of a step; never blocks. If the queue is full, they are dropped and counted."""
         self._inbox.put_batches(batches)
 
+    def flush(self) -> None:
+        """Have what is queued published now; never blocks."""
+        self._inbox.urgent.set()
+
     @property
     def problems(self) -> tuple[str, ...]:
         """Problems on our side of the connection."""
@@ -182,6 +187,7 @@ class WriterClient(RecordWriter):
         self._ending = End(state, reason)
         self._deadline = time.monotonic() + self._settings.close_timeout_secs + _MARGIN_SECS
         self._closing.set()
+        self._inbox.urgent.set()
         self._thread.join(self._settings.close_timeout_secs + _MARGIN_SECS)
         self._closed = self._answer or self._closing_without_answer()
         return self._closed
@@ -219,7 +225,8 @@ class WriterClient(RecordWriter):
                 return
 
     def _serve(self) -> None:
-        while not self._closing.wait(_TURN_SECS):
+        while not self._closing.is_set():
+            self._inbox.urgent.wait(_TURN_SECS)
             self._deliver()
             self._report()
             self._tell_around()
@@ -263,14 +270,16 @@ class WriterClient(RecordWriter):
     def _deliver(self, *, last: bool = False) -> bool:
         """Send the queue; False if that failed for good."""
         if self._unsent is None:
+            is_urgent = self._inbox.take_urgent()
             pending, points = self._inbox.take()
             batches = self._inbox.take_batches()
             now = time.monotonic()
-            if not (pending or batches or len(points.points) or last or now - self._status_told_at >= _STATUS_SECS):
+            is_due = last or is_urgent or now - self._status_told_at >= _STATUS_SECS
+            if not (pending or batches or len(points.points) or is_due):
                 return True
             self._status_told_at = now
             self._unsent = self._parcel(pending, points)
-            self._unsent.batches = batches
+            self._unsent.batches, self._unsent.urgent = batches, is_urgent
         # Kept until it was sent, in case the writer process is gone.
         parcel = self._unsent
         parcel.tries += 1
@@ -319,6 +328,7 @@ class WriterClient(RecordWriter):
             status=replace(status, problems=(*status.problems, *self._problems.texts)),
             dropped_steps=dropped[0] - self._told_drops[0], dropped_points=dropped[1] - self._told_drops[1],
             batches=tuple(parcel.batches), dropped_batches=dropped[2] - self._told_drops[2],
+            urgent=parcel.urgent,
         ))
         self._subjects, self._told_series, self._told_drops = subjects, len(series), dropped
 

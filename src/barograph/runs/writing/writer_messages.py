@@ -58,6 +58,7 @@ class Delivery:
         dropped_steps, dropped_points: Steps and points dropped since the last delivery.
         batches: Batches since the last delivery.
         dropped_batches: Batches dropped since the last delivery.
+        urgent: Publish them now.
     """
 
     subjects: tuple[Subject, ...] | None
@@ -69,6 +70,7 @@ class Delivery:
     dropped_points: int
     batches: tuple[BatchFed, ...] = ()
     dropped_batches: int = 0
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,6 +185,8 @@ class WriterProcess:
         if delivery.batches:
             self._inbox.put_batches(delivery.batches)
         self._inbox.add_dropped(delivery.dropped_steps, delivery.dropped_points, delivery.dropped_batches)
+        if delivery.urgent:
+            self._inbox.urgent.set()
 
     def hear_around(self, message: Around) -> None:
         """Take in what went on around the training."""
