@@ -44,7 +44,7 @@ from barograph.store.base import Store
 _RECENT = 64
 _SIGTERM = "SIGTERM"
 _UNASKED_STEPS = 32
-"""Steps after which a script that asked no loader is one that does not."""
+"""Number of steps after which a script that requested no batch counts as one without a loader."""
 
 
 class Checkpointer:
@@ -52,17 +52,17 @@ class Checkpointer:
 
     Args:
         hooks: State shared by the hooks.
-        names: The models.
-        optimizers: Of the script.
-        settings: When they are due.
-        loaders: Names passes; those that were begun before count.
-        store: Opens the run's.
+        names: Names of the models.
+        optimizers: Optimizers of the script.
+        settings: Settings of checkpoints.
+        loaders: Names passes; includes those started before.
+        store: Opens the store of the run.
 
     Attributes:
         loaders: See above.
-        passes: Where the script is in its data.
-        next_step: Sees the step after a checkpoint.
-        costs_secs: What the last ones cost.
+        passes: Position of the script in its data.
+        next_step: Observes the step after a checkpoint.
+        costs_secs: Costs of the last checkpoints.
     """
 
     def __init__(
@@ -96,24 +96,24 @@ class Checkpointer:
         self._session.steering.lend_hand(CHECKPOINT, self._hear, always=True)
         self._termination = Termination(self._asked_to_end) if settings.on_sigterm else None
 
-    # What the script does
+    # Events of the script
 
     def will_begin(self, loader: Any) -> None:
-        """Note how everything stands before a pass over a loader begins."""
+        """Save the state before a pass over a loader starts."""
         self._guarded("noting the start of a pass", lambda: self.passes.will_begin(loader))
 
     def asked(self, iterator: Any) -> None:
-        """Hear that the script asks for its next batch; save a checkpoint where one is due.
+        """Save a checkpoint if one is due, because the script requests its next batch.
 
         Raises:
-            TrainingStopped: SIGTERM has come.
+            TrainingStopped: SIGTERM was received.
         """
         self._guarded("saving a checkpoint", lambda: self._ask(iterator))
         if self._asked_to_stop and not self._wanted:
             self._stop()
 
     def gave(self, iterator: Any, batch: Any) -> None:
-        """Note what came out of a loader, once the script has it: what was drawn ahead of a step is none of it yet."""
+        """Note a batch of a loader when the script gets it, which excludes prefetched batches."""
         current = self.passes.of(iterator)
         if current is None:
             return
@@ -130,7 +130,7 @@ class Checkpointer:
             current.ended = True
 
     def backward_begins(self, tensors: Any) -> None:
-        """Note the loss of the step after a checkpoint, and whether gradients are carried from step to step."""
+        """Note the loss of the step after a checkpoint, and whether gradients accumulate over steps."""
         if in_backward() or self.hooks.place.busy:
             return
         if self._looks_at_gradients and self._carries is not True:
