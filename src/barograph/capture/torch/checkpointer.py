@@ -139,10 +139,10 @@ class Checkpointer:
             self._guarded("noting the loss of the next step", lambda: self.next_step.backward_begins(tensors))
 
     def step_ended(self) -> None:
-        """Save a checkpoint that is due, or stop, where the script asks no loader for its batches.
+        """Save a due checkpoint, or stop, if the script requests no batches from a loader.
 
         Raises:
-            TrainingStopped: SIGTERM has come.
+            TrainingStopped: SIGTERM was received.
         """
         steps = self._steps()
         self._cadence.begins(steps)
@@ -153,16 +153,16 @@ class Checkpointer:
             self._stop(within=True)
 
     def ask_for_one(self, why: str) -> None:
-        """Have a checkpoint saved when the script next asks for a batch."""
+        """Save a checkpoint when the script next requests a batch."""
         self._wanted = self._wanted or why
 
     def _hear(self, request: Request) -> None:
-        """Save one for a finding, where the script next asks for a batch; said then."""
+        """Save a checkpoint for a finding when the script next requests a batch, and report it then."""
         self._requests.append(request)
         self.ask_for_one(request.reason)
 
     def close(self) -> None:
-        """Hear no more signals."""
+        """Restore signal handling."""
         if self._termination is not None:
             self._termination.close()
 
@@ -186,7 +186,7 @@ class Checkpointer:
             self._save(lambda packer: self._place(current, frame, packer))
 
     def _is_due(self, steps: int) -> bool:
-        """Return whether one is saved now: of several workers, by all of them after the same step."""
+        """Return whether to save now: with several workers, all save after the same step."""
         now = self._session.clock.monotonic()
         wanted, self._wanted = self._wanted, ""
         if not self._is_of_several:
@@ -201,7 +201,7 @@ class Checkpointer:
         if why == _SIGTERM:
             self._asked_to_stop = _SIGTERM
         elif not why or wanted == _SIGTERM:
-            # The others have yet to come to the step that is agreed on; or they stop only where they are told to.
+            # The others have yet to reach the agreed step; or they stop only on request.
             self._wanted = wanted
         return bool(why) or self._cadence.due_by_steps(steps)
 
@@ -234,7 +234,7 @@ class Checkpointer:
             now = session.clock.monotonic()
             self.costs_secs.append(time.perf_counter() - begin)
             self._cadence.took(self._steps(), now, cost_secs=self.costs_secs[-1])
-            # Its time is no part of a step's.
+            # Its duration is not part of a step's.
             session.price.forget_step()
             session.progress.times.evaluation_ended(now)
 
@@ -248,7 +248,8 @@ class Checkpointer:
             self._session.steering.report(request, result, done=done)
 
     def _save_within(self, steps: int) -> None:
-        """Save one within a step: better than none, though nothing can go on from it by itself."""
+        """Save a checkpoint within a step: better than none, although a training cannot resume from it
+        automatically."""
         if self._wanted or self._cadence.due(steps, self._session.clock.monotonic()):
             self._wanted = ""
             self._session.guard.report(
@@ -272,7 +273,7 @@ class Checkpointer:
         return {"passes": passes, "variables": variables}
 
     def _known(self) -> set[int]:
-        """Return the identities of what is saved anyway: models that are trained, what belongs to their training."""
+        """Return the identities of objects that are saved anyway: trained models, and state of their training."""
         known: set[int] = set()
         for root in self._names.roots:
             module = root.module()
@@ -333,7 +334,7 @@ class _Beside:
         self._found: list[weakref.ref[Any]] = []
 
     def of(self, kind: type) -> list[Any]:
-        """Return those of a class, that are in use."""
+        """Return the objects of a class that are in use."""
         there = [id(entry.optimizer()) for entry in self._optimizers]
         if there != self._found_for:
             items = [*instances_of(lr_scheduler.LRScheduler), *instances_of(torch.amp.GradScaler)]
