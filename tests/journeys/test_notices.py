@@ -88,7 +88,7 @@ to = "$WORKS"
     assert took < 400
     assert (watched.code, watched.text) == (0, "trained to the end\n")
     assert "Cannot notify the desk that hangs of N101 non-finite" in watched.err
-    assert "That stays in the run, and the next watcher that notifies tells it." in watched.err
+    assert "It stays in the run, and the next watcher that notifies sends it." in watched.err
     assert desk.ending()["state"] == "finished"
 
 
